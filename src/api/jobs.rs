@@ -14,7 +14,7 @@ use crate::record::device_use::DeviceUse;
 use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
-use crate::spool::view::{JobSelector, Piece};
+use crate::spool::view::{JobSet, Piece};
 use crate::sys::fs::{self, Mark};
 use std::collections::BTreeMap;
 
@@ -223,7 +223,7 @@ impl JobIndex {
         let (mut items, mut uses) = (Vec::new(), Vec::new());
         let reading = source
             .view
-            .stream(&JobSelector::all(), &mut |piece| match piece {
+            .stream(&JobSet::all(), &mut |piece| match piece {
                 Piece::Restart => {
                     items.clear();
                     uses.clear();

@@ -19,7 +19,7 @@ use crate::record::figures::{Histogram, JOB_BOUNDS_S};
 use crate::record::request::{ENV_MAX, SCRIPT_MAX};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
-use crate::spool::view::{Job, JobSelector};
+use crate::spool::view::{Job, JobSet};
 use crate::sys;
 use crate::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
@@ -245,10 +245,10 @@ impl Reader {
     /// # Errors
     /// It does not exist, or the user may not see it.
     pub fn job(&self, key: JobKey) -> Result<Job, Failure> {
-        let want = JobSelector {
+        let want = JobSet {
             ids: vec![(key.id, key.id)],
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let found = self.source.view.collect(&want);
         let (jobs, _) = found.map_err(|e| self.source.failed(e))?;

@@ -15,7 +15,7 @@ use crate::show::history::{Episode, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, matches};
-use crate::spool::view::{JobSelector, Piece};
+use crate::spool::view::{JobSet, Piece};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::collections::HashSet;
@@ -367,10 +367,10 @@ fn read_journal(
     }
     let lacking = all.incomplete();
     if !lacking.is_empty() {
-        let want = JobSelector {
+        let want = JobSet {
             ids: lacking.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let mut sink = |piece: Piece<'_>| {
             if let Piece::Job { row, spec, .. } = piece {

@@ -12,7 +12,7 @@ use super::job_requests::finish;
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{Job, JobSelector, ViewReader};
+use crate::spool::view::{Job, JobSet, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Expr};
@@ -333,10 +333,10 @@ fn is_another(jobs: &[Job], accepted: i64) -> bool {
 }
 
 fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
-    let want = JobSelector {
+    let want = JobSet {
         ids: vec![(id, id)],
         finished: true,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     match reader.collect(&want) {
         Ok((jobs, _)) => Ok(jobs),

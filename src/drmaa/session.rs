@@ -10,7 +10,7 @@ use super::template::{Place, Values};
 use corral::api;
 use corral::model::{JobKey, JobStat};
 use corral::spool::Site;
-use corral::spool::view::{Job, JobSelector, ViewReader};
+use corral::spool::view::{Job, JobSet, ViewReader};
 use corral::sys::{clock, fs, users};
 use corral::text::IndexSet;
 use std::path::{Path, PathBuf};
@@ -192,10 +192,10 @@ impl Session {
     }
 
     fn rows(&self, keys: &[JobKey]) -> Result<Vec<Job>> {
-        let want = JobSelector {
+        let want = JobSet {
             ids: ranges(keys),
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         match self.view.collect(&want) {
             Ok((jobs, _)) => Ok(jobs),

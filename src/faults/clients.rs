@@ -10,7 +10,7 @@ use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
 use crate::record::leader::{FIXED_LEN, decode_fixed};
 use crate::record::request::{RequestHead, Verb};
-use crate::spool::view::{JobSelector, ViewReader};
+use crate::spool::view::{JobSet, ViewReader};
 use crate::spool::{Site, leader_copy};
 use crate::sys::{clock, fs};
 use std::time::Duration;
@@ -223,7 +223,7 @@ impl Client<'_> {
     fn read(&self) {
         let view = ViewReader::new(&self.site.layout());
         let began = self.os.lock().kernel.now;
-        let found = view.collect(&JobSelector::all());
+        let found = view.collect(&JobSet::all());
         let mut inner = self.os.lock();
         let Inner { kernel, cluster } = &mut *inner;
         let who = &kernel.procs[self.os.proc].name.clone();

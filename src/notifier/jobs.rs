@@ -11,7 +11,7 @@ use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Share, Spec};
 use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
-use crate::spool::view::{JobSelector, Piece};
+use crate::spool::view::{JobSet, Piece};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashMap};
 
@@ -67,11 +67,11 @@ impl Jobs {
     /// Learns from the published view; `ids`: of these jobs, empty = of all.
     fn learn(&mut self, source: &Source, ids: Vec<(u32, u32)>) {
         let asks = |spec: &Spec| spec.mail.is_wanted();
-        let want = JobSelector {
+        let want = JobSet {
             ids,
             finished: true,
             spec: Some(&asks),
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let read = source.view.stream(&want, &mut |piece| {
             let Piece::Job { row, spec, .. } = piece else {

@@ -67,7 +67,7 @@ impl std::error::Error for ViewError {}
 
 /// The jobs that a reader requests; the default is every unfinished job.
 #[derive(Default)]
-pub struct JobSelector<'f> {
+pub struct JobSet<'f> {
     /// Only jobs of these owners; empty = of all owners.
     pub uids: Vec<u32>,
     /// Only jobs with an id in one of these inclusive ranges; empty = all.
@@ -78,12 +78,12 @@ pub struct JobSelector<'f> {
     pub spec: Option<&'f (dyn Fn(&Spec) -> bool + Sync)>,
 }
 
-impl JobSelector<'_> {
+impl JobSet<'_> {
     /// Every known job, including finished ones.
-    pub fn all() -> JobSelector<'static> {
-        JobSelector {
+    pub fn all() -> JobSet<'static> {
+        JobSet {
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         }
     }
 
@@ -263,7 +263,7 @@ impl ViewReader {
     /// There is no view, or files are unreadable or keep disappearing.
     pub fn stream(
         &self,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> Result<Reading, ViewError> {
         for attempt in 0..ATTEMPTS {
@@ -284,7 +284,7 @@ impl ViewReader {
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
-    pub fn collect(&self, want: &JobSelector<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
+    pub fn collect(&self, want: &JobSet<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
         let mut jobs = Vec::new();
         let reading = self.stream(want, &mut |piece| match piece {
             Piece::Restart => jobs.clear(),
@@ -305,7 +305,7 @@ impl ViewReader {
     /// As [`ViewReader::stream`].
     pub fn stream_into<S: Send>(
         &self,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         make: &mut dyn FnMut(Vec<S>) -> Vec<S>,
         job: TakeJob<S>,
     ) -> Result<(Vec<S>, Reading), ViewError> {
@@ -326,7 +326,7 @@ impl ViewReader {
 
     fn fill_once<S: Send>(
         &self,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         sinks: &mut [S],
         job: TakeJob<S>,
     ) -> Result<Reading, Fail> {
@@ -382,7 +382,7 @@ impl ViewReader {
 
     fn stream_once(
         &self,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> Result<Reading, Fail> {
         let manifest = self.manifest().map_err(Fail::Hard)?;
@@ -575,13 +575,7 @@ struct OverRow<'b> {
 }
 
 impl<'b> Overlay<'b> {
-    fn add(
-        &mut self,
-        name: &str,
-        bytes: &'b [u8],
-        want: &JobSelector<'_>,
-        warnings: &mut Vec<String>,
-    ) {
+    fn add(&mut self, name: &str, bytes: &'b [u8], want: &JobSet<'_>, warnings: &mut Vec<String>) {
         self.specs.push(Specs::new());
         if let Err(d) = self.add_rows(bytes, want) {
             // A torn last line is still being written.
@@ -591,7 +585,7 @@ impl<'b> Overlay<'b> {
         }
     }
 
-    fn add_rows(&mut self, bytes: &'b [u8], want: &JobSelector<'_>) -> Result<(), Damaged> {
+    fn add_rows(&mut self, bytes: &'b [u8], want: &JobSet<'_>) -> Result<(), Damaged> {
         let file = self.specs.len() - 1;
         let mut reader = Reader::new(bytes);
         Header::read(&mut reader, What::View, None)?;
@@ -640,7 +634,7 @@ impl<'b> Overlay<'b> {
     fn emit(
         &self,
         key: JobKey,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> bool {
@@ -667,7 +661,7 @@ impl<'b> Overlay<'b> {
 
     fn emit_rest(
         &self,
-        want: &JobSelector<'_>,
+        want: &JobSet<'_>,
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) {
@@ -730,7 +724,7 @@ fn emit_row(
 fn read_shard(
     shard: &view::ShardInfo,
     bytes: &[u8],
-    want: &JobSelector<'_>,
+    want: &JobSet<'_>,
     overlay: &Overlay<'_>,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(Piece<'_>),
@@ -749,7 +743,7 @@ fn read_shard(
 
 fn shard_rows(
     bytes: &[u8],
-    want: &JobSelector<'_>,
+    want: &JobSet<'_>,
     overlay: &Overlay<'_>,
     seen: &mut u32,
     warnings: &mut Vec<String>,

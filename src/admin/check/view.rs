@@ -4,7 +4,7 @@ use super::Ctx;
 use super::finding::Finding;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::{JobRow, Row};
-use crate::spool::view::{JobSelector, Piece, ViewError, ViewReader};
+use crate::spool::view::{JobSet, Piece, ViewError, ViewReader};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 
@@ -35,7 +35,7 @@ impl ViewRows {
             all: true,
         };
         let reader = ViewReader::new(&ctx.layout);
-        let read = reader.stream(&JobSelector::all(), &mut |piece| match piece {
+        let read = reader.stream(&JobSet::all(), &mut |piece| match piece {
             Piece::Restart => shown.rows.clear(),
             Piece::Job { row, .. } if shown.rows.len() < ROWS_MAX => {
                 shown.rows.insert(row.j, facts(&row));

@@ -4,7 +4,7 @@
 use super::site::Site;
 use crate::client::Fail;
 use crate::language::{answer, translated};
-use crate::spool::view::{JobSelector, ViewReader};
+use crate::spool::view::{JobSet, ViewReader};
 use crate::sys::{clock, fs, reason};
 use crate::text::width::pad_left;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -227,10 +227,10 @@ fn watch(site: &Site, shown: &mut [DemoJob]) -> Result<u32, Fail> {
 }
 
 fn count(reader: &ViewReader, one: &DemoJob) -> Result<ElementCounts, Fail> {
-    let want = JobSelector {
+    let want = JobSet {
         ids: vec![(one.id, one.id)],
         finished: true,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let (jobs, _) = reader
         .collect(&want)

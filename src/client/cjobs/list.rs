@@ -14,7 +14,7 @@ use crate::show::job::{Ctx, JobView};
 use crate::show::job_json::{self, JsonJobs};
 use crate::show::job_select::{SortKey, Stats, Users, sort_key};
 use crate::show::{cell, job_long, job_table, job_tasks};
-use crate::spool::view::{JobSelector, Piece, into_owned};
+use crate::spool::view::{JobSet, Piece, into_owned};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::jobids::JobSel;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -124,11 +124,11 @@ struct Rows<'a> {
 
 /// What is requested from the view. Names of users, queues etc. are checked row by row, so that
 /// arrays are read together with their elements.
-fn want(asked: &ListRequest) -> JobSelector<'static> {
+fn want(asked: &ListRequest) -> JobSet<'static> {
     let selection = &asked.selection;
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
     let finished = Stats::live().union(selection.stats) != Stats::live();
-    JobSelector {
+    JobSet {
         uids: match &selection.users {
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
@@ -215,10 +215,10 @@ impl<'a> List<'a> {
             .filter(|id| !arrays.contains_key(id))
             .collect();
         if !missing.is_empty() {
-            let want = JobSelector {
+            let want = JobSet {
                 ids: missing.iter().map(|id| (*id, *id)).collect(),
                 finished: true,
-                ..JobSelector::default()
+                ..JobSet::default()
             };
             let mut sink = |piece: Piece<'_>| {
                 if let Piece::Job { row, .. } = piece

@@ -9,7 +9,7 @@ use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
 use crate::sensors::cluster_resources;
-use crate::spool::view::{JobSelector, Piece};
+use crate::spool::view::{JobSet, Piece};
 use crate::state::{RowGatherer, State};
 use crate::sys;
 use jiff::tz::TimeZone;
@@ -68,7 +68,7 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     // Includes finished jobs, because dependencies refer to them.
     let reading = source
         .view
-        .stream(&JobSelector::all(), &mut |piece| match piece {
+        .stream(&JobSet::all(), &mut |piece| match piece {
             Piece::Restart => rows = RowGatherer::default(),
             Piece::Job { row, spec, why } => {
                 if let Err(e) = rows.job(&row, spec, why) {

@@ -14,7 +14,7 @@ use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_select::{Users, sort_key};
 use crate::show::{host, job_long, queue};
-use crate::spool::view::{Job, JobSelector, Piece, ViewError};
+use crate::spool::view::{Job, JobSet, Piece, ViewError};
 use crate::sys::fs::{self, Mark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
@@ -160,10 +160,10 @@ impl ViewPoller {
             is_table: false,
             problem: Some(problem),
         };
-        let want = JobSelector {
+        let want = JobSet {
             ids: vec![(key.id, key.id)],
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let (found, _) = source
             .view
@@ -275,13 +275,13 @@ fn jobs(
         true => source.seen_of(Users::All, params).unwrap_or(own),
         false => own,
     };
-    let want = JobSelector {
+    let want = JobSet {
         uids: match &users {
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
         },
         finished: needed.finished,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let priority: BTreeMap<String, i64> = queues
         .iter()
@@ -301,10 +301,10 @@ fn jobs(
         .map(|item| item.key.id)
         .collect();
     if !missing.is_empty() {
-        let want = JobSelector {
+        let want = JobSet {
             ids: missing.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let mut more = Vec::new();
         stream(source, &want, ctx, &priority, &users, &mut more)?;
@@ -316,7 +316,7 @@ fn jobs(
 /// Reads jobs and converts them to their compact form.
 fn stream(
     source: &Source,
-    want: &JobSelector<'_>,
+    want: &JobSet<'_>,
     ctx: &Ctx,
     priority: &BTreeMap<String, i64>,
     users: &Users,

@@ -4,7 +4,7 @@ use super::progress::Counts;
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{JobSelector, Piece, ViewReader};
+use crate::spool::view::{JobSet, Piece, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, ElementStates, Elements, Expr, Facts, JobRef, Target};
@@ -50,10 +50,10 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     if names.is_empty() {
         return Ok(expr);
     }
-    let want = JobSelector {
+    let want = JobSet {
         uids: vec![sys::users::effective_uid()],
         finished: true,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let read = reader.stream(&want, &mut |piece| match piece {
@@ -96,10 +96,10 @@ impl JobFacts {
         let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
         ids.sort_unstable();
         ids.dedup();
-        let want = JobSelector {
+        let want = JobSet {
             ids,
             finished: true,
-            ..JobSelector::default()
+            ..JobSet::default()
         };
         let mut facts = JobFacts::default();
         let read = reader.stream(&want, &mut |piece| match piece {

@@ -19,7 +19,7 @@ use crate::client::read::{self, Source};
 use crate::model::JobKey;
 use crate::record::acct::{AttemptRecord, month_of};
 use crate::show::job_select::Users;
-use crate::spool::view::JobSelector;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, moment};
 use crate::text::width::escape;
@@ -492,10 +492,10 @@ type Known = HashSet<(JobKey, i64)>;
 
 /// The selected jobs of the view, by id, and the keys of all its jobs.
 fn remembered(source: &Source, asked: &RecordFilter, now: i64) -> Result<(Vec<AcctJob>, Known)> {
-    let want = JobSelector {
+    let want = JobSet {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let items = jobs::items(source, &want)?;
     let whole = items.iter().filter(|item| is_whole(item));

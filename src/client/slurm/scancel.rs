@@ -17,7 +17,7 @@ use crate::client::signal;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, SignalHow, Verb};
 use crate::show::job_select::Users;
-use crate::spool::view::JobSelector;
+use crate::spool::view::JobSet;
 use crate::text::slurm::{JobWord, host_words};
 use clap::{ArgMatches, Command};
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,9 +185,9 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[JobWord]) -> Result<Vec<Stri
         false => crate::text::hostlist::expand(&hosts.join(" "))
             .map_err(|e| Fail::usage(format!("--nodelist: {}", e.message)))?,
     };
-    let want = JobSelector {
+    let want = JobSet {
         ids: ids.iter().map(|word| (word.id, word.id)).collect(),
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let one_of = |list: &[String], text: &str| list.is_empty() || list.iter().any(|w| w == text);
     let has = |item: &Item| {

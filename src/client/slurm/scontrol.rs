@@ -18,7 +18,7 @@ use crate::client::requests::{self, NoAnswer};
 use crate::record::ack::Code;
 use crate::record::request::{Selector, SignalHow, Verb};
 use crate::show::job_select::Users;
-use crate::spool::view::JobSelector;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, dependency, host_words, time_limit};
 use clap::{ArgMatches, Command};
@@ -119,10 +119,10 @@ fn job_blocks(source: &Source, names: &[String], ctx: &Ctx) -> Result<Vec<Block>
     let params = source.params()?;
     let words = job_words(names)?;
     let users = source.allowed(&params, Users::All);
-    let want = JobSelector {
+    let want = JobSet {
         ids: words.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let seen = |item: &Item| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
     let named = |item: &Item| words.is_empty() || words.iter().any(|word| item.is_named(word));
@@ -276,9 +276,9 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
         "suspend" | "resume" => false,
         _ => return Ok(None),
     };
-    let want = JobSelector {
+    let want = JobSet {
         ids: words.iter().map(|word| (word.id, word.id)).collect(),
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| words.iter().any(|word| item.is_named(word)));

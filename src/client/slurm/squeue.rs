@@ -11,7 +11,7 @@ use crate::client::cli::{Values, flag, maybe, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::show::job_select::Users;
-use crate::spool::view::JobSelector;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, host_words};
 use clap::{ArgMatches, Command};
@@ -187,10 +187,10 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     let pieces = pieces(m)?;
     let order = order(m)?;
     let asked = JobFilter::of(m, source)?;
-    let want = JobSelector {
+    let want = JobSet {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: !asked.ids.is_empty() || asked.states.iter().any(|state| state.is_final()),
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let known = jobs::items(source, &want)?;
     if let [one] = asked.ids.as_slice()

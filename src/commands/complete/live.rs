@@ -8,7 +8,7 @@ use crate::client::read::Source;
 use crate::client::templates;
 use crate::language::translated;
 use crate::model::JobStat;
-use crate::spool::view::{Job, JobSelector};
+use crate::spool::view::{Job, JobSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of names of one kind.
@@ -150,10 +150,10 @@ fn job_names(source: &Source) -> Vec<Candidate> {
 }
 
 fn own_jobs(source: &Source, finished: bool) -> Vec<Job> {
-    let want = JobSelector {
+    let want = JobSet {
         uids: vec![source.me.uid],
         finished,
-        ..JobSelector::default()
+        ..JobSet::default()
     };
     let read = source.view.collect(&want);
     read.map(|(jobs, _)| jobs).unwrap_or_default()
