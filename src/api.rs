@@ -20,9 +20,9 @@ pub use crate::language::Language;
 
 pub use crate::config::template::{Param, ParamKind, Run, Template, Text};
 
-use crate::client::ask::{self, Outgoing};
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};
+use crate::client::requests::{self, Outgoing};
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
@@ -279,10 +279,10 @@ fn of_submission(mut failure: Failure) -> Failure {
 }
 
 fn send(site: &Site, head: RequestHead, verb: &Verb) -> Result<Ack, Failure> {
-    let wait_s = ask::wait_s(None)?;
+    let wait_s = requests::wait_s(None)?;
     let mut request = Outgoing::new(site, head)?;
     request.push(verb)?;
-    Ok(ask::send_silently(site, request, wait_s)?)
+    Ok(requests::send_silently(site, request, wait_s)?)
 }
 
 fn without_ids(ack: &Ack) -> Failure {

@@ -3,8 +3,8 @@
 use crate::faults;
 use crate::language::{self, tell};
 use crate::program;
-use crate::replay::convert::{self, Aleang, AleangWish, Converted, Estimates, Openb};
-use crate::replay::generate::{self, Wish};
+use crate::replay::convert::{self, Aleang, AleangOptions, Converted, Estimates, Openb};
+use crate::replay::generate::{self, WorkloadOptions};
 use crate::replay::{csv, files, swf, trace, when};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -131,14 +131,14 @@ pub fn main(argv: &[OsString]) -> i32 {
     match done {
         Ok(code) => code,
         Err(why) => {
-            program::tell(&format!("cbsim: {why}"));
+            program::print_error(&format!("cbsim: {why}"));
             2
         }
     }
 }
 
 fn generate(args: &Generate) -> Result<i32, String> {
-    let workload = generate::generate(&Wish {
+    let workload = generate::generate(&WorkloadOptions {
         jobs: args.jobs,
         procs: args.procs,
         users: args.users,
@@ -162,7 +162,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
             estimates,
             output,
         } => {
-            let wish = AleangWish {
+            let wish = AleangOptions {
                 backfill,
                 estimates: *estimates,
             };
@@ -200,7 +200,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
 ///
 /// # Errors
 /// A file cannot be read or understood.
-pub fn convert_aleang(file: &Path, wish: AleangWish<'_>) -> Result<Converted, String> {
+pub fn convert_aleang(file: &Path, wish: AleangOptions<'_>) -> Result<Converted, String> {
     let text = |suffix: &str| -> Result<String, String> {
         let mut path = file.as_os_str().to_owned();
         path.push(suffix);
@@ -226,14 +226,14 @@ mod tests {
     fn what_was_left_out_is_said_in_chinese() {
         let mut left_out = LeftOut::default();
         left_out.rule("it has no processors");
-        left_out.mend("run longer than their estimate, cut to it");
+        left_out.note_corrected("run longer than their estimate, cut to it");
         left_out.bad_line("a.swf", 3, "field 2: \"x\" is not a number of seconds");
         let said: Vec<String> = left_out
             .sentences()
             .iter()
             .map(|text| {
                 Language::Chinese
-                    .said(&format!("cbsim: {text}"))
+                    .translate(&format!("cbsim: {text}"))
                     .into_owned()
             })
             .collect();

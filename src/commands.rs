@@ -10,7 +10,7 @@ mod help_tests;
 use crate::admin;
 use crate::client::exit::{self, Exit};
 use crate::client::{Entry, hang_notice, past_view};
-use crate::language::{self, Language, said, tell};
+use crate::language::{self, Language, tell, translated};
 use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -155,25 +155,29 @@ fn unknown(word: &str) -> i32 {
 fn overview() -> String {
     let usage =
         "Usage: cb COMMAND [OPTIONS] [ARGUMENTS], or the command's own name as a link to cb\n\n";
-    let mut out = said(usage).into_owned();
+    let mut out = translated(usage).into_owned();
     for e in admin::all_commands() {
-        out.push_str(&format!("  {:<16} {}\n", e.names.join(", "), said(e.about)));
+        out.push_str(&format!(
+            "  {:<16} {}\n",
+            e.names.join(", "),
+            translated(e.about)
+        ));
     }
     let lsf: Vec<&str> = lsf_names().collect();
-    out.push_str(&said(
+    out.push_str(&translated(
         "\nNames of LSF's for the same commands (man 7 lsf-names):\n",
     ));
     for names in lsf.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
     let slurm: Vec<&str> = slurm_names().collect();
-    out.push_str(&said(
+    out.push_str(&translated(
         "\nNames of Slurm's, with Slurm's options (man 7 slurm-names):\n",
     ));
     for names in slurm.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
-    out.push_str(&said(
+    out.push_str(&translated(
         "\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n\
          'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, \
          one a line.\n",

@@ -1,9 +1,9 @@
 //! The language in which a command prints messages: English, or Chinese by a catalogue.
 //!
-//! Everything is written in English: journals, answers, code. A text for a user passes [`said`],
-//! which in Chinese looks it up in the catalogue, and otherwise returns it unchanged. Owns the
-//! meaning of a locale and the choice of this process; never reads the environment and never
-//! prints. In English, nothing of the catalogue is read.
+//! Everything is written in English: journals, answers, code. A text for a user passes
+//! [`translated`], which in Chinese looks it up in the catalogue, and otherwise returns it
+//! unchanged. Owns the meaning of a locale and the choice of this process; never reads the
+//! environment and never prints. In English, nothing of the catalogue is read.
 
 mod catalogue;
 
@@ -44,8 +44,8 @@ pub(crate) fn in_chinese<T>(part: impl FnOnce() -> T) -> T {
 }
 
 /// A text as this process says it to a person.
-pub fn said(text: &str) -> Cow<'_, str> {
-    here().said(text)
+pub fn translated(text: &str) -> Cow<'_, str> {
+    here().translate(text)
 }
 
 impl Language {
@@ -87,10 +87,10 @@ impl Language {
     }
 
     /// A text in this language, line by line. What the catalogue does not have stays English.
-    pub fn said(self, text: &str) -> Cow<'_, str> {
+    pub fn translate(self, text: &str) -> Cow<'_, str> {
         match self {
             Language::English => Cow::Borrowed(text),
-            Language::Chinese => catalogue::said(text),
+            Language::Chinese => catalogue::translate(text),
         }
     }
 }
@@ -98,7 +98,7 @@ impl Language {
 /// Prints a line to standard error as a person of this process's language reads it.
 macro_rules! tell {
     ($($text:tt)*) => {
-        eprintln!("{}", $crate::language::said(&format!($($text)*)))
+        eprintln!("{}", $crate::language::translated(&format!($($text)*)))
     };
 }
 
@@ -106,7 +106,7 @@ macro_rules! tell {
 /// that no program reads.
 macro_rules! answer {
     ($($text:tt)*) => {
-        println!("{}", $crate::language::said(&format!($($text)*)))
+        println!("{}", $crate::language::translated(&format!($($text)*)))
     };
 }
 

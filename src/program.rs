@@ -25,7 +25,7 @@ pub fn language() -> Language {
 pub fn options<T: Parser>(argv: &[OsString]) -> Result<T, u8> {
     parsed(argv, language()).map_err(|e| {
         if e.use_stderr() {
-            eprint!("{}", language().said(&e.to_string()));
+            eprint!("{}", language().translate(&e.to_string()));
             return USAGE;
         }
         // Nothing is left to do if even this cannot be written.
@@ -41,18 +41,18 @@ fn parsed<T: Parser>(argv: &[OsString], language: Language) -> Result<T, clap::E
 
 /// Refuses a command line. Gives the exit code.
 pub fn refuse(usage: &str) -> u8 {
-    tell(usage);
+    print_error(usage);
     USAGE
 }
 
 /// Prints a text for a person to standard error.
-pub fn tell(text: &str) {
-    eprintln!("{}", language().said(text));
+pub fn print_error(text: &str) {
+    eprintln!("{}", language().translate(text));
 }
 
 /// Prints a text for a person to standard output.
 pub fn answer(text: &str) {
-    println!("{}", language().said(text));
+    println!("{}", language().translate(text));
 }
 
 #[cfg(test)]

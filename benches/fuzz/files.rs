@@ -322,8 +322,8 @@ impl Target for Reports {
         };
         let mut hosts = Hosts::new(&self.layout, "c", owners);
         let mut inputs = Vec::new();
-        hosts.listen((1, 1_000), Which::All, 1_000, &|_| false, &mut inputs);
-        hosts.listen(
+        hosts.read_news((1, 1_000), Which::All, 1_000, &|_| false, &mut inputs);
+        hosts.read_news(
             (100_000, 100_000),
             Which::All,
             1_000,
@@ -411,7 +411,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         servers: None,
         esubs: None,
     };
-    let (service_uid, service_gid) = (users::effective_uid(), users::me().gid);
+    let (service_uid, service_gid) = (users::effective_uid(), users::current_user().gid);
     let cluster = ClusterDoc {
         cluster: "c".into(),
         name: "demo".into(),

@@ -6,7 +6,7 @@ use super::{Dice, Target};
 use corral::config::{Config, OsNames, ResourceKind, require};
 use corral::model::Spec;
 use corral::record::load::{self, LoadDoc};
-use corral::ress::{board, gather, parse, split, which};
+use corral::sensors::{cluster_resources, document_splitter, parse, sensor_files, sensor_values};
 use corral::text::names::{HostSet, NameSet};
 use corral::text::resreq::{Builtins, HostFacts, ResReq, merge_all};
 use corral::text::window::Windows;
@@ -290,18 +290,21 @@ impl HostFacts for Host {
 /// A sensor's whole way: cut, read, kept, reported, defined; whatever it prints, its host can
 /// report it and the leader can use it.
 fn sensors(config: &Config, text: &str) {
-    let pieces = split::all(text.as_bytes());
-    let (mut slowly, mut out) = (split::Splitter::new(), Vec::new());
+    let pieces = document_splitter::all(text.as_bytes());
+    let (mut slowly, mut out) = (document_splitter::Splitter::new(), Vec::new());
     for (n, byte) in text.bytes().enumerate() {
         slowly.push(&[byte], n as u64, &mut out);
     }
     slowly.end(&mut out);
     assert_eq!(out, pieces, "documents depend on how the stream arrives");
     let name = "ress.host".to_owned();
-    let role = which::Role::Host;
-    let (sensor, mut board) = (which::Sensor { name, role }, board::Board::new());
+    let role = sensor_files::Role::Host;
+    let (sensor, mut board) = (
+        sensor_files::Sensor { name, role },
+        sensor_values::SensorValues::new(),
+    );
     for piece in pieces {
-        let split::Piece::Document { bytes, line } = piece else {
+        let document_splitter::Piece::Document { bytes, line } = piece else {
             continue;
         };
         let parsed = parse::document(&bytes, line);
@@ -317,7 +320,7 @@ fn sensors(config: &Config, text: &str) {
     let bytes = load::encode(&doc).expect("it fits");
     let read = load::decode(&bytes).expect("it can be read");
     assert_eq!(read, doc);
-    let mut gather = gather::Gather::default();
+    let mut gather = cluster_resources::ClusterResources::default();
     gather.take("h1", Some(read.sensors));
     let mut config = config.clone();
     config.hosts.sensed = gather.define(&config, 1).unwrap_or_default();

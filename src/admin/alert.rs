@@ -46,7 +46,7 @@ fn carry_out(m: &ArgMatches) -> Result<i32> {
         _ if m.has("json") => Err(Fail::usage("--json is for list")),
         ["silence", name] => silence(m, name),
         ["unsilence", _] if of_silence => Err(Fail::usage("--for and --because are for silence")),
-        ["unsilence", name] => ask(m, name, 0, ""),
+        ["unsilence", name] => request_silence(m, name, 0, ""),
         _ => Err(Fail::usage(
             "write alert list, alert silence ALERT --for TIME --because TEXT, \
              or alert unsilence ALERT",
@@ -63,10 +63,10 @@ fn silence(m: &ArgMatches, name: &str) -> Result<i32> {
     if why.trim().is_empty() {
         return Err(Fail::usage("--because: say why"));
     }
-    ask(m, name, ms.max(1), why)
+    request_silence(m, name, ms.max(1), why)
 }
 
-fn ask(m: &ArgMatches, name: &str, for_ms: u64, why: &str) -> Result<i32> {
+fn request_silence(m: &ArgMatches, name: &str, for_ms: u64, why: &str) -> Result<i32> {
     let verb = Verb::SilenceAlert {
         name: name.to_owned(),
         for_ms,

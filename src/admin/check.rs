@@ -18,7 +18,7 @@ mod state;
 mod view;
 
 pub(crate) use context::{Ctx, open};
-pub(crate) use finding::{Finding, Report, Seen};
+pub(crate) use finding::{CheckedCounts, Finding, Report};
 
 use crate::language::tell;
 use crate::sys;
@@ -67,7 +67,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
             return UNKNOWN;
         }
     };
-    let report = look_with(&ctx, &mut Progress::on_terminal());
+    let report = run_checks_with(&ctx, &mut Progress::on_terminal());
     let text = if args.json {
         finding::json(&report)
     } else {
@@ -81,20 +81,20 @@ pub(crate) fn run(words: &[String]) -> i32 {
 }
 
 /// A report as text.
-pub(crate) fn told(report: &Report) -> String {
+pub(crate) fn report_text(report: &Report) -> String {
     finding::text(report, false, SHOWN_MAX)
 }
 
 /// Runs all checks.
-pub(crate) fn look(ctx: &Ctx) -> Report {
-    look_with(ctx, &mut Progress::silent())
+pub(crate) fn run_checks(ctx: &Ctx) -> Report {
+    run_checks_with(ctx, &mut Progress::silent())
 }
 
-fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
+fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
     let mut report = Report::default();
     let before = leader::beat(ctx);
-    progress.at("the share");
-    report.findings.extend(share::look(ctx));
+    progress.begin_step("the share");
+    report.findings.extend(share::check_all(ctx));
     let config = config_and_hosts::config(ctx, &mut report.findings);
     let lease_ms = config
         .as_ref()
@@ -105,7 +105,7 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         if lasting.is_empty() {
             break;
         }
-        progress.at("data that may have changed, again");
+        progress.begin_step("data that may have changed, again");
         // Without a leader no request is accepted and nothing is published, so the end of a
         // takeover is awaited.
         leader::wait(ctx, lease_ms);
@@ -116,11 +116,11 @@ fn look_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         lasting.retain(|f| keys.contains(f.key.as_str()));
     }
     report.findings.append(&mut lasting);
-    progress.at("the leader and the hosts");
+    progress.begin_step("the leader and the hosts");
     report
         .findings
-        .extend(leader::look(ctx, before.as_ref(), lease_ms));
-    report.findings.extend(config_and_hosts::look(ctx));
+        .extend(leader::check_beat(ctx, before.as_ref(), lease_ms));
+    report.findings.extend(config_and_hosts::check_all(ctx));
     progress.end();
     report
         .findings
@@ -134,29 +134,29 @@ fn round(
     ctx: &Ctx,
     config: Option<&crate::config::Config>,
     progress: &mut Progress,
-) -> (Vec<Finding>, Seen) {
+) -> (Vec<Finding>, CheckedCounts) {
     let mut out = Vec::new();
-    let mut seen = Seen::default();
-    progress.at("answers, orders and reports");
-    let answers = answers::Told::read(ctx, &mut out);
+    let mut seen = CheckedCounts::default();
+    progress.begin_step("answers, orders and reports");
+    let answers = answers::AcknowledgedJobs::read(ctx, &mut out);
     let logs = hosts::Logs::read(ctx, &mut out);
-    let shown = view::Shown::read(ctx, &mut out);
-    progress.at("the journal");
+    let shown = view::ViewRows::read(ctx, &mut out);
+    progress.begin_step("the journal");
     journal::history(ctx, &mut seen, &mut out);
     let state = journal::replay(ctx, &mut out);
     seen.hosts = logs.hosts();
-    seen.rows = shown.as_ref().map_or(0, view::Shown::len);
+    seen.rows = shown.as_ref().map_or(0, view::ViewRows::len);
     let Some(state) = state else {
         return (out, seen);
     };
     seen.jobs = state.job_count();
-    answers.hold(&state, &mut out);
-    logs.hold(&state, &mut out);
+    answers.check_against(&state, &mut out);
+    logs.check_against(&state, &mut out);
     if let Some(shown) = shown {
-        shown.hold(&state, &mut out);
+        shown.check_against(&state, &mut out);
     }
     if let Some(config) = config {
-        state::hold(ctx, state, config, &mut out);
+        state::check_totals(ctx, state, config, &mut out);
     }
     (out, seen)
 }

@@ -153,7 +153,7 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
             "{at} is not changed, since it would be refused:\n\n{problems}"
         ))
     })?;
-    let kept = keep(path, before.as_bytes())?;
+    let kept = write_backup(path, before.as_bytes())?;
     let now = fs::read_small(path, config::MAX_BYTES as u64)?;
     if now != before.as_bytes() || !lock.still_in_place()? {
         fs::remove(&kept)?;
@@ -163,8 +163,8 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
         )));
     }
     fs::durable_write_mode(path, edited.text.as_bytes(), MODE)?;
-    hand_over(path, &stat);
-    hand_over(&kept, &stat);
+    keep_owner(path, &stat);
+    keep_owner(&kept, &stat);
     forget_old(path);
     Ok(Changed {
         done: edited.done,
@@ -174,18 +174,19 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
 }
 
 /// Keeps the file's previous owner, also if root changed it.
-fn hand_over(path: &Path, before: &fs::Stat) {
-    let set = fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::me().uid {
-        0 => fs::chown(path, before.uid, before.gid),
-        _ => Ok(()),
-    });
+fn keep_owner(path: &Path, before: &fs::Stat) {
+    let set =
+        fs::chmod(path, before.mode & 0o777).and_then(|()| match sys::users::current_user().uid {
+            0 => fs::chown(path, before.uid, before.gid),
+            _ => Ok(()),
+        });
     if let Err(e) = set {
         tell!("warning: {e}");
     }
 }
 
 /// Writes an earlier version beside the file.
-fn keep(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
+fn write_backup(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     let stamp = jiff::Timestamp::from_millisecond(clock::wall_ms())
         .map(|now| now.strftime(STAMP).to_string())
         .map_err(|e| Fail::system(format!("this machine's clock: {e}")))?;
@@ -207,7 +208,7 @@ fn keep(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     )))
 }
 
-/// Removes the oldest earlier versions; only names that [`keep`] creates.
+/// Removes the oldest earlier versions; only names that [`write_backup`] creates.
 fn forget_old(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!("{name}.");

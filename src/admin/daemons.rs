@@ -22,18 +22,18 @@ const SIGTERM: i32 = 15;
 
 /// The action on a daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Act {
+pub(super) enum DaemonAction {
     Start,
     Stop,
     Restart,
 }
 
-impl Act {
+impl DaemonAction {
     fn verb(self) -> &'static str {
         match self {
-            Act::Start => "start",
-            Act::Stop => "stop",
-            Act::Restart => "restart",
+            DaemonAction::Start => "start",
+            DaemonAction::Stop => "stop",
+            DaemonAction::Restart => "restart",
         }
     }
 }
@@ -42,7 +42,7 @@ impl Act {
 ///
 /// # Errors
 /// Outside of a development cluster, for an unknown host, or if a daemon does not end or start.
-pub(super) fn control(role: &'static str, act: Act, names: &[String]) -> Result<i32> {
+pub(super) fn control(role: &'static str, act: DaemonAction, names: &[String]) -> Result<i32> {
     let here = env::Site::find()?;
     let Some(site) = dev_site(&here.conf) else {
         return Err(refusal(role, act, names, &here.host));
@@ -70,7 +70,7 @@ pub(super) fn dev_site(conf: &Path) -> Option<Site> {
     above.iter().find_map(|dir| Site::open(dir).ok())
 }
 
-fn refusal(role: &str, act: Act, names: &[String], here: &str) -> Fail {
+fn refusal(role: &str, act: DaemonAction, names: &[String], here: &str) -> Fail {
     let hosts = match names {
         [] => here.to_owned(),
         names => names.join(", "),
@@ -79,7 +79,7 @@ fn refusal(role: &str, act: Act, names: &[String], here: &str) -> Fail {
         "daemons are not {}ed from here: Corral has no remote execution\n\
          hint: on {hosts} type: systemctl {} {role}",
         match act {
-            Act::Stop => "stopp",
+            DaemonAction::Stop => "stopp",
             other => other.verb(),
         },
         act.verb()
@@ -109,10 +109,10 @@ fn chosen(all: &[Daemon], role: &str, names: &[String], here: &str) -> Result<Ve
     Ok(found)
 }
 
-fn control_one(site: &Site, daemon: &Daemon, act: Act) -> Result<()> {
+fn control_one(site: &Site, daemon: &Daemon, act: DaemonAction) -> Result<()> {
     let running = processes::find(site).daemon(daemon).cloned();
     let what = |text: &str| answer!("Host <{}>: {} {text}", daemon.host, daemon.role);
-    if act == Act::Start {
+    if act == DaemonAction::Start {
         if let Some(member) = running {
             what(&format!("already runs (pid {})", member.pid));
             return Ok(());
@@ -120,14 +120,14 @@ fn control_one(site: &Site, daemon: &Daemon, act: Act) -> Result<()> {
     } else {
         match running {
             Some(member) => stop(&member)?,
-            None if act == Act::Stop => {
+            None if act == DaemonAction::Stop => {
                 what("does not run");
                 return Ok(());
             }
             None => {}
         }
     }
-    if act == Act::Stop {
+    if act == DaemonAction::Stop {
         what("is stopped");
         return Ok(());
     }
@@ -192,7 +192,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         std::fs::write(d.path().join("cb.conf"), "CB_SHARE=/s\n").unwrap();
         assert!(dev_site(&d.path().join("cb.conf")).is_none());
-        let text = refusal("cbexe", Act::Restart, &["n7".to_owned()], "n1").text;
+        let text = refusal("cbexe", DaemonAction::Restart, &["n7".to_owned()], "n1").text;
         assert!(
             text.contains("on n7 type: systemctl restart cbexe"),
             "{text}"

@@ -205,7 +205,7 @@ fn version() -> String {
 
 fn checked() -> String {
     match check::open(None) {
-        Ok(ctx) => check::told(&check::look(&ctx)),
+        Ok(ctx) => check::report_text(&check::run_checks(&ctx)),
         Err(e) => format!("{}\n", e.text),
     }
 }

@@ -4,7 +4,7 @@
 //! is just being written, or a view file that was just replaced, does not count as damage. Exit
 //! code 1 if there is damage, 5 if the share itself cannot be read.
 
-use super::journal_damage::{self, Met, whole_line};
+use super::journal_damage::{self, ReadFinding, whole_line};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, LineError, Lines, snapshot};
@@ -274,14 +274,14 @@ impl Job<'_> {
         }
     }
 
-    fn journal_item(&mut self, met: Met) {
+    fn journal_item(&mut self, met: ReadFinding) {
         match met {
-            Met::Event(_) => self.report.records += 1,
-            Met::Damage { record, place } => {
+            ReadFinding::Event(_) => self.report.records += 1,
+            ReadFinding::Damage { record, place } => {
                 self.report.records += u64::from(record);
                 self.damage(&place.0, place.1, &place.2);
             }
-            Met::Half(path, from, bytes) => self.half(&path, from, bytes),
+            ReadFinding::Half(path, from, bytes) => self.half(&path, from, bytes),
         }
     }
 
@@ -538,7 +538,7 @@ impl Job<'_> {
                                 header = false;
                                 continue;
                             }
-                            Ok(s) if d.damage == Damage::Torn && !s.intact_behind => {
+                            Ok(s) if d.damage == Damage::Torn && !s.intact_after => {
                                 let bytes = s.to - s.from;
                                 match whole_line(path, s.from, bytes) {
                                     Some(what) => self.damage(path, s.from, &what),

@@ -5,10 +5,10 @@
 //! belong to the service manager of the host.
 
 use super::config_file::{self, Changed};
-use crate::client::ask;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::capital;
+use crate::client::requests;
 use crate::config::Config;
 use crate::config::edit::{self, NewHost, Refusal};
 use crate::language::{answer, tell};
@@ -107,7 +107,7 @@ fn add(args: &Add) -> Result<Exit> {
         &path,
         &format!("Host <{}> is listed already", args.name),
     );
-    in_force(&site)?;
+    apply_config(&site)?;
     open_again(&site, &args.name)?;
     answer!("Its daemons join when they are started: systemctl enable --now cbls cbexe");
     Ok(Exit::Ok)
@@ -121,7 +121,7 @@ fn remove(args: &Remove) -> Result<Exit> {
     let (text, loaded) = config_file::text(&path)?;
     if !edit::lists_host(&text, name).map_err(|e| refused(&path, &e))? {
         answer!("Host <{name}> is not listed in {}.", path.display());
-        in_force(&site)?;
+        apply_config(&site)?;
         return Ok(Exit::Ok);
     }
     removable(&path, &text, name, &loaded.config)?;
@@ -136,7 +136,7 @@ fn remove(args: &Remove) -> Result<Exit> {
         &path,
         &format!("Host <{name}> is no longer listed"),
     );
-    in_force(&site)?;
+    apply_config(&site)?;
     if loaded.config.hosts.open {
         answer!("Any host may join this cluster: this one joins again while its daemons run.");
     }
@@ -186,11 +186,11 @@ fn show(changed: &Changed, path: &Path, same: &str) {
 
 /// Sends a request to the leader; an answer that is not a success is a failure.
 fn asked(site: &Site, verb: Verb) -> Result<Ack> {
-    let wait_s = ask::wait_s(None)?;
-    let ack = match ask::ask(site, "cadmin host", &[verb], wait_s) {
+    let wait_s = requests::wait_s(None)?;
+    let ack = match requests::send_and_wait(site, "cadmin host", &[verb], wait_s) {
         Ok(ack) => ack,
-        Err(ask::NoAnswer::NotSent(fail)) => return Err(fail),
-        Err(ask::NoAnswer::Silence(text) | ask::NoAnswer::Interrupted(text)) => {
+        Err(requests::NoAnswer::NotSent(fail)) => return Err(fail),
+        Err(requests::NoAnswer::Silence(text) | requests::NoAnswer::Interrupted(text)) => {
             return Err(Fail::system(text));
         }
     };
@@ -212,7 +212,7 @@ fn failure(ack: &Ack) -> Option<Fail> {
 }
 
 /// Applies cb.yaml.
-fn in_force(site: &Site) -> Result<()> {
+fn apply_config(site: &Site) -> Result<()> {
     let later = |fail: Fail| {
         let hint = "cb.yaml is changed but not yet in force: 'cadmin reconfig'";
         Fail::new(fail.exit, format!("{}\nhint: {hint}", fail.text))
@@ -292,7 +292,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
     loop {
         // A view in which the host is closed also shows all jobs that were sent to it before.
         let row = published(site, name, |row| row.comment == LEAVING)?;
-        let Some(text) = waits_for(&row) else {
+        let Some(text) = remaining_jobs(&row) else {
             return Ok(());
         };
         if args.wait.is_some_and(|ms| clock::boot_ms() - start >= ms) {
@@ -310,7 +310,7 @@ fn drain(site: &Site, args: &Remove) -> Result<()> {
 }
 
 /// The text about the jobs of a host; `None`: it has none.
-fn waits_for(row: &HostRow) -> Option<String> {
+fn remaining_jobs(row: &HostRow) -> Option<String> {
     let jobs = &row.jobs;
     let named = jobs.iter().take(JOBS_NAMED);
     let named: Vec<String> = named.map(|(key, _)| key.to_string()).collect();
@@ -356,9 +356,9 @@ mod tests {
             name: "h1".into(),
             ..HostRow::default()
         };
-        assert_eq!(waits_for(&row), None);
+        assert_eq!(remaining_jobs(&row), None);
         row.jobs = (1..=12).map(|id| (JobKey::job(id), 1)).collect();
-        let text = waits_for(&row).unwrap();
+        let text = remaining_jobs(&row).unwrap();
         assert_eq!(text, "12 jobs: 1 2 3 4 5 6 7 8 9 10 ...");
     }
 }

@@ -55,7 +55,7 @@ fn init(args: &Args) -> Result<(), Fail> {
         .map_err(|e| Fail::usage(format!("--name {}: {}", args.name, e.message)))?;
     let config = match &args.config {
         Some(path) => checked_config(path)?,
-        None => config::minimal(&args.name, &users::me().name),
+        None => config::minimal(&args.name, &users::current_user().name),
     };
     let layout = Layout::new(&args.dir);
     let conf = args.conf.then(Site::conf_path);
@@ -143,7 +143,7 @@ pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterD
     for dir in [layout.leader_dir(), layout.conf_dir()] {
         fs::fsync_dir(&dir)?;
     }
-    let me = users::me();
+    let me = users::current_user();
     let doc = ClusterDoc {
         cluster: clock::nonce(ID_BYTES),
         name: name.to_string(),

@@ -11,7 +11,7 @@ use crate::client::read::{OWN_ONLY, Source};
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Stamp};
 use crate::show::event::{Sentences, concerns, time_of};
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use crate::sys;
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
 use jiff::tz::TimeZone;
@@ -129,10 +129,10 @@ fn check_visible(site: &Site, jobs: &[JobKey]) -> Result<(), Fail> {
     if source.sees_all(&params) {
         return Ok(());
     }
-    let want = Want {
+    let want = JobSet {
         ids: jobs.iter().map(|j| (j.id, j.id)).collect(),
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let found = match jobs.is_empty() {
         true => Vec::new(),

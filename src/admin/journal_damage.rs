@@ -7,7 +7,7 @@ use crate::sys;
 use std::path::{Path, PathBuf};
 
 /// What the reader encounters.
-pub(super) enum Met {
+pub(super) enum ReadFinding {
     Event(Box<Event>),
     /// A damaged record; `record` is false for a file or a range of bytes without any whole record.
     Damage {
@@ -37,7 +37,7 @@ pub(super) fn unsealed(chain: &Chain, layout: &Layout) -> Vec<Place> {
 pub(super) fn read_epoch(
     chain: &Chain,
     epoch: u64,
-    met: &mut dyn FnMut(Met),
+    met: &mut dyn FnMut(ReadFinding),
 ) -> Result<Reached, Error> {
     let from = chain.lowest(epoch)?;
     chain.walk(epoch, from, false, &mut |item| {
@@ -48,14 +48,14 @@ pub(super) fn read_epoch(
     })
 }
 
-fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<Met> {
+fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<ReadFinding> {
     let damage = |record: bool, path: &Path, offset: u64, what: String| {
         let place = (path.to_path_buf(), offset, what);
-        Some(Met::Damage { record, place })
+        Some(ReadFinding::Damage { record, place })
     };
     match item {
         Item::Record { at, offset, line } => match decode_event(line) {
-            Ok(event) => Some(Met::Event(Box::new(event))),
+            Ok(event) => Some(ReadFinding::Event(Box::new(event))),
             Err(e) => {
                 let path = chain.segment_path(epoch, at.segment);
                 damage(true, &path, *offset, e.to_string())
@@ -70,7 +70,7 @@ fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<Met> {
         Item::Missing { path, why } => damage(false, path, 0, format!("missing: {why}")),
         Item::Torn { path, from, bytes } => match whole_line(path, *from, *bytes) {
             Some(what) => damage(false, path, *from, what),
-            None => Some(Met::Half(path.to_path_buf(), *from, *bytes)),
+            None => Some(ReadFinding::Half(path.to_path_buf(), *from, *bytes)),
         },
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
     let files = journal::needed_since(layout, &cluster.cluster, since)
         .map_err(|e| Fail::system(e.to_string()))?;
     let mut files: Vec<PathBuf> = files;
-    files.extend(beside(layout));
+    files.extend(history_files(layout));
     let bytes = pack(layout, &files, &args.file).map_err(|e| {
         let path = args.file.display();
         Fail::system(format!(
@@ -81,9 +81,9 @@ fn moment(word: &str) -> Result<i64, Fail> {
 }
 
 /// The existing files that readers of the past use beside journal and snapshots.
-fn beside(layout: &Layout) -> Vec<PathBuf> {
+fn history_files(layout: &Layout) -> Vec<PathBuf> {
     let mut out = vec![layout.cluster(), layout.config()];
-    below(&layout.acct(), DEPTH, &mut out);
+    list_below(&layout.acct(), DEPTH, &mut out);
     let configs = sys::fs::list_dir(&layout.history(), NAMES_MAX).unwrap_or_default();
     let configs = configs.iter().filter_map(|e| e.text());
     let configs = configs.filter(|name| Layout::is_past_config(name));
@@ -95,14 +95,14 @@ fn beside(layout: &Layout) -> Vec<PathBuf> {
     out
 }
 
-fn below(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
+fn list_below(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     for entry in sys::fs::list_dir(dir, NAMES_MAX).unwrap_or_default() {
         let Some(name) = entry.text().filter(|name| !name.starts_with('.')) else {
             continue;
         };
         match name.ends_with(".yaml") {
             true => out.push(dir.join(name)),
-            false if depth > 1 => below(&dir.join(name), depth - 1, out),
+            false if depth > 1 => list_below(&dir.join(name), depth - 1, out),
             false => {}
         }
     }

@@ -3,7 +3,6 @@
 //! Owns the table of its subcommands, and the subcommands that send requests to the leader or check
 //! a configuration. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
-mod acts;
 mod alert;
 mod badmin;
 pub(crate) mod check;
@@ -13,6 +12,7 @@ pub(crate) mod config_file;
 mod daemons;
 pub(crate) mod dev;
 pub(crate) mod diag;
+mod event_history;
 pub(crate) mod fsck;
 mod host;
 pub(crate) mod init;
@@ -31,8 +31,8 @@ use crate::client::cli::{Values, flag, operands, opt, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{act, capital, finish, with_wait};
-use crate::client::{self, Entry, ask, entry};
-use crate::language::{answer, said, tell};
+use crate::client::{self, Entry, entry, requests};
+use crate::language::{answer, tell, translated};
 use crate::record::ack::{Code, Outcome};
 use crate::record::request::{HostAct, QueueAct, Verb};
 use crate::sys;
@@ -42,7 +42,7 @@ use clap::{ArgMatches, Command};
 use command_names::{BADMIN, LSADMIN, NAMES};
 pub(crate) use command_names::{command_names, lsf_names, slurm_names};
 use config_file::load;
-use daemons::Act;
+use daemons::DaemonAction;
 pub(crate) use options::subcommands;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -263,25 +263,25 @@ static SUBS: &[Sub] = &[
         "qhist",
         "[-t T0,T1] [QUEUE...]",
         "what was done to queues, from the journal",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "hhist",
         "[-t T0,T1] [HOST...]",
         "what was done to hosts, and when they answered",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "mbdhist",
         "[-t T0,T1]",
         "leaders and configurations, from the journal",
-        acts::run,
+        event_history::run,
     ),
     sub(
         "hist",
         "[-t T0,T1]",
         "qhist, hhist and mbdhist together",
-        acts::run,
+        event_history::run,
     ),
 ];
 
@@ -341,7 +341,7 @@ fn one(words: &[String]) -> i32 {
     }
     match name {
         "help" | "-h" | "--help" | "?" => {
-            print!("{}", said(&overview()));
+            print!("{}", translated(&overview()));
             Exit::Ok.code()
         }
         "-V" | "--version" => {
@@ -366,7 +366,7 @@ fn overview() -> String {
     let mut out = String::from("Usage: cadmin SUBCOMMAND [OPTIONS] [ARGUMENTS]\n\n");
     for s in SUBS {
         let left = format!("{} {}", s.name, s.args);
-        let _ = writeln!(out, "  {left:<36} {}", said(s.about));
+        let _ = writeln!(out, "  {left:<36} {}", translated(s.about));
     }
     out.push_str("\nWithout a subcommand cadmin reads them from standard input until 'quit'.\n");
     out
@@ -478,7 +478,7 @@ fn reconfig(s: &Sub, words: &[String]) -> i32 {
 }
 
 fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let site = Site::find()?;
     // Checked here first, to report all problems at once with line and caret. The leader checks
     // again.
@@ -486,7 +486,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     for warning in &loaded.warnings {
         tell!("warning: {warning}");
     }
-    let ack = match ask::ask(&site, "cadmin", &[Verb::Reconfig], wait_s) {
+    let ack = match requests::send_and_wait(&site, "cadmin", &[Verb::Reconfig], wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("cadmin reconfig")),
     };
@@ -670,9 +670,9 @@ fn control_daemons(s: &Sub, words: &[String]) -> i32 {
         _ => "cbexe",
     };
     let what = match s.name {
-        name if name.ends_with("startup") => Act::Start,
-        name if name.ends_with("shutdown") => Act::Stop,
-        _ => Act::Restart,
+        name if name.ends_with("startup") => DaemonAction::Start,
+        name if name.ends_with("shutdown") => DaemonAction::Stop,
+        _ => DaemonAction::Restart,
     };
     finish("cadmin", daemons::control(role, what, &m.all("names")))
 }

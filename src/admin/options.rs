@@ -4,8 +4,8 @@
 
 use super::{ALIASES, SUBS, Sub};
 use super::{
-    acts, alert, badmin, check, dev, diag, fsck, host, init, journal, lsf_conf, metrics, perfmon,
-    showconf,
+    alert, badmin, check, dev, diag, event_history, fsck, host, init, journal, lsf_conf, metrics,
+    perfmon, showconf,
 };
 use clap::Command;
 
@@ -64,7 +64,7 @@ fn own(s: &Sub) -> Option<Command> {
         "showconf" => showconf::options(s),
         "metrics" => metrics::options(s),
         "perfmon" => perfmon::options(s),
-        "qhist" | "hhist" | "mbdhist" | "hist" => acts::options(s),
+        "qhist" | "hhist" | "mbdhist" | "hist" => event_history::options(s),
         "qopen" | "qclose" | "qact" | "qinact" => super::queue_options(s),
         "hopen" | "hclose" => super::host_options(s),
         "hstartup" | "hshutdown" | "hrestart" | "lsstartup" | "lsshutdown" | "lsrestart"

@@ -6,8 +6,8 @@ use crate::client::cli::Values;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::language::answer;
 use crate::record::load::SensedKind;
-use crate::ress::parse::{Parsed, document};
-use crate::ress::split::{self, Piece};
+use crate::sensors::document_splitter::{self, Piece};
+use crate::sensors::parse::{Parsed, document};
 use crate::sys;
 use clap::ArgMatches;
 use std::fmt::Write as _;
@@ -62,7 +62,7 @@ struct Found {
 
 fn read(name: &str, bytes: &[u8]) -> Found {
     let mut out = Found::default();
-    for piece in split::all(bytes) {
+    for piece in document_splitter::all(bytes) {
         match piece {
             Piece::Document { bytes, line } => {
                 out.documents += 1;

@@ -4,7 +4,7 @@
 //! threshold, fires when this has lasted for the rule's time, and recovers when the metric is back.
 //! All alerts of a rule that fire or recover at the same time make one message.
 
-use super::letters::alert_letter;
+use super::messages::alert_message;
 use super::outbox::push;
 use crate::config::AlertRule;
 use crate::record::notices::{ALERTS_MAX, Alert, NotifierState, Silence};
@@ -65,7 +65,7 @@ pub(crate) fn observe(
         .cloned()
         .collect();
     over.extend(orphans.iter().filter_map(|key| known.remove(key)));
-    tell(state, cluster, known, over, now);
+    create_messages(state, cluster, known, over, now);
     troubles
 }
 
@@ -165,7 +165,7 @@ fn recovered(
 }
 
 /// Creates the messages, and keeps the remaining alerts.
-fn tell(
+fn create_messages(
     state: &mut NotifierState,
     cluster: &str,
     known: BTreeMap<Key, Alert>,
@@ -194,7 +194,7 @@ fn tell(
             let mine: Vec<&Alert> = alerts.iter().filter(mine).collect();
             push(
                 state,
-                alert_letter(cluster, &rule, firing, &mine, receiver, now),
+                alert_message(cluster, &rule, firing, &mine, receiver, now),
             );
         }
     }

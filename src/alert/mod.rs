@@ -5,12 +5,12 @@
 //! sends.
 
 mod book;
-mod letters;
+mod messages;
 mod outbox;
 
 pub(crate) use book::{Figure, observe, silence};
-pub(crate) use letters::{JobFacts, JobHappening, copies, job_letter, listing};
-pub(crate) use outbox::{Outcome, due, hold_or_send, push, release_held, settle};
+pub(crate) use messages::{JobFacts, JobNotice, copies, job_message, listing};
+pub(crate) use outbox::{Outcome, due, hold_or_send, push, record_outcome, release_held};
 
 #[cfg(test)]
 mod tests;

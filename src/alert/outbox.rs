@@ -40,7 +40,7 @@ pub(crate) fn due(state: &NotifierState, now: i64) -> impl Iterator<Item = &Deli
 }
 
 /// Records the result of an attempt. Returns a sentence about what is lost, if something is.
-pub(crate) fn settle(
+pub(crate) fn record_outcome(
     state: &mut NotifierState,
     id: &str,
     to: (&str, &str),

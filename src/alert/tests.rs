@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::config::{self, AlertRule, OsNames};
-use crate::model::{JobKey, MailWish};
+use crate::model::{JobKey, MailRequest};
 use crate::record::notices::{Delivery, NotifierState, Silence};
 use crate::record::report::Ended;
 use jiff::tz::TimeZone;
@@ -231,7 +231,7 @@ fn a_failed_delivery_is_tried_ever_later_and_given_up_after_a_day() {
     let mut pauses = Vec::new();
     loop {
         let failed = Outcome::Failed("no".into());
-        if let Some(text) = settle(&mut state, "a", ("hook", ""), failed, now) {
+        if let Some(text) = record_outcome(&mut state, "a", ("hook", ""), failed, now) {
             assert!(text.contains("given up: no"), "{text}");
             break;
         }
@@ -251,12 +251,12 @@ fn what_was_delivered_goes_and_what_was_refused_is_lost() {
     push(&mut state, letter("a", "hook", 0));
     push(&mut state, letter("a", "other", 0));
     assert_eq!(
-        settle(&mut state, "a", ("other", ""), Outcome::Delivered, 0),
+        record_outcome(&mut state, "a", ("other", ""), Outcome::Delivered, 0),
         None
     );
     assert_eq!(state.outbox[0].to, "hook");
     let refused = Outcome::Refused("gone".into());
-    assert!(settle(&mut state, "a", ("hook", ""), refused, 0).is_some());
+    assert!(record_outcome(&mut state, "a", ("hook", ""), refused, 0).is_some());
     assert_eq!(state.lost, 1);
 }
 
@@ -288,7 +288,7 @@ fn mails_over_the_hourly_number_come_as_one() {
 }
 
 fn job(at: &str, to: &str) -> JobFacts {
-    let mut wish = MailWish::default();
+    let mut wish = MailRequest::default();
     wish.add(at).unwrap();
     wish.to = to.into();
     JobFacts {
@@ -319,8 +319,8 @@ fn ended(code: Option<i32>, sig: i32) -> Ended {
 #[test]
 fn a_job_is_told_of_what_it_asked_for() {
     let now = (0, &TimeZone::UTC);
-    let told = |at: &str, what: &JobHappening<'_>| {
-        job_letter("c", JobKey::element(7, 3), &job(at, ""), what, now).map(|d| d.subject)
+    let told = |at: &str, what: &JobNotice<'_>| {
+        job_message("c", JobKey::element(7, 3), &job(at, ""), what, now).map(|d| d.subject)
     };
     let (done, failed) = (ended(Some(0), 0), ended(Some(3), 0));
     let title = |word: &str| {
@@ -328,26 +328,23 @@ fn a_job_is_told_of_what_it_asked_for() {
             "Job 7[3]: <sim \\x1b[31m --big> {word} in cluster c"
         ))
     };
-    assert_eq!(told("done", &JobHappening::Ended(&done)), title("done"));
-    assert_eq!(told("exit", &JobHappening::Ended(&done)), None);
-    assert_eq!(told("exit", &JobHappening::Ended(&failed)), title("exited"));
+    assert_eq!(told("done", &JobNotice::Ended(&done)), title("done"));
+    assert_eq!(told("exit", &JobNotice::Ended(&done)), None);
+    assert_eq!(told("exit", &JobNotice::Ended(&failed)), title("exited"));
     assert_eq!(
-        told("start", &JobHappening::Started { at: 1, t: 5 }),
+        told("start", &JobNotice::Started { at: 1, t: 5 }),
         title("started")
     );
-    assert_eq!(
-        told("start", &JobHappening::Suspended { at: 1, t: 5 }),
-        None
-    );
-    let cancelled = JobHappening::Cancelled { by: "root", t: 5 };
+    assert_eq!(told("start", &JobNotice::Suspended { at: 1, t: 5 }), None);
+    let cancelled = JobNotice::Cancelled { by: "root", t: 5 };
     assert_eq!(told("exit", &cancelled), title("exited"));
 }
 
 #[test]
 fn the_report_of_a_job_says_how_it_ended_and_what_it_used() {
     let end = ended(None, 9);
-    let happening = JobHappening::Ended(&end);
-    let letter = job_letter(
+    let happening = JobNotice::Ended(&end);
+    let letter = job_message(
         "c",
         JobKey::job(7),
         &job("exit", ""),

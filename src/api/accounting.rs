@@ -39,7 +39,7 @@ pub struct RecordLine {
 
 /// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordLook {
+pub struct RecordBatch {
     pub records: Vec<RecordLine>,
     /// What could not be read, as sentences with file and offset.
     pub problems: Vec<String>,
@@ -78,8 +78,8 @@ impl RecordFollower {
     /// # Errors
     /// A directory or file cannot be read, or there are too many files; the next call tries again
     /// from the same positions.
-    pub fn look(&mut self, most: usize, bytes: usize) -> Result<RecordLook, Failure> {
-        let mut look = RecordLook::default();
+    pub fn next_records(&mut self, most: usize, bytes: usize) -> Result<RecordBatch, Failure> {
+        let mut look = RecordBatch::default();
         let mut room = (most.max(1), bytes);
         let files = self.files()?;
         self.places.retain(|name, _| files.contains_key(name));
@@ -128,7 +128,7 @@ impl RecordFollower {
         name: &str,
         from: (u64, u64),
         room: &mut (usize, usize),
-        look: &mut RecordLook,
+        look: &mut RecordBatch,
     ) -> Result<(u64, u64), Failure> {
         let path = self.layout.acct().join(name);
         let mut lines = Lines::resume(&path, from.0, from.1, u64::MAX);
@@ -145,7 +145,7 @@ impl RecordFollower {
                 // An incomplete line at the end: its writer has died or is writing it now.
                 Err(LineError::Damaged(damaged)) => {
                     let before = (lines.offset(), lines.next_seq());
-                    let intact = lines.skip().map_err(|e| system(&e))?.intact_behind;
+                    let intact = lines.skip().map_err(|e| system(&e))?.intact_after;
                     if intact || damaged.damage != Damage::Torn {
                         let at = damaged.offset;
                         let text = format!("{}:{at}: {}; skipped", path.display(), damaged.damage);
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    fn keys(look: &RecordLook) -> Vec<&str> {
+    fn keys(look: &RecordBatch) -> Vec<&str> {
         look.records.iter().map(|r| r.key.as_str()).collect()
     }
 
@@ -287,7 +287,7 @@ mod tests {
         // The last line is incomplete: its writer is writing it or has died.
         bed.write("2026-11", 1, &whole[..end - 9]);
         let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
-        let first = follower.look(2, 1 << 20).unwrap();
+        let first = follower.next_records(2, 1 << 20).unwrap();
         assert_eq!(
             (keys(&first), first.more),
             (vec!["1.0.1.7", "2.0.1.7"], true)
@@ -295,13 +295,18 @@ mod tests {
         let places = follower.places().clone();
         for mut follower in [follower, RecordFollower::open(&bed.site, places).unwrap()] {
             bed.write("2026-11", 1, &whole[..end - 9]);
-            let look = follower.look(9, 1 << 20).unwrap();
+            let look = follower.next_records(9, 1 << 20).unwrap();
             assert_eq!((keys(&look), look.more), (vec!["3.0.1.7"], false));
-            assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+            assert_eq!(
+                follower.next_records(9, 1 << 20).unwrap(),
+                RecordBatch::default()
+            );
             bed.write("2026-11", 1, &whole);
-            let look = follower.look(9, 1 << 20).unwrap();
+            let look = follower.next_records(9, 1 << 20).unwrap();
             assert_eq!(keys(&look), ["4.0.1.7"]);
-            assert!(look.problems.is_empty() && follower.look(9, 1).unwrap().records.is_empty());
+            assert!(
+                look.problems.is_empty() && follower.next_records(9, 1).unwrap().records.is_empty()
+            );
         }
     }
 
@@ -311,11 +316,14 @@ mod tests {
         bed.put("2026-10", 1, 1..3, false);
         bed.put("2026-11", 2, 2..4, true);
         let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
-        let look = follower.look(9, 1 << 20).unwrap();
+        let look = follower.next_records(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
         assert_eq!(follower.places().len(), 2);
         std::fs::remove_dir_all(bed.dir.path().join("acct/2026-10")).unwrap();
-        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+        assert_eq!(
+            follower.next_records(9, 1 << 20).unwrap(),
+            RecordBatch::default()
+        );
         assert_eq!(follower.places().len(), 1);
     }
 
@@ -329,10 +337,13 @@ mod tests {
         let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
         bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
         let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
-        let look = follower.look(9, 1 << 20).unwrap();
+        let look = follower.next_records(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
         assert_eq!(look.problems.len(), 2, "{look:?}");
         assert!(look.problems[1].contains("000001.0001.yaml:"), "{look:?}");
-        assert_eq!(follower.look(9, 1 << 20).unwrap(), RecordLook::default());
+        assert_eq!(
+            follower.next_records(9, 1 << 20).unwrap(),
+            RecordBatch::default()
+        );
     }
 }

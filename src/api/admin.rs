@@ -29,7 +29,7 @@ pub const CHANGES_MAX: usize = 200;
 /// A request of an administrator.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AdminAct {
+pub enum AdminAction {
     Queues {
         names: Vec<String>,
         act: QueueAct,
@@ -101,7 +101,7 @@ pub struct ConfigSaved {
 ///
 /// # Errors
 /// The user is not an administrator of the cluster, a request is refused, or no answer arrived.
-pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+pub fn administer(reader: &Reader, act: &AdminAction) -> Result<AdminAnswer, Failure> {
     if !reader.is_administrator()? {
         return Err(Failure {
             kind: FailureKind::Permission,
@@ -110,11 +110,11 @@ pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failur
     }
     let source = reader.source();
     match act {
-        AdminAct::Queues {
+        AdminAction::Queues {
             names,
             act,
             comment,
-        } => ask(
+        } => send_request(
             reader,
             Verb::Queue {
                 names: some(names)?,
@@ -122,11 +122,11 @@ pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failur
                 comment: checked(comment)?,
             },
         ),
-        AdminAct::Hosts {
+        AdminAction::Hosts {
             names,
             act,
             comment,
-        } => ask(
+        } => send_request(
             reader,
             Verb::Host {
                 names: some(names)?,
@@ -134,16 +134,18 @@ pub fn administer(reader: &Reader, act: &AdminAct) -> Result<AdminAnswer, Failur
                 comment: checked(comment)?,
             },
         ),
-        AdminAct::Config => Ok(AdminAnswer::Config(config_text(reader)?)),
-        AdminAct::CheckConfig { text } => Ok(AdminAnswer::Checked(verdict(reader, text)?)),
-        AdminAct::SaveConfig { base, text } => save(reader, base, text),
-        AdminAct::Health => {
+        AdminAction::Config => Ok(AdminAnswer::Config(config_text(reader)?)),
+        AdminAction::CheckConfig { text } => Ok(AdminAnswer::Checked(verdict(reader, text)?)),
+        AdminAction::SaveConfig { base, text } => save(reader, base, text),
+        AdminAction::Health => {
             let text = answers::answer(source, Reading::Cluster, &["-health"])?;
             Ok(AdminAnswer::Text(text))
         }
-        AdminAct::CheckCluster => {
+        AdminAction::CheckCluster => {
             let ctx = check::open(Some(source.layout.root().to_path_buf()))?;
-            Ok(AdminAnswer::Text(check::told(&check::look(&ctx))))
+            Ok(AdminAnswer::Text(check::report_text(&check::run_checks(
+                &ctx,
+            ))))
         }
     }
 }
@@ -166,7 +168,7 @@ fn checked(comment: &str) -> Result<String, Failure> {
     }
 }
 
-fn ask(reader: &Reader, verb: Verb) -> Result<AdminAnswer, Failure> {
+fn send_request(reader: &Reader, verb: Verb) -> Result<AdminAnswer, Failure> {
     let ack = send(&reader.source().site, RequestHead::default(), &verb)?;
     if !ack.error.is_empty() {
         return Err(Fail::refused(ack.error).into());
@@ -220,7 +222,7 @@ fn verdict(reader: &Reader, text: &str) -> Result<ConfigVerdict, Failure> {
 fn save(reader: &Reader, base: &str, text: &str) -> Result<AdminAnswer, Failure> {
     let path = reader.source().layout.config();
     let changed = config_file::replace(&path, base, text)?;
-    let outcomes = match ask(reader, Verb::Reconfig)? {
+    let outcomes = match send_request(reader, Verb::Reconfig)? {
         AdminAnswer::Outcomes(outcomes) => outcomes,
         _ => Vec::new(),
     };
@@ -254,9 +256,9 @@ mod tests {
     fn only_administrators_get_an_answer() {
         let bed = test_cluster::cluster();
         let site = bed.source("portal", 0).site.clone();
-        let nobody = administer(&reader(site.clone(), "u1"), &AdminAct::Health).unwrap_err();
+        let nobody = administer(&reader(site.clone(), "u1"), &AdminAction::Health).unwrap_err();
         assert_eq!(nobody.kind, FailureKind::Permission);
-        let answer = administer(&reader(site, "boss"), &AdminAct::Health).unwrap();
+        let answer = administer(&reader(site, "boss"), &AdminAction::Health).unwrap();
         assert!(matches!(&answer, AdminAnswer::Text(text) if text.contains("LEADER")));
     }
 
@@ -265,7 +267,7 @@ mod tests {
         let bed = test_cluster::cluster();
         let boss = reader(bed.source("portal", 0).site.clone(), "boss");
         for (names, comment) in [(vec![], String::new()), (vec!["q".into()], "x".repeat(600))] {
-            let act = AdminAct::Queues {
+            let act = AdminAction::Queues {
                 names,
                 act: QueueAct::Close,
                 comment,
@@ -277,13 +279,13 @@ mod tests {
 
     #[test]
     fn requests_and_answers_survive_their_way_through_a_broker() {
-        let act = AdminAct::Hosts {
+        let act = AdminAction::Hosts {
             names: vec!["h1".into()],
             act: HostAct::Close,
             comment: "disk".into(),
         };
         let text = serde_json::to_string(&act).unwrap();
-        assert_eq!(serde_json::from_str::<AdminAct>(&text).unwrap(), act);
+        assert_eq!(serde_json::from_str::<AdminAction>(&text).unwrap(), act);
         let answer = AdminAnswer::Text("x".into());
         let text = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<AdminAnswer>(&text).unwrap(), answer);

@@ -28,7 +28,7 @@ const WORD_MAX: usize = 128;
 /// The program to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum AttendAsk {
+pub enum AttachRequest {
     /// A shell as an interactive job.
     Terminal {
         /// Empty: the default queue.
@@ -51,7 +51,7 @@ pub enum AttendAsk {
 pub fn attend(
     site: &Site,
     user: &UserFacts,
-    ask: &AttendAsk,
+    ask: &AttachRequest,
     dies_with_parent: bool,
 ) -> Result<(File, Attended), Failure> {
     let system = |e: crate::sys::Error| Failure {
@@ -76,11 +76,11 @@ pub fn attend(
         dies_with_parent,
     };
     let (mine, other, is_terminal) = match ask {
-        AttendAsk::Terminal { rows, cols, .. } => {
+        AttachRequest::Terminal { rows, cols, .. } => {
             let (master, slave) = terminal::open_pair(*rows, *cols).map_err(system)?;
             (master, slave, true)
         }
-        AttendAsk::Tunnel { .. } => {
+        AttachRequest::Tunnel { .. } => {
             let (mine, other) = ipc::pair().map_err(system)?;
             (mine, other, false)
         }
@@ -90,11 +90,11 @@ pub fn attend(
 }
 
 /// The command line after the name of the program `cb`.
-fn words(ask: &AttendAsk, shell: &str) -> Result<Vec<String>, Failure> {
+fn words(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
     let mut out = Vec::new();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|word| (*word).to_owned()));
     match ask {
-        AttendAsk::Terminal {
+        AttachRequest::Terminal {
             queue,
             slots,
             run_limit,
@@ -118,7 +118,7 @@ fn words(ask: &AttendAsk, shell: &str) -> Result<Vec<String>, Failure> {
             let shell = if shell.is_empty() { "/bin/sh" } else { shell };
             add(&[shell, "-l"]);
         }
-        AttendAsk::Tunnel { id, idx } => {
+        AttachRequest::Tunnel { id, idx } => {
             let key = JobKey { id: *id, idx: *idx };
             add(&["capps", "tunnel", &key.to_string()]);
         }
@@ -191,8 +191,8 @@ pub fn take_frame(came: &mut Vec<u8>) -> Result<Option<Frame>, Failure> {
 mod tests {
     use super::*;
 
-    fn terminal(queue: &str, slots: u32, run_limit: &str) -> AttendAsk {
-        AttendAsk::Terminal {
+    fn terminal(queue: &str, slots: u32, run_limit: &str) -> AttachRequest {
+        AttachRequest::Terminal {
             queue: queue.into(),
             slots,
             run_limit: run_limit.into(),
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn values_are_never_options_of_the_command() {
-        let line = |ask: &AttendAsk| words(ask, "/bin/bash").map(|words| words.join(" "));
+        let line = |ask: &AttachRequest| words(ask, "/bin/bash").map(|words| words.join(" "));
         assert_eq!(
             line(&terminal("night", 2, "1:30")).unwrap(),
             "csub -Is -n 2 -q night -W 1:30 /bin/bash -l"
@@ -221,7 +221,7 @@ mod tests {
         ] {
             assert!(line(&bad).is_err(), "{bad:?}");
         }
-        let tunnel = AttendAsk::Tunnel { id: 12, idx: 3 };
+        let tunnel = AttachRequest::Tunnel { id: 12, idx: 3 };
         assert_eq!(line(&tunnel).unwrap(), "capps tunnel 12[3]");
     }
 }

@@ -64,7 +64,7 @@ pub struct EventLine {
 
 /// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventLook {
+pub struct EventBatch {
     pub events: Vec<EventLine>,
     /// What could not be read, as sentences with file and offset.
     pub problems: Vec<String>,
@@ -75,7 +75,7 @@ pub struct EventLook {
 }
 
 /// An event for a later look, because it was not certain that it is final.
-struct Read {
+struct PendingEvent {
     at: Position,
     line: EventLine,
 }
@@ -88,7 +88,7 @@ pub struct EventFollower {
     documents: Documents,
     /// Whether missing events after the requested position were checked and reported.
     judged: bool,
-    held: VecDeque<Read>,
+    held: VecDeque<PendingEvent>,
     problems: Vec<String>,
     /// The last record that was read.
     last: Position,
@@ -126,7 +126,7 @@ impl EventFollower {
     ///
     /// # Errors
     /// The journal cannot be read; the next call tries again from the same position.
-    pub fn look(&mut self, most: usize, bytes: usize) -> Result<EventLook, Failure> {
+    pub fn next_events(&mut self, most: usize, bytes: usize) -> Result<EventBatch, Failure> {
         let mut problems = std::mem::take(&mut self.problems);
         let read = match self.held.is_empty() {
             true => self.read(most, bytes, &mut problems),
@@ -139,7 +139,7 @@ impl EventFollower {
         let events = self.final_ones()?;
         let gap = has_some && !self.judged && !self.history.is_whole();
         self.judged |= has_some;
-        Ok(EventLook {
+        Ok(EventBatch {
             more: more && !events.is_empty(),
             problems: std::mem::take(&mut self.problems),
             events,
@@ -166,7 +166,7 @@ impl EventFollower {
                     *last = at;
                     if let Some(line) = line(documents, after, at, &event) {
                         size += line.json.len();
-                        held.push_back(Read { at, line });
+                        held.push_back(PendingEvent { at, line });
                     }
                 }
             }
@@ -197,7 +197,7 @@ impl EventFollower {
             false => None,
         };
         while let Some(read) = self.held.pop_front() {
-            match fate(read.at, now, chain.as_ref()) {
+            match finality(read.at, now, chain.as_ref()) {
                 Some(true) => sure.push(read.line),
                 Some(false) => {}
                 None => {
@@ -211,7 +211,7 @@ impl EventFollower {
 }
 
 /// Whether a record is final (true) or void (false); `None`: not known yet.
-fn fate(at: Position, now: u64, chain: Option<&Chain>) -> Option<bool> {
+fn finality(at: Position, now: u64, chain: Option<&Chain>) -> Option<bool> {
     if at.epoch >= now {
         return (at.epoch == now).then_some(true);
     }

@@ -6,7 +6,7 @@
 
 use super::{Failure, FailureKind};
 use crate::sys;
-use crate::sys::beneath::{self, ContentMark, NameKind, Part, Spot};
+use crate::sys::beneath::{self, ContentMark, NameKind, Part, PathBelow};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,14 +21,14 @@ pub const FILE_MAX: u64 = 1 << 40;
 
 /// A location: a directory by its absolute path, and a path below it, which may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FilePlace {
+pub struct FileLocation {
     pub root: Vec<u8>,
     pub path: Vec<u8>,
 }
 
-impl FilePlace {
-    fn spot(&self) -> Spot<'_> {
-        Spot {
+impl FileLocation {
+    fn spot(&self) -> PathBelow<'_> {
+        PathBelow {
             root: Path::new(OsStr::from_bytes(&self.root)),
             path: Path::new(OsStr::from_bytes(&self.path)),
         }
@@ -37,43 +37,43 @@ impl FilePlace {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileAsk {
+pub enum FileRequest {
     /// A page of a directory's names, at most [`PAGE_MAX`].
     List {
-        at: FilePlace,
+        at: FileLocation,
         from: usize,
         count: usize,
     },
     /// At most [`PIECE_MAX`] bytes of a file.
     Read {
-        at: FilePlace,
+        at: FileLocation,
         offset: u64,
         most: usize,
     },
     /// The number of bytes received of an upload.
     Received {
-        at: FilePlace,
+        at: FileLocation,
     },
     /// A part of an upload of `size` bytes, at most [`PIECE_MAX`]; the last one completes it.
     /// `replace`: an existing file of that name is replaced.
     Write {
-        at: FilePlace,
+        at: FileLocation,
         offset: u64,
         bytes: Vec<u8>,
         size: u64,
         replace: bool,
     },
     MakeDir {
-        at: FilePlace,
+        at: FileLocation,
     },
     /// Renames to another path below the same directory.
     Rename {
-        at: FilePlace,
+        at: FileLocation,
         to: Vec<u8>,
     },
     /// Removes a file, a link, or an empty directory.
     Remove {
-        at: FilePlace,
+        at: FileLocation,
     },
 }
 
@@ -132,7 +132,7 @@ pub struct FileEntry {
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum FileSaid {
+pub enum FileAnswer {
     Listed {
         entries: Vec<FileEntry>,
         /// Number of names; if `is_cut`, there are more, which are not listed.
@@ -156,22 +156,22 @@ pub enum FileSaid {
 ///
 /// # Errors
 /// The request exceeds a limit, or the system refuses it.
-pub fn carry_out(ask: &FileAsk) -> Result<FileSaid, Failure> {
+pub fn carry_out(ask: &FileRequest) -> Result<FileAnswer, Failure> {
     match ask {
-        FileAsk::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
-        FileAsk::Read { at, offset, most } => {
+        FileRequest::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
+        FileRequest::Read { at, offset, most } => {
             let chunk = beneath::read_at(at.spot(), *offset, (*most).min(PIECE_MAX))?;
-            Ok(FileSaid::Bytes {
+            Ok(FileAnswer::Bytes {
                 bytes: chunk.bytes,
                 mark: chunk.mark.into(),
             })
         }
-        FileAsk::Received { at } => Ok(FileSaid::Received {
+        FileRequest::Received { at } => Ok(FileAnswer::Received {
             bytes: beneath::part_size(at.spot())?,
             taken: false,
             done: false,
         }),
-        FileAsk::Write {
+        FileRequest::Write {
             at,
             offset,
             bytes,
@@ -184,24 +184,24 @@ pub fn carry_out(ask: &FileAsk) -> Result<FileSaid, Failure> {
             };
             write(at.spot(), part, *size, *replace)
         }
-        FileAsk::MakeDir { at } => done(beneath::make_dir(at.spot())),
-        FileAsk::Rename { at, to } => {
-            let to = Spot {
+        FileRequest::MakeDir { at } => done(beneath::make_dir(at.spot())),
+        FileRequest::Rename { at, to } => {
+            let to = PathBelow {
                 path: Path::new(OsStr::from_bytes(to)),
                 ..at.spot()
             };
             done(beneath::rename(at.spot(), to))
         }
-        FileAsk::Remove { at } => done(beneath::remove(at.spot())),
+        FileRequest::Remove { at } => done(beneath::remove(at.spot())),
     }
 }
 
-fn done(result: sys::Result<()>) -> Result<FileSaid, Failure> {
+fn done(result: sys::Result<()>) -> Result<FileAnswer, Failure> {
     result?;
-    Ok(FileSaid::Done)
+    Ok(FileAnswer::Done)
 }
 
-fn list(at: &FilePlace, from: usize, count: usize) -> Result<FileSaid, Failure> {
+fn list(at: &FileLocation, from: usize, count: usize) -> Result<FileAnswer, Failure> {
     let listing = beneath::list(at.spot(), from, count)?;
     let entry = |entry: beneath::NameEntry| FileEntry {
         name: entry.name.into_vec(),
@@ -217,14 +217,19 @@ fn list(at: &FilePlace, from: usize, count: usize) -> Result<FileSaid, Failure> 
         uid: entry.uid,
         target: entry.target.map(OsStringExt::into_vec),
     };
-    Ok(FileSaid::Listed {
+    Ok(FileAnswer::Listed {
         entries: listing.entries.into_iter().map(entry).collect(),
         total: listing.total,
         is_cut: listing.is_cut,
     })
 }
 
-fn write(spot: Spot<'_>, part: Part<'_>, size: u64, replace: bool) -> Result<FileSaid, Failure> {
+fn write(
+    spot: PathBelow<'_>,
+    part: Part<'_>,
+    size: u64,
+    replace: bool,
+) -> Result<FileAnswer, Failure> {
     let end = part.offset.checked_add(part.bytes.len() as u64);
     if part.bytes.len() > PIECE_MAX || size > FILE_MAX {
         return Err(wrong(format!(
@@ -244,7 +249,7 @@ fn write(spot: Spot<'_>, part: Part<'_>, size: u64, replace: bool) -> Result<Fil
     if is_all {
         beneath::finish_part(spot, size, replace)?;
     }
-    Ok(FileSaid::Received {
+    Ok(FileAnswer::Received {
         bytes,
         taken,
         done: is_all,
@@ -279,15 +284,15 @@ impl From<sys::Error> for Failure {
 mod tests {
     use super::*;
 
-    fn place(root: &Path, path: &str) -> FilePlace {
-        FilePlace {
+    fn place(root: &Path, path: &str) -> FileLocation {
+        FileLocation {
             root: root.as_os_str().as_bytes().to_vec(),
             path: path.as_bytes().to_vec(),
         }
     }
 
-    fn put(at: &FilePlace, offset: u64, bytes: &[u8], size: u64) -> Result<FileSaid, Failure> {
-        carry_out(&FileAsk::Write {
+    fn put(at: &FileLocation, offset: u64, bytes: &[u8], size: u64) -> Result<FileAnswer, Failure> {
+        carry_out(&FileRequest::Write {
             at: at.clone(),
             offset,
             bytes: bytes.to_vec(),
@@ -301,22 +306,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = sys::fs::canonical(dir.path()).unwrap();
         let at = place(&root, "f");
-        let said = |bytes, taken, done| Ok(FileSaid::Received { bytes, taken, done });
+        let said = |bytes, taken, done| Ok(FileAnswer::Received { bytes, taken, done });
         assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false));
         assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false), "repeated");
         assert_eq!(put(&at, 4, b"e", 5), said(3, false, false), "a gap");
-        let asked = carry_out(&FileAsk::Received { at: at.clone() });
+        let asked = carry_out(&FileRequest::Received { at: at.clone() });
         assert_eq!(asked, said(3, false, false));
         assert_eq!(put(&at, 3, b"de", 5), said(5, true, true));
         let again = put(&at, 0, b"x", 1).unwrap_err();
         assert_eq!(again.kind, FailureKind::Refused, "{again}");
         assert_eq!(put(&place(&root, "empty"), 0, b"", 0), said(0, true, true));
-        let read = carry_out(&FileAsk::Read {
+        let read = carry_out(&FileRequest::Read {
             at,
             offset: 1,
             most: usize::MAX,
         });
-        let Ok(FileSaid::Bytes { bytes, mark }) = read else {
+        let Ok(FileAnswer::Bytes { bytes, mark }) = read else {
             panic!("{read:?}");
         };
         assert_eq!((bytes.as_slice(), mark.size), (&b"bcde"[..], 5));
@@ -340,7 +345,7 @@ mod tests {
             assert!(failure.text.contains(want), "{failure}");
         }
         let evil = place(&root, "\u{1b}[31m");
-        let failure = carry_out(&FileAsk::Remove { at: evil }).unwrap_err();
+        let failure = carry_out(&FileRequest::Remove { at: evil }).unwrap_err();
         assert_eq!(failure.kind, FailureKind::NotFound);
         assert!(!failure.text.contains('\u{1b}'), "{failure:?}");
     }

@@ -8,13 +8,13 @@ use super::Failure;
 use super::read::Reader;
 use crate::client::cview::columns::compare_jobs;
 use crate::client::cview::filter::Filter;
-use crate::client::cview::world::{JobItem, Jobs};
+use crate::client::cview::view_data::{JobItem, Jobs};
 use crate::model::{JobKey, JobStat};
 use crate::record::device_use::DeviceUse;
 use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSet, Piece};
 use crate::sys::fs::{self, Mark};
 use std::collections::BTreeMap;
 
@@ -81,21 +81,21 @@ impl ViewMark {
 
 /// The users whose jobs a user may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeenJobs {
+pub struct VisibleJobs {
     uid: u32,
     users: Users,
 }
 
-impl SeenJobs {
+impl VisibleJobs {
     /// The users whose jobs this reader's user may see now.
     ///
     /// # Errors
     /// As [`ViewMark::now`].
-    pub fn of(reader: &Reader) -> Result<SeenJobs, Failure> {
+    pub fn of(reader: &Reader) -> Result<VisibleJobs, Failure> {
         let source = reader.source();
         let (uid, params) = (source.me.uid, source.params()?);
         let users = source.seen_of(Users::All, &params);
-        Ok(SeenJobs {
+        Ok(VisibleJobs {
             uid,
             users: users.unwrap_or_else(|| Users::one(uid)),
         })
@@ -221,28 +221,30 @@ impl JobIndex {
         let priority: BTreeMap<String, i64> =
             queues.into_iter().map(|q| (q.name, q.priority)).collect();
         let (mut items, mut uses) = (Vec::new(), Vec::new());
-        let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
-            Piece::Restart => {
-                items.clear();
-                uses.clear();
-            }
-            Piece::Job { row, spec, why } => {
-                if uses.len() < USES_MAX {
-                    uses.extend(JobUse::of(&row));
+        let reading = source
+            .view
+            .stream(&JobSet::all(), &mut |piece| match piece {
+                Piece::Restart => {
+                    items.clear();
+                    uses.clear();
                 }
-                let v = JobView {
-                    key: row.j,
-                    row: &row,
-                    spec,
-                    name: &row.name,
-                    command: &row.command,
-                    why,
-                    ctx: &ctx,
-                };
-                let order = sort_key(&v, &priority);
-                items.push(JobItem::of(&row, spec, order));
-            }
-        });
+                Piece::Job { row, spec, why } => {
+                    if uses.len() < USES_MAX {
+                        uses.extend(JobUse::of(&row));
+                    }
+                    let v = JobView {
+                        key: row.j,
+                        row: &row,
+                        spec,
+                        name: &row.name,
+                        command: &row.command,
+                        why,
+                        ctx: &ctx,
+                    };
+                    let order = sort_key(&v, &priority);
+                    items.push(JobItem::of(&row, spec, order));
+                }
+            });
         let reading = reading.map_err(|e| source.failed(e))?;
         Ok(JobIndex {
             jobs: Jobs::of(items),
@@ -264,7 +266,7 @@ impl JobIndex {
     ///
     /// # Errors
     /// The filter or the column is wrong.
-    pub fn page(&self, query: &JobQuery, seen: &SeenJobs, now: i64) -> Result<JobPage, Failure> {
+    pub fn page(&self, query: &JobQuery, seen: &VisibleJobs, now: i64) -> Result<JobPage, Failure> {
         let filter = Filter::parse(&query.filter).map_err(wrong)?;
         let column = match query.sort.as_str() {
             "" => None,
@@ -317,7 +319,7 @@ impl JobIndex {
 
     /// Unfinished jobs and elements by queue and by user, as far as the user sees them: pending and
     /// started ones, and the longest and the median wait of the pending jobs, ms.
-    pub fn sums(&self, seen: &SeenJobs, now: i64) -> JobSums {
+    pub fn sums(&self, seen: &VisibleJobs, now: i64) -> JobSums {
         let mut sums = JobSums::default();
         let mut waits = Vec::new();
         let live = self.jobs.items.iter().filter(|item| seen.has(item));
@@ -461,7 +463,7 @@ mod tests {
     fn ids(bed: &TestView, uid: u32, query: &JobQuery) -> String {
         let reader = reader(bed, uid);
         let index = JobIndex::read(&reader).unwrap();
-        let seen = SeenJobs::of(&reader).unwrap();
+        let seen = VisibleJobs::of(&reader).unwrap();
         let page = index.page(query, &seen, NOW).unwrap();
         let ids: Vec<&str> = page.rows.iter().map(|row| row.id.as_str()).collect();
         ids.join(" ")
@@ -491,7 +493,7 @@ mod tests {
         assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");
         assert_eq!(with(|q| (q.sort, q.reverse) = ("id".into(), true)), "3 2 1");
         let index = JobIndex::read(&reader(&bed, 7)).unwrap();
-        let seen = SeenJobs::of(&reader(&bed, 7)).unwrap();
+        let seen = VisibleJobs::of(&reader(&bed, 7)).unwrap();
         for bad in [
             query("nonsense:x"),
             JobQuery {

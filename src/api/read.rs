@@ -8,7 +8,7 @@ pub use crate::client::answers::Reading;
 
 use super::Failure;
 use crate::client::answers;
-use crate::client::cevents::Following;
+use crate::client::cevents::EventPoller;
 use crate::client::cpeek;
 use crate::client::exit::Fail;
 use crate::client::metrics;
@@ -19,7 +19,7 @@ use crate::record::figures::{Histogram, JOB_BOUNDS_S};
 use crate::record::request::{ENV_MAX, SCRIPT_MAX};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use crate::sys;
 use crate::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
@@ -245,10 +245,10 @@ impl Reader {
     /// # Errors
     /// It does not exist, or the user may not see it.
     pub fn job(&self, key: JobKey) -> Result<Job, Failure> {
-        let want = Want {
+        let want = JobSet {
             ids: vec![(key.id, key.id)],
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let found = self.source.view.collect(&want);
         let (jobs, _) = found.map_err(|e| self.source.failed(e))?;
@@ -326,14 +326,14 @@ impl Reader {
     /// The position is invalid or too old, or the journal cannot be read.
     pub fn events(&self, after: Option<&str>, jobs: &[String]) -> Result<Events, Failure> {
         let reader = Reader::new(&self.source.site, self.source.me.clone());
-        let following = Following::new(reader.source, after, jobs)?;
+        let following = EventPoller::new(reader.source, after, jobs)?;
         Ok(Events { following })
     }
 }
 
 /// New events as they happen, as the documents of `cevents`.
 pub struct Events {
-    following: Following,
+    following: EventPoller,
 }
 
 impl Events {
@@ -341,9 +341,9 @@ impl Events {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn look(&mut self) -> Result<Vec<String>, Failure> {
+    pub fn next_events(&mut self) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
-        self.following.look(&mut |line| lines.push(line))?;
+        self.following.read_new(&mut |line| lines.push(line))?;
         Ok(lines)
     }
 }

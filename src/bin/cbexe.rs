@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     match exe::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            program::tell(&format!("cbexe: {}", e.text));
+            program::print_error(&format!("cbexe: {}", e.text));
             ExitCode::from(e.code())
         }
     }

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     match corral::host::ls::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            program::tell(&format!("cbls: {}", e.text));
+            program::print_error(&format!("cbls: {}", e.text));
             ExitCode::from(e.code())
         }
     }

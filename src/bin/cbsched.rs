@@ -36,7 +36,7 @@ fn main() {
     corral::sys::logging::start("info");
     std::process::exit(
         corral::master::run(args.accept_loss).unwrap_or_else(|text| {
-            program::tell(&format!("cbsched: {text}"));
+            program::print_error(&format!("cbsched: {text}"));
             corral::master::EXIT_REFUSED
         }),
     );

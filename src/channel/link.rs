@@ -61,7 +61,7 @@ enum State {
 pub struct Link {
     state: State,
     /// Bytes that were received and are not decoded yet.
-    came: Vec<u8>,
+    received: Vec<u8>,
     /// Bytes that are to be sent.
     going: Vec<u8>,
     hello: Option<Hello>,
@@ -98,7 +98,7 @@ impl Link {
         };
         Link {
             state: State::Greeting(Box::new(noise.expect("the pattern needs nothing else"))),
-            came: Vec::new(),
+            received: Vec::new(),
             going: Vec::new(),
             hello: None,
             welcome: None,
@@ -112,10 +112,10 @@ impl Link {
     /// # Errors
     /// There are too many bytes.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
-        if self.came.len() + bytes.len() > TAKEN_MAX {
+        if self.received.len() + bytes.len() > TAKEN_MAX {
             return Err(self.fail(ChannelError::TooLong));
         }
-        self.came.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl Link {
     /// # Errors
     /// It was in the middle of a message.
     pub fn closed(&self) -> Result<(), ChannelError> {
-        match (&self.state, self.came.is_empty()) {
+        match (&self.state, self.received.is_empty()) {
             (State::Over(e), _) => Err(*e),
             (_, true) => Ok(()),
             (_, false) => Err(ChannelError::Cut),
@@ -249,7 +249,7 @@ impl Link {
     }
 
     fn fail(&mut self, e: ChannelError) -> ChannelError {
-        self.came.clear();
+        self.received.clear();
         self.state = State::Over(e);
         e
     }
@@ -261,18 +261,18 @@ impl Link {
             State::Greeting(_) => GREETING_MAX + PUBLIC + SEAL,
             State::Open(_) => FRAME_MAX,
         };
-        let Some(head) = self.came.get(..2) else {
+        let Some(head) = self.received.get(..2) else {
             return Ok(None);
         };
         let len = usize::from(u16::from_be_bytes([head[0], head[1]]));
         if len > most {
             return Err(self.fail(ChannelError::TooLong));
         }
-        if self.came.len() < 2 + len {
+        if self.received.len() < 2 + len {
             return Ok(None);
         }
-        let frame = self.came[2..2 + len].to_vec();
-        self.came.drain(..2 + len);
+        let frame = self.received[2..2 + len].to_vec();
+        self.received.drain(..2 + len);
         Ok(Some(frame))
     }
 

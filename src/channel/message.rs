@@ -115,7 +115,7 @@ pub enum XMessage {
 /// The messages that are not data.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Words {
+enum ControlMessage {
     Size(Screen),
     Signal(i32),
     Took(u32),
@@ -147,16 +147,16 @@ impl Message {
                 out.extend_from_slice(bytes);
                 return out;
             }
-            Message::X(XMessage::Open(n)) => Words::XOpen(*n),
-            Message::X(XMessage::Took(n, bytes)) => Words::XTook(*n, *bytes),
-            Message::Warn(text) => Words::Warn(text.chars().take(TEXT_MAX / 4).collect()),
-            Message::Size(screen) => Words::Size(*screen),
-            Message::Signal(n) => Words::Signal(*n),
-            Message::Took(n) => Words::Took(*n),
-            Message::Begin => Words::Begin,
+            Message::X(XMessage::Open(n)) => ControlMessage::XOpen(*n),
+            Message::X(XMessage::Took(n, bytes)) => ControlMessage::XTook(*n, *bytes),
+            Message::Warn(text) => ControlMessage::Warn(text.chars().take(TEXT_MAX / 4).collect()),
+            Message::Size(screen) => ControlMessage::Size(*screen),
+            Message::Signal(n) => ControlMessage::Signal(*n),
+            Message::Took(n) => ControlMessage::Took(*n),
+            Message::Begin => ControlMessage::Begin,
             Message::End(finish) => {
                 let text = finish.text.chars().take(TEXT_MAX / 4).collect();
-                Words::End(Finish {
+                ControlMessage::End(Finish {
                     text,
                     ..finish.clone()
                 })
@@ -196,15 +196,15 @@ impl Message {
         }
         let words = serde_json::from_slice(rest).map_err(|e| e.to_string())?;
         Ok(match words {
-            Words::Size(screen) => Message::Size(screen),
-            Words::Signal(n) if (1..=64).contains(&n) => Message::Signal(n),
-            Words::Signal(n) => return Err(format!("{n} is not a signal")),
-            Words::Took(n) => Message::Took(n),
-            Words::Begin => Message::Begin,
-            Words::End(finish) => Message::End(finish),
-            Words::Warn(text) => Message::Warn(text),
-            Words::XOpen(n) => Message::X(XMessage::Open(n)),
-            Words::XTook(n, bytes) => Message::X(XMessage::Took(n, bytes)),
+            ControlMessage::Size(screen) => Message::Size(screen),
+            ControlMessage::Signal(n) if (1..=64).contains(&n) => Message::Signal(n),
+            ControlMessage::Signal(n) => return Err(format!("{n} is not a signal")),
+            ControlMessage::Took(n) => Message::Took(n),
+            ControlMessage::Begin => Message::Begin,
+            ControlMessage::End(finish) => Message::End(finish),
+            ControlMessage::Warn(text) => Message::Warn(text),
+            ControlMessage::XOpen(n) => Message::X(XMessage::Open(n)),
+            ControlMessage::XTook(n, bytes) => Message::X(XMessage::Took(n, bytes)),
         })
     }
 }

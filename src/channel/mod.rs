@@ -15,8 +15,8 @@ mod tests;
 pub use key::{Cookie, Key};
 pub use link::{ChannelError, Link};
 pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome, XMessage};
-pub use rendezvous::{ADDRESSES_MAX, RENDEZVOUS_MAX, Rendezvous, Unreached};
-pub use streams::{FRAME_DATA_MAX, Frame, NoFrame, STREAMS_MAX, WINDOW};
+pub use rendezvous::{ADDRESSES_MAX, ConnectFailure, RENDEZVOUS_MAX, Rendezvous};
+pub use streams::{FRAME_DATA_MAX, Frame, InvalidFrame, STREAMS_MAX, WINDOW};
 
 use crate::model::Token;
 

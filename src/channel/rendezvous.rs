@@ -59,15 +59,15 @@ impl Rendezvous {
 /// The report of a host that could not reach the waiting command.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Unreached {
+pub struct ConnectFailure {
     pub host: String,
     pub why: String,
 }
 
-impl Unreached {
+impl ConnectFailure {
     /// The content of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let cut = Unreached {
+        let cut = ConnectFailure {
             host: self.host.clone(),
             why: self.why.chars().take(WHY_MAX).collect(),
         };
@@ -75,7 +75,7 @@ impl Unreached {
     }
 
     /// Reads the content of the file; `None` while it is empty or incomplete.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Unreached> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<ConnectFailure> {
         serde_json::from_slice(bytes).ok()
     }
 }
@@ -110,12 +110,12 @@ mod tests {
         ] {
             assert!(Rendezvous::from_bytes(bad.as_bytes()).is_err(), "{bad}");
         }
-        let word = Unreached {
+        let word = ConnectFailure {
             host: "h1".into(),
             why: "x".repeat(9_000),
         };
-        let read = Unreached::from_bytes(&word.to_bytes()).unwrap();
+        let read = ConnectFailure::from_bytes(&word.to_bytes()).unwrap();
         assert_eq!((read.host.as_str(), read.why.len()), ("h1", WHY_MAX));
-        assert_eq!(Unreached::from_bytes(b""), None);
+        assert_eq!(ConnectFailure::from_bytes(b""), None);
     }
 }

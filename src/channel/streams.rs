@@ -33,15 +33,15 @@ pub enum Frame {
 
 /// The received bytes do not have the form of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoFrame;
+pub struct InvalidFrame;
 
-impl std::fmt::Display for NoFrame {
+impl std::fmt::Display for InvalidFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the other end sent what this version does not understand")
     }
 }
 
-impl std::error::Error for NoFrame {}
+impl std::error::Error for InvalidFrame {}
 
 impl Frame {
     /// Adds the bytes of a frame.
@@ -75,7 +75,7 @@ impl Frame {
     ///
     /// # Errors
     /// The bytes are not a frame.
-    pub fn take(came: &mut Vec<u8>) -> Result<Option<Frame>, NoFrame> {
+    pub fn take(came: &mut Vec<u8>) -> Result<Option<Frame>, InvalidFrame> {
         let Some(head) = came.get(..HEAD) else {
             return Ok(None);
         };
@@ -83,7 +83,7 @@ impl Frame {
         let stream = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
         let len = usize::from(u16::from_le_bytes([head[5], head[6]]));
         if len > FRAME_DATA_MAX || !b"?anodtx".contains(&kind) {
-            return Err(NoFrame);
+            return Err(InvalidFrame);
         }
         if came.len() < HEAD + len {
             return Ok(None);
@@ -98,7 +98,7 @@ impl Frame {
             b'o' => Frame::Open(stream),
             b'd' => Frame::Data(stream, bytes),
             b't' => {
-                let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| NoFrame)?;
+                let number = <[u8; 4]>::try_from(&bytes[..]).map_err(|_| InvalidFrame)?;
                 Frame::Took(stream, u32::from_le_bytes(number))
             }
             _ => Frame::Over(stream, text(bytes)),
@@ -149,7 +149,7 @@ mod tests {
             b"t\0\0\0\0\x01\0a",
             b"GET / HTTP/1.1",
         ] {
-            assert_eq!(Frame::take(&mut bad.to_vec()), Err(NoFrame), "{bad:?}");
+            assert_eq!(Frame::take(&mut bad.to_vec()), Err(InvalidFrame), "{bad:?}");
         }
         assert_eq!(Frame::take(&mut b"d\0\0".to_vec()), Ok(None));
         let mut out = Vec::new();

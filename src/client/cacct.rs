@@ -116,7 +116,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The selected attempts.
-struct Wanted {
+struct AttemptFilter {
     ids: Vec<JobSel>,
     users: Users,
     /// DONE and EXIT, if one of them was requested.
@@ -131,7 +131,12 @@ struct Wanted {
     submitted: Option<Range>,
 }
 
-fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx, params: &Params) -> Result<Wanted, Fail> {
+fn wanted(
+    m: &ArgMatches,
+    source: &Source,
+    ctx: &Ctx,
+    params: &Params,
+) -> Result<AttemptFilter, Fail> {
     let ids = read::job_ids(m)?;
     let users = read::users_asked(m, source, params, &ids)?;
     let range = |id: &str| match m.last(id) {
@@ -141,7 +146,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx, params: &Params) -> Result
             .map_err(|e| Fail::usage(format!("-{id}: {e}\nhint: {}", range::HINT))),
     };
     let stats = (m.has("d"), m.has("e"));
-    Ok(Wanted {
+    Ok(AttemptFilter {
         ids,
         users,
         stats: (stats != (false, false)).then_some(stats),
@@ -174,7 +179,7 @@ fn hosts(m: &ArgMatches, params: &Params) -> Option<HashSet<String>> {
     Some(names)
 }
 
-impl Wanted {
+impl AttemptFilter {
     /// Whether the file of a month can contain selected records.
     fn in_month(&self, month: &str) -> bool {
         let after = |t: i64| t == i64::MIN || month >= month_of(t).as_str();
@@ -306,7 +311,7 @@ impl Out<'_> {
 
 /// Warnings and notices beside the records.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct Notices {
     warnings: Vec<String>,
     /// Requested jobs that have no record.
     missing: Vec<JobSel>,
@@ -347,7 +352,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(wanted: &Wanted) -> Sums {
+    fn new(wanted: &AttemptFilter) -> Sums {
         Sums {
             records: 0,
             missing: wanted.ids.clone(),
@@ -396,7 +401,7 @@ pub(super) fn show(
     source: &Source,
     ctx: &Ctx,
     put: &mut dyn FnMut(&str) -> Result<(), Fail>,
-) -> Result<Said, Fail> {
+) -> Result<Notices, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
     // The files can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
@@ -461,7 +466,7 @@ pub(super) fn show(
         _ => {}
     }
     out.flush(0);
-    let said = Said {
+    let said = Notices {
         warnings: warnings.all(),
         missing: sums.missing,
     };
@@ -481,12 +486,12 @@ impl Printer<'_> {
     fn each(
         &self,
         records: &Records,
-        wanted: &Wanted,
+        wanted: &AttemptFilter,
         out: &mut Out<'_>,
         sums: &mut Sums,
         warnings: &mut Warnings,
     ) -> Result<(), sys::Error> {
-        records.each(
+        records.for_each(
             &mut |record| {
                 if wanted.has(record) && out.failed.is_none() {
                     sums.note(record);

@@ -17,7 +17,7 @@ use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use super::templates::{self, FoundTemplate};
 use crate::config::template::{Param, ParamKind, Run, Template, Text};
-use crate::language::{said, tell};
+use crate::language::{tell, translated};
 use crate::record::view::AppRow;
 use crate::show::cell::Cut;
 use crate::show::field::{Field, Get, Table, left};
@@ -347,7 +347,7 @@ fn check(names: &[String]) -> Result<Exit, Fail> {
     }
     match (wrong, files.len()) {
         (0, n) => {
-            read::put(&said(&format!("{n} templates are fine\n")))?;
+            read::put(&translated(&format!("{n} templates are fine\n")))?;
             Ok(Exit::Ok)
         }
         (wrong, n) => Err(Fail::usage(format!("{wrong} of {n} templates are wrong"))),

@@ -6,7 +6,6 @@
 mod crontab;
 mod definition;
 
-use super::ask;
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::csub;
 use super::definition_file::FILE_MAX;
@@ -15,7 +14,8 @@ use super::exit::{Exit, Fail, Result};
 use super::job_requests::{finish, show, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use crate::language::{said, tell};
+use super::requests;
+use crate::language::{tell, translated};
 use crate::model::Submission;
 use crate::record::ack::{Ack, Outcome};
 use crate::record::cron::CronJob;
@@ -25,7 +25,7 @@ use crate::sys;
 use crate::text::cron::{Schedule, Zone};
 use crate::text::error::did_you_mean;
 use clap::{ArgMatches, Command};
-use definition::Written;
+use definition::RawDefinition;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let word = args.first().and_then(|word| word.to_str());
     match word {
         Some("-h" | "--help" | "help") => {
-            print!("{}", said(&overview()));
+            print!("{}", translated(&overview()));
             return Exit::Ok.code();
         }
         Some("-V" | "--version") => {
@@ -243,7 +243,7 @@ fn overview() -> String {
         let about = (sub.options)().get_about().map(ToString::to_string);
         // Writing to a string cannot fail.
         let about = about.unwrap_or_default();
-        let _ = writeln!(out, "  {:<8} {}", sub.name, said(&about));
+        let _ = writeln!(out, "  {:<8} {}", sub.name, translated(&about));
     }
     out.push_str(
         "\n'ccron SUBCOMMAND -h' lists the options of a subcommand.\n\nExamples:\n  \
@@ -274,7 +274,7 @@ fn read_file(name: &str) -> Result<Vec<u8>> {
 
 /// `ccron create` and `ccron edit`: reads all files completely before anything is sent.
 fn put(m: &ArgMatches, create: bool) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let files = m.all("files");
     if files.is_empty() {
         return Err(Fail::usage("a file is missing"));
@@ -292,12 +292,12 @@ fn put(m: &ArgMatches, create: bool) -> Result<i32> {
     send_all(all, (create, replace), wait_s)
 }
 
-fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> Result<i32> {
+fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u64) -> Result<i32> {
     let site = Site::find()?;
     let mut ready = Vec::new();
     for written in all {
         let (jobs, head) = submissions(&site, &written)?;
-        let Written { mut def, user, .. } = written;
+        let RawDefinition { mut def, user, .. } = written;
         let mut jobs = jobs.into_iter();
         def.job = jobs.next().unwrap_or_default();
         def.more = jobs.collect();
@@ -311,9 +311,9 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
     }
     let mut code = Exit::Ok.code();
     for (put, head) in ready {
-        let mut request = ask::Outgoing::new(&site, head)?;
+        let mut request = requests::Outgoing::new(&site, head)?;
         request.push(&Verb::CronPut(Box::new(put)))?;
-        let end = match ask::send(&site, "ccron", request, wait_s) {
+        let end = match requests::send(&site, "ccron", request, wait_s) {
             Ok(ack) => show("ccron", &ack, phrase),
             // The other requests would wait as long.
             Err(e) => return Ok(e.report("ccron")),
@@ -325,7 +325,7 @@ fn send_all(all: Vec<Written>, (create, replace): (bool, bool), wait_s: u64) -> 
 
 /// The jobs of a definition, and what they have in common: their environment, and for a single job
 /// also its script and input.
-fn submissions(site: &Site, written: &Written) -> Result<(Vec<Submission>, RequestHead)> {
+fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>, RequestHead)> {
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
         let at = |text: &str| format!("{}: {text}", what.place);
@@ -357,7 +357,7 @@ fn phrase_of_runs(outcome: &Outcome) -> String {
 }
 
 fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let names = m.all("names");
     if names.is_empty() {
         return Err(Fail::usage("a name is missing"));
@@ -370,7 +370,7 @@ fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
     };
     let verbs: Vec<Verb> = names.iter().map(verb).collect();
     let site = Site::find()?;
-    let ack: Ack = match ask::ask(&site, "ccron", &verbs, wait_s) {
+    let ack: Ack = match requests::send_and_wait(&site, "ccron", &verbs, wait_s) {
         Ok(ack) => ack,
         Err(e) => return Ok(e.report("ccron")),
     };
@@ -508,7 +508,7 @@ fn times(schedule: &Schedule, zone: &Zone, now: crate::model::Stamp, n: u32) -> 
 }
 
 fn import(m: &ArgMatches) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let files = m.all("files");
     let [file] = files.as_slice() else {
         return Err(Fail::usage("give one crontab"));

@@ -10,7 +10,7 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::{JobRow, Params};
 use crate::show::cell::Object;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use crate::text::depend::Expr;
 use crate::text::jobids::JobSel;
 use crate::text::width::escape;
@@ -142,7 +142,7 @@ fn id_of(word: &str) -> Result<u32> {
 
 /// The requested jobs, and those that may be related to them.
 fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> Result<Jobs> {
-    let collect = |want: &Want<'_>| source.view.collect(want).map_err(|e| source.failed(e));
+    let collect = |want: &JobSet<'_>| source.view.collect(want).map_err(|e| source.failed(e));
     let mut jobs = Jobs::new();
     let put = |jobs: &mut Jobs, found: Vec<Job>| {
         for job in found
@@ -155,9 +155,9 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
     if children {
         // Any job with a dependency may depend on these.
         let depends = |spec: &crate::model::Spec| !spec.depend.is_empty();
-        let want = Want {
+        let want = JobSet {
             spec: Some(&depends),
-            ..Want::all()
+            ..JobSet::all()
         };
         put(&mut jobs, collect(&want)?.0);
     }
@@ -165,10 +165,10 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
     while !next.is_empty() && jobs.len() < ROWS_MAX {
         asked.extend(next.iter().copied());
         let few = next.len() <= IDS_MAX;
-        let want = Want {
+        let want = JobSet {
             // Each row is compared with all of these ids.
             ids: next.iter().filter(|_| few).map(|id| (*id, *id)).collect(),
-            ..Want::all()
+            ..JobSet::all()
         };
         let mut found = collect(&want)?.0;
         found.retain(|job| asked.contains(&job.row.j.id));

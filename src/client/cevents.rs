@@ -66,7 +66,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The events that are printed.
-struct Wanted {
+struct EventFilter {
     ids: Vec<JobSel>,
     names: Vec<String>,
     queues: Vec<String>,
@@ -77,7 +77,7 @@ struct Wanted {
     unowned: bool,
 }
 
-fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
+fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let ids = read::job_ids(m)?;
@@ -95,7 +95,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
         Some(_) => read::users_asked(m, source, &params, &ids)?,
         None => source.allowed(&params, Users::All),
     };
-    Ok(Wanted {
+    Ok(EventFilter {
         ids,
         names,
         queues,
@@ -105,7 +105,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<Wanted, Fail> {
     })
 }
 
-impl Wanted {
+impl EventFilter {
     fn has(&self, event: &Event, owner: Option<&Owner>) -> bool {
         let Some(j) = job_of(event) else {
             return !self.of_jobs;
@@ -244,13 +244,13 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
 }
 
 /// Events as they occur, for a program that polls for them.
-pub(crate) struct Following {
+pub(crate) struct EventPoller {
     layout: Layout,
     history: History,
     events: Events,
 }
 
-impl Following {
+impl EventPoller {
     /// Starts after the position `after` (`0`: with all events that are kept), else with the next
     /// event.
     ///
@@ -268,7 +268,7 @@ impl Following {
         let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;
         let cluster = source.cluster()?.cluster;
         let from = place.map_or((u64::MAX, 0, 0), |p| (p.epoch, p.segment, p.record));
-        let mut following = Following {
+        let mut following = EventPoller {
             history: History::new(&source.layout, &cluster).after(from),
             events: Events {
                 documents: Documents::new(sys::signals::name),
@@ -285,7 +285,7 @@ impl Following {
         if after.is_none() {
             // Existing events were not requested, but they are read because they name the owners of
             // jobs.
-            following.look(&mut |_| {})?;
+            following.read_new(&mut |_| {})?;
             following.go_on();
         }
         Ok(following)
@@ -302,7 +302,7 @@ impl Following {
     ///
     /// # Errors
     /// The journal cannot be read, or events after the position are no longer kept.
-    pub(crate) fn look(&mut self, line: &mut dyn FnMut(String)) -> Result<(), Fail> {
+    pub(crate) fn read_new(&mut self, line: &mut dyn FnMut(String)) -> Result<(), Fail> {
         let events = &mut self.events;
         let read = self.history.read(&mut |entry| {
             if let Some(text) = events.line(entry) {
@@ -337,7 +337,7 @@ fn gone(place: &str) -> Fail {
 
 struct Events {
     documents: Documents,
-    wanted: Wanted,
+    wanted: EventFilter,
     /// Requested jobs of which no event has been seen that the caller may see.
     unseen: Vec<JobSel>,
     /// Whether something was printed.

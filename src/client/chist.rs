@@ -12,11 +12,11 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
-use crate::show::history::{Episode, Histories, Story, page};
+use crate::show::history::{Episode, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, in_group, matches};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSet, Piece};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::collections::HashSet;
@@ -113,7 +113,7 @@ pub(super) struct Answer {
 }
 
 /// The selected jobs.
-struct Wanted {
+struct JobFilter {
     ids: Vec<JobSel>,
     stats: Stats,
     users: Users,
@@ -137,7 +137,11 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer,
         .any(|id| given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
-    let mut episodes: Vec<Episode<'_>> = all.stories.values().flat_map(Story::episodes).collect();
+    let mut episodes: Vec<Episode<'_>> = all
+        .stories
+        .values()
+        .flat_map(SubmissionHistory::episodes)
+        .collect();
     let known: Vec<bool> = wanted
         .ids
         .iter()
@@ -222,7 +226,7 @@ fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
     out
 }
 
-fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
+fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail> {
     let ids = read::job_ids(m)?;
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
@@ -236,7 +240,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Wanted, Fail> {
     let (ended, dispatched) = (range("C")?, range("D")?);
     let (submitted, touched) = (range("S")?, range("T")?);
     let by_time = ended.or(dispatched).or(submitted).or(touched).is_some();
-    Ok(Wanted {
+    Ok(JobFilter {
         stats: stats(m, !ids.is_empty() || by_time),
         ids,
         users,
@@ -288,7 +292,7 @@ fn stats(m: &ArgMatches, all: bool) -> Stats {
     }
 }
 
-impl Wanted {
+impl JobFilter {
     fn may_see(&self, e: &Episode<'_>) -> bool {
         match &e.story.spec {
             Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
@@ -345,7 +349,7 @@ impl Wanted {
 /// Reads the whole journal, or what concerns the ids, and completes it from the view.
 fn read_journal(
     source: &Source,
-    wanted: &Wanted,
+    wanted: &JobFilter,
     detail: bool,
     err: &mut Vec<String>,
 ) -> Result<Histories, Fail> {
@@ -372,10 +376,10 @@ fn read_journal(
     }
     let lacking = all.incomplete();
     if !lacking.is_empty() {
-        let want = Want {
+        let want = JobSet {
             ids: lacking.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let mut sink = |piece: Piece<'_>| {
             if let Piece::Job { row, spec, .. } = piece {

@@ -44,7 +44,7 @@ pub(super) enum Style {
 }
 
 /// A parsed command line.
-pub(super) struct Asked {
+pub(super) struct ListRequest {
     pub style: Style,
     pub table: Table<JobGet>,
     pub header: bool,
@@ -152,7 +152,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
         }
         return why::run(m, &source);
     }
-    let mut asked = understood(m, &source)?;
+    let mut asked = parse_line(m, &source)?;
     asked.table.color = read::colors();
     let whole = m.has("w") || m.has("W") || m.last("o").is_some();
     asked.table.most = read::columns().filter(|_| !whole);
@@ -174,7 +174,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
 /// # Errors
 /// The errors of the command.
 pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
-    let asked = understood(m, source)?;
+    let asked = parse_line(m, source)?;
     let text = std::sync::Mutex::new(String::new());
     let put = |part: &str| {
         let mut text = text
@@ -199,19 +199,19 @@ fn wants_estimates(format: &str) -> bool {
         .any(|name| format.contains(name))
 }
 
-fn understood(m: &ArgMatches, source: &Source) -> Result<Asked, Fail> {
+fn parse_line(m: &ArgMatches, source: &Source) -> Result<ListRequest, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
     let style = style(m)?;
     let table = table(m, &style)?;
     let params = source.params()?;
     let selection = selection(m, source, &params)?;
     source.banner(&params);
-    Ok(Asked {
+    Ok(ListRequest {
         style,
         table,
         header: !m.has("noheader"),
         selection,
-        nothing: nothing(m),
+        nothing: no_jobs_text(m),
     })
 }
 
@@ -313,7 +313,7 @@ fn stats(m: &ArgMatches, by_id: bool) -> Stats {
     }
 }
 
-fn nothing(m: &ArgMatches) -> &'static str {
+fn no_jobs_text(m: &ArgMatches) -> &'static str {
     let given: Vec<&str> = ["a", "d", "p", "r", "s"]
         .into_iter()
         .filter(|id| m.has(id))

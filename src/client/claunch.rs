@@ -10,7 +10,7 @@ use super::cli::{Split, Table, command, flag, opt, texts, trailing_command};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::interactive::Waiting;
-use super::interactive::several::{Over, Several};
+use super::interactive::several::{RunResult, Several};
 use super::job_requests::finish;
 use crate::language::tell;
 use crate::model::Terminal;
@@ -71,13 +71,13 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 /// The running job around this process, from its environment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Around {
+struct JobContext {
     a: AttemptId,
     hosts: Vec<String>,
 }
 
-impl Around {
-    fn of(var: &dyn Fn(&str) -> Option<String>) -> Result<Around> {
+impl JobContext {
+    fn of(var: &dyn Fn(&str) -> Option<String>) -> Result<JobContext> {
         let number = |name: &str| var(name).and_then(|text| text.parse::<u32>().ok());
         let (Some(id), Some(at)) = (number("LSB_JOBID"), number("CB_ATTEMPT")) else {
             return Err(Fail::usage(
@@ -88,7 +88,7 @@ impl Around {
         let idx = number("LSB_JOBINDEX").unwrap_or(0);
         let counted = var("LSB_MCPU_HOSTS").unwrap_or_default();
         let hosts = counted.split_whitespace().step_by(2).map(str::to_owned);
-        Ok(Around {
+        Ok(JobContext {
             a: AttemptId {
                 j: JobKey { id, idx },
                 at,
@@ -151,7 +151,7 @@ fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
 
 fn launch(table: &Table, split: &Split) -> Result<i32> {
     let (hosts, line, no_input) = asked(table, split)?;
-    let around = Around::of(&|name| std::env::var(name).ok())?;
+    let around = JobContext::of(&|name| std::env::var(name).ok())?;
     for host in &hosts {
         around.check(host)?;
     }
@@ -165,7 +165,7 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
     let env: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(n, v)| Some((n.into_string().ok()?, v.into_string().ok()?)))
         .collect();
-    let started = Started {
+    let started = LaunchedCommand {
         a: around.a,
         line,
         cwd,
@@ -173,13 +173,13 @@ fn launch(table: &Table, split: &Split) -> Result<i32> {
         env,
     };
     Ok(match started.run(&site, &hosts, !no_input, &queue)? {
-        Over::Codes(codes) => code_of_all(&hosts, &codes),
-        Over::Signal(signal) => 128 + signal,
+        RunResult::Codes(codes) => code_of_all(&hosts, &codes),
+        RunResult::Signal(signal) => 128 + signal,
     })
 }
 
 /// A command that is started beside a running job, with its environment.
-pub(crate) struct Started {
+pub(crate) struct LaunchedCommand {
     pub(crate) a: AttemptId,
     pub(crate) line: String,
     pub(crate) cwd: String,
@@ -187,7 +187,7 @@ pub(crate) struct Started {
     pub(crate) env: BTreeMap<String, String>,
 }
 
-impl Started {
+impl LaunchedCommand {
     /// Starts the command on each of these hosts and waits for all of them to end. `input`: the
     /// first one gets standard input.
     ///
@@ -199,7 +199,7 @@ impl Started {
         hosts: &[String],
         input: bool,
         queue: &SignalQueue,
-    ) -> Result<Over> {
+    ) -> Result<RunResult> {
         let doorbell = Doorbell::new(site.layout());
         let mut waiting = Vec::new();
         for (host, task) in hosts.iter().zip(1..) {
@@ -295,12 +295,12 @@ mod tests {
             let found = all.iter().find(|(n, _)| *n == name);
             found.map(|(_, v)| (*v).to_owned())
         };
-        let around = Around::of(&var).unwrap();
+        let around = JobContext::of(&var).unwrap();
         assert_eq!((around.a.j, around.a.at), (JobKey::element(7, 3), 2));
         assert!(around.check("h2").is_ok());
         let refused = around.check("h3").unwrap_err();
         assert_eq!(refused.exit, Exit::Refused);
-        assert!(Around::of(&|_| None).is_err());
+        assert!(JobContext::of(&|_| None).is_err());
     }
 
     #[test]

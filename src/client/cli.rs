@@ -155,21 +155,24 @@ fn what_is_wrong(e: &clap::Error) -> String {
 ///
 /// # Errors
 /// Names the first one that is not UTF-8.
-pub(crate) fn texts(args: &[OsString]) -> Result<Vec<String>, Wrong> {
+pub(crate) fn texts(args: &[OsString]) -> Result<Vec<String>, UsageError> {
     args.iter()
         .enumerate()
         .map(|(n, arg)| match arg.to_str() {
             Some(text) => Ok(text.to_owned()),
-            None => Err(Wrong(format!("argument {} is not UTF-8: {arg:?}", n + 1))),
+            None => Err(UsageError(format!(
+                "argument {} is not UTF-8: {arg:?}",
+                n + 1
+            ))),
         })
         .collect()
 }
 
 /// Why a command line could not be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Wrong(pub String);
+pub(crate) struct UsageError(pub String);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -196,7 +199,7 @@ struct Option_ {
 
 /// An option as it was given: which one, and its value ("" for a flag).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Given {
+pub(crate) struct GivenOption {
     option: usize,
     pub value: String,
 }
@@ -216,7 +219,7 @@ const NEXT: &str = "\0";
 /// A command line taken apart.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Split {
-    pub given: Vec<Given>,
+    pub given: Vec<GivenOption>,
     pub rest: Vec<String>,
     /// `--` preceded `rest`.
     pub dashes: bool,
@@ -254,7 +257,7 @@ impl Table {
     }
 
     /// The id of a given option.
-    pub(crate) fn id(&self, given: &Given) -> &str {
+    pub(crate) fn id(&self, given: &GivenOption) -> &str {
         &self.options[given.option].id
     }
 
@@ -262,7 +265,7 @@ impl Table {
     ///
     /// # Errors
     /// Names the option that is unknown, lacks its value or has a value that it does not take.
-    pub(crate) fn split(&self, args: &[String]) -> Result<Split, Wrong> {
+    pub(crate) fn split(&self, args: &[String]) -> Result<Split, UsageError> {
         let mut split = Split::default();
         let mut args = args.iter();
         while let Some(arg) = args.next() {
@@ -292,7 +295,7 @@ impl Table {
         word: &str,
         args: &mut std::slice::Iter<'_, String>,
         split: &mut Split,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), UsageError> {
         let (name, glued) = match word.split_once('=') {
             Some((name, value)) => (name.trim_start_matches('-'), Some(value)),
             None => (word.strip_prefix('-').unwrap_or(word), None),
@@ -305,12 +308,12 @@ impl Table {
         };
         let value = match (self.options[option].takes, glued) {
             (false, None) => String::new(),
-            (false, Some(_)) => return Err(Wrong(format!("option -{name} takes no value"))),
+            (false, Some(_)) => return Err(UsageError(format!("option -{name} takes no value"))),
             (true, Some(value)) => value.to_owned(),
             (true, None) if self.options[option].bare => String::new(),
             (true, None) => next_value(name, args)?,
         };
-        split.given.push(Given { option, value });
+        split.given.push(GivenOption { option, value });
         Ok(())
     }
 
@@ -321,7 +324,7 @@ impl Table {
         word: &str,
         args: &mut std::slice::Iter<'_, String>,
         split: &mut Split,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), UsageError> {
         for (at, letter) in word.char_indices() {
             let found = self.options.iter().position(|o| o.short == Some(letter));
             let Some(option) = found else {
@@ -329,7 +332,7 @@ impl Table {
             };
             if !self.options[option].takes {
                 let value = String::new();
-                split.given.push(Given { option, value });
+                split.given.push(GivenOption { option, value });
                 continue;
             }
             let glued = &word[at + letter.len_utf8()..];
@@ -338,20 +341,20 @@ impl Table {
                 "" => next_value(&letter.to_string(), args)?,
                 _ => glued.to_owned(),
             };
-            split.given.push(Given { option, value });
+            split.given.push(GivenOption { option, value });
             break;
         }
         Ok(())
     }
 
-    fn unknown(&self, arg: &str, word: &str) -> Wrong {
+    fn unknown(&self, arg: &str, word: &str) -> UsageError {
         let known = self.options.iter().flat_map(|o| &o.longs);
         let hint = match nearest(word, known.map(String::as_str)) {
             Some(near) => format!("; did you mean -{near}?"),
             None => String::new(),
         };
         let shown = crate::text::width::escape(arg);
-        Wrong(format!("unknown option '{shown}'{hint}"))
+        UsageError(format!("unknown option '{shown}'{hint}"))
     }
 
     /// What the word after these words of a line is; `None` if they are wrong.
@@ -420,10 +423,10 @@ impl Split {
     }
 }
 
-fn next_value(name: &str, args: &mut std::slice::Iter<'_, String>) -> Result<String, Wrong> {
+fn next_value(name: &str, args: &mut std::slice::Iter<'_, String>) -> Result<String, UsageError> {
     args.next()
         .cloned()
-        .ok_or_else(|| Wrong(format!("option -{name} needs a value")))
+        .ok_or_else(|| UsageError(format!("option -{name} needs a value")))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const STARTS_MAX: usize = 4096;
 /// leader's decisions.
 const PASSES_MAX: usize = 8;
 /// The name under which trial changes are made.
-const NOBODY: &str = "cjobs --why";
+const TRIAL_USER: &str = "cjobs --why";
 
 pub(crate) use crate::replay::live_cluster::Samples;
 
@@ -46,7 +46,7 @@ pub(crate) struct ClusterCopy {
 
 /// A change to a job or to the cluster.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum TrialAction {
     /// The job gets this specification.
     Spec(Box<Spec>),
     /// A held job is released.
@@ -59,7 +59,7 @@ pub(crate) enum Deed {
 
 /// The result of a trial.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Tried {
+pub(crate) enum TrialResult {
     /// The job starts at once on these hosts.
     Starts(Vec<String>),
     /// The job waits, for this reason if it is known.
@@ -92,7 +92,7 @@ impl ClusterCopy {
             engine,
         };
         copy.rebuild_hosts();
-        copy.settle();
+        copy.run_scheduler();
         copy
     }
 
@@ -101,7 +101,7 @@ impl ClusterCopy {
     }
 
     /// Starts what can start now, and records why the other jobs wait.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_scheduler(&mut self) {
         for _ in 0..PASSES_MAX {
             let plan = self.pass();
             let started = !plan.starts.is_empty();
@@ -173,7 +173,7 @@ impl ClusterCopy {
             id,
             s,
             t: self.now,
-            command: NOBODY.to_owned(),
+            command: TRIAL_USER.to_owned(),
             name: String::new(),
             array: String::new(),
             array_limit: 0,
@@ -201,12 +201,14 @@ impl ClusterCopy {
     }
 
     /// Applies the changes, checks whether the job starts in the next pass, and undoes them.
-    pub(crate) fn try_out(&mut self, j: JobKey, deeds: &[Deed]) -> Tried {
+    pub(crate) fn try_out(&mut self, j: JobKey, deeds: &[TrialAction]) -> TrialResult {
         let mut undo = Vec::new();
         for deed in deeds {
-            undo.extend(self.carry(j.id, deed));
+            undo.extend(self.apply_action(j.id, deed));
         }
-        let hosts = deeds.iter().any(|deed| matches!(deed, Deed::OpenHost(_)));
+        let hosts = deeds
+            .iter()
+            .any(|deed| matches!(deed, TrialAction::OpenHost(_)));
         if hosts {
             self.rebuild_hosts();
         }
@@ -215,9 +217,9 @@ impl ClusterCopy {
         let tried = match start {
             Some(start) => {
                 let name = |(id, _): &(_, u32)| self.state.host_name(*id).to_string();
-                Tried::Starts(start.hosts.iter().map(name).collect())
+                TrialResult::Starts(start.hosts.iter().map(name).collect())
             }
-            None => Tried::Waits(self.reason_in(&plan, j)),
+            None => TrialResult::Waits(self.reason_in(&plan, j)),
         };
         for event in undo.iter().rev() {
             self.state.apply(event);
@@ -225,12 +227,12 @@ impl ClusterCopy {
         if hosts {
             self.rebuild_hosts();
         }
-        self.take_back(&plan);
+        self.undo_starts(&plan);
         tried
     }
 
     /// Undoes the starts that the engine has booked but that do not take place.
-    fn take_back(&mut self, plan: &Plan) {
+    fn undo_starts(&mut self, plan: &Plan) {
         let paced = |queue: &Queue| queue.job_accept_interval_ms > 0;
         match self.config.queues.iter().any(paced) {
             // The time of each host's last start before this pass is not known.
@@ -238,7 +240,7 @@ impl ClusterCopy {
             _ => plan
                 .starts
                 .iter()
-                .for_each(|start| self.state.look_again(start.j)),
+                .for_each(|start| self.state.mark_changed(start.j)),
         }
     }
 
@@ -253,11 +255,11 @@ impl ClusterCopy {
     }
 
     /// Applies a change; returns the events that undo it, the last one first.
-    fn carry(&mut self, id: u32, deed: &Deed) -> Vec<Event> {
-        let (j, t, by) = (JobKey::job(id), self.now, NOBODY.to_owned());
+    fn apply_action(&mut self, id: u32, deed: &TrialAction) -> Vec<Event> {
+        let (j, t, by) = (JobKey::job(id), self.now, TRIAL_USER.to_owned());
         let (event, back) = match deed {
-            Deed::Spec(spec) => return self.carry_spec(j, spec),
-            Deed::Release => {
+            TrialAction::Spec(spec) => return self.carry_spec(j, spec),
+            TrialAction::Release => {
                 let admin = self.state.job(id).and_then(|job| job.own_why(0))
                     == Some(&PendReason::HeldByAdmin);
                 let held = |held, by| Event::Held {
@@ -269,7 +271,7 @@ impl ClusterCopy {
                 };
                 (held(false, by.clone()), held(true, by))
             }
-            Deed::ArrayLimit(n) => {
+            TrialAction::ArrayLimit(n) => {
                 let array = self.state.job(id).and_then(|job| job.array());
                 let old = array.map_or(0, |array| array.limit);
                 let limit = |n, by| Event::Renamed {
@@ -282,7 +284,7 @@ impl ClusterCopy {
                 };
                 (limit(*n, by.clone()), limit(old, by))
             }
-            Deed::OpenHost(name) => {
+            TrialAction::OpenHost(name) => {
                 let act = |act, by| Event::Host {
                     name: name.clone(),
                     act,
@@ -292,7 +294,7 @@ impl ClusterCopy {
                 };
                 (act(HostAct::Open, by.clone()), act(HostAct::Close, by))
             }
-            Deed::ActivateQueue(name) => {
+            TrialAction::ActivateQueue(name) => {
                 let act = |act, by| Event::Queue {
                     name: name.clone(),
                     act,
@@ -327,7 +329,7 @@ impl ClusterCopy {
         let changed = |s| Event::Changed {
             j,
             s,
-            by: NOBODY.to_owned(),
+            by: TRIAL_USER.to_owned(),
             what: String::new(),
             t,
         };

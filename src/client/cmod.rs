@@ -1,6 +1,5 @@
 //! `cmod`: changes options of jobs. The options are those of csub; `-Xn` resets option X.
 
-use super::ask;
 use super::cli::{Table, texts};
 use super::csub::no_effect::{NoEffect, has_no_effect};
 use super::csub::options::{self, Chosen, RESETS, place};
@@ -9,6 +8,7 @@ use super::env::Site;
 use super::exit::{Fail, Result};
 use super::job_requests::{capital, finish, ids, show};
 use super::limit_unit::limit_unit;
+use super::requests;
 use crate::record::ack::Outcome;
 use crate::record::request::{Changes, Verb};
 use crate::sys;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     chosen.check_built()?;
     NoEffect::of(chosen).warn("cmod");
-    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let wait_s = requests::wait_s(chosen.get("wait"))?;
     if operands.is_empty() {
         return Err(Fail::usage("a job ID is missing"));
     }
@@ -44,7 +44,7 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
     let site = Site::find()?;
     let changes = Box::new(changes_of(chosen, &site)?);
     let verb = Verb::Modify { sel, changes };
-    match ask::ask(&site, "cmod", &[verb], wait_s) {
+    match requests::send_and_wait(&site, "cmod", &[verb], wait_s) {
         Ok(ack) => Ok(show("cmod", &ack, phrase)),
         Err(e) => Ok(e.report("cmod")),
     }

@@ -11,7 +11,7 @@ use super::read::{OWN_ONLY, Source};
 use crate::language::tell;
 use crate::model::{AttemptId, JobKey, JobStat};
 use crate::spool::Layout;
-use crate::spool::view::{Job, Piece, ViewReader, Want, into_owned};
+use crate::spool::view::{Job, JobSet, Piece, ViewReader, into_owned};
 use crate::sys;
 use crate::task::output::{after_report, spool_name};
 use crate::text::jobids::JobSel;
@@ -99,10 +99,10 @@ pub(crate) fn one_job(operand: &str) -> Result<JobKey> {
 
 /// The job or element with this key, from the view.
 pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
-    let want = Want {
+    let want = JobSet {
         ids: vec![(key.id, key.id)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let (jobs, _) = reader
         .collect(&want)
@@ -124,10 +124,10 @@ pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
 
 /// The caller's job that matches -J -m -q and started last: running jobs before ended ones.
 fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
-    let want = Want {
+    let want = JobSet {
         uids: vec![sys::users::effective_uid()],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let (name, host, queue) = (m.last("J"), m.last("m"), m.last("q"));
     let mut best: Option<Job> = None;

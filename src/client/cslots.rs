@@ -10,7 +10,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source, os_groups};
 use crate::config::require;
-use crate::intake::{self, NameRoom, Requester};
+use crate::intake::{self, NameBudget, Requester};
 use crate::language::tell;
 use crate::model::{Limits, Share, Spec, Submission};
 use crate::record::view::Params;
@@ -106,20 +106,20 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
 }
 
 /// What a window must have at least.
-struct Least {
+struct MinimumWindow {
     slots: u64,
     /// What `-n` gives.
     asked_slots: Option<u64>,
     run_s: u64,
 }
 
-impl Least {
+impl MinimumWindow {
     fn holds(&self, window: &SlotWindow) -> bool {
         window.slots >= self.slots && window.run_s.is_none_or(|s| s >= self.run_s)
     }
 }
 
-fn least(m: &ArgMatches) -> Result<Least, Fail> {
+fn least(m: &ArgMatches) -> Result<MinimumWindow, Fail> {
     let slots = m.last("n").map(|text| {
         let number = text.parse::<u64>().ok().filter(|n| *n > 0);
         number.ok_or_else(|| {
@@ -135,7 +135,7 @@ fn least(m: &ArgMatches) -> Result<Least, Fail> {
         }
     });
     let asked_slots = slots.transpose()?;
-    Ok(Least {
+    Ok(MinimumWindow {
         slots: asked_slots.unwrap_or(1),
         asked_slots,
         run_s: run_s.transpose()?.unwrap_or(0),
@@ -200,7 +200,7 @@ fn probe(
 /// Why the leader would refuse it.
 fn admitted(
     job: Spec,
-    least: &Least,
+    least: &MinimumWindow,
     source: &Source,
     copy: &ClusterCopy,
 ) -> Result<(Spec, u32), String> {
@@ -221,7 +221,7 @@ fn admitted(
     let mut spec = match who.uid {
         0 => job,
         _ => {
-            let (config, state, room) = (&copy.config, &copy.state, &mut NameRoom::default());
+            let (config, state, room) = (&copy.config, &copy.state, &mut NameBudget::default());
             let now = source.ctx().now;
             let admitted = intake::admit(asked, &who, config, state, now, room);
             admitted.map_err(|e| e.text)?.spec

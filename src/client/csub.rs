@@ -24,7 +24,6 @@ pub(crate) mod template;
 mod tests;
 mod tries;
 
-use super::ask::{self, NoAnswer, Outgoing};
 use super::cli::{Split, Table, texts};
 use super::definition_file;
 use super::env::Site;
@@ -32,8 +31,9 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
-use super::quiet::Quiet;
-use crate::language::{said, tell};
+use super::quiet::LogThrottle;
+use super::requests::{self, NoAnswer, Outgoing};
+use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
 use crate::record::request::{RequestHead, SCRIPT_MAX};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     {
         return table.check(&split).err().unwrap_or(0);
     }
-    let told = Told::now();
+    let told = SubmitContext::now();
     match told.and_then(|told| submit(&table, &split, &told)) {
         Ok(code) => code,
         Err(fail) => not_submitted("csub", &fail),
@@ -109,7 +109,11 @@ fn not_submitted(command: &str, fail: &Fail) -> i32 {
     let stop = if first.ends_with('?') { "" } else { "." };
     let name = exit::lsf_name().unwrap_or(command);
     let first = format!("{first}{stop}");
-    eprintln!("{name}: {} {}", said(&first), said("Job not submitted."));
+    eprintln!(
+        "{name}: {} {}",
+        translated(&first),
+        translated("Job not submitted.")
+    );
     if !rest.is_empty() {
         tell!("{rest}");
     }
@@ -117,7 +121,7 @@ fn not_submitted(command: &str, fail: &Fail) -> i32 {
 }
 
 /// What this process takes from its environment.
-struct Told {
+struct SubmitContext {
     cwd: PathBuf,
     umask: u32,
     now_ms: i64,
@@ -125,12 +129,12 @@ struct Told {
     project: String,
 }
 
-impl Told {
-    fn now() -> Result<Told> {
+impl SubmitContext {
+    fn now() -> Result<SubmitContext> {
         let umask = sys::caller::umask(0o007);
         sys::caller::umask(umask);
         let var = |name: &str| std::env::var(name).unwrap_or_default();
-        Ok(Told {
+        Ok(SubmitContext {
             cwd: sys::caller::working_directory()?,
             umask,
             now_ms: sys::clock::wall_ms(),
@@ -156,10 +160,10 @@ impl Told {
     }
 }
 
-fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
+fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let mine = Chosen::of(table, split);
     mine.check_built()?;
-    let wait_s = ask::wait_s(mine.get("wait"))?;
+    let wait_s = requests::wait_s(mine.get("wait"))?;
     if mine.has("pack") {
         return submit_pack(table, split, &mine, told, wait_s);
     }
@@ -172,7 +176,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
     let chosen = mine.over(asked.described.over(of_script));
     chosen.check_built()?;
-    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let wait_s = requests::wait_s(chosen.get("wait"))?;
     if let Some(text) = &work.warning {
         tell!("csub: {text}");
     }
@@ -220,7 +224,7 @@ fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
         // Standard output belongs to the job. Programs look for this line.
-        if !Quiet::asked().submission {
+        if !LogThrottle::asked().submission {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
@@ -241,7 +245,7 @@ struct Asked {
     profile: Option<String>,
 }
 
-fn asked(table: &Table, split: &Split, mine: &Chosen, told: &Told) -> Result<Asked> {
+fn asked(table: &Table, split: &Split, mine: &Chosen, told: &SubmitContext) -> Result<Asked> {
     if let Some(made) = template::of(table, split, mine, &told.cwd)? {
         return Ok(Asked {
             work: made.work,
@@ -268,7 +272,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if !Quiet::asked().submission {
+    if !LogThrottle::asked().submission {
         println!("{line}");
     }
     if run.known {
@@ -305,11 +309,11 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
 }
 
 /// The requests of `#SBATCH` or `#PBS` lines. Reports those that have no effect.
-fn foreign_lines(work: &Work, told: &Told, command: &str) -> Result<Foreign> {
+fn foreign_lines(work: &Work, told: &SubmitContext, command: &str) -> Result<Foreign> {
     if work.foreign.is_empty() {
         return Ok(Foreign::default());
     }
-    let me = sys::users::me();
+    let me = sys::users::current_user();
     let mut context = foreign::Context {
         now_ms: told.now_ms,
         user: &me.name,
@@ -355,7 +359,7 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
 
 /// The options of a description.
 fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
-    let wrong = |e: super::cli::Wrong| Fail::usage(e.to_string());
+    let wrong = |e: super::cli::UsageError| Fail::usage(e.to_string());
     let split = table
         .split(&script::pack_words(&what.options)?)
         .map_err(wrong)?;
@@ -388,7 +392,7 @@ pub(super) fn described(
     let table = Table::new(options::csub());
     let mine = options_of(&table, what)?;
     let mut work = script::described(&table, &what.command, &what.script)?;
-    let mut told = Told::now()?;
+    let mut told = SubmitContext::now()?;
     let foreign = foreign_lines(&work, &told, "ccron")?;
     let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
     let chosen = mine.over(of_script);
@@ -486,7 +490,7 @@ fn answered(ack: &Ack) -> Result<&IdRun> {
 }
 
 /// The line that programs parse. A queue from LSB_DEFAULTQUEUE counts as default.
-fn job_line(run: &IdRun, told: &Told, named: bool) -> String {
+fn job_line(run: &IdRun, told: &SubmitContext, named: bool) -> String {
     let default = run.default || (!named && !told.queue.is_empty());
     let default = if default { "default " } else { "" };
     format!(
@@ -499,7 +503,7 @@ fn submit_pack(
     table: &Table,
     split: &Split,
     mine: &Chosen,
-    told: &Told,
+    told: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
     if !split.rest.is_empty() {
@@ -535,17 +539,17 @@ fn submit_pack(
     let ack = if request.is_empty() {
         None
     } else {
-        match ask::send(&site, "csub", request, wait_s) {
+        match requests::send(&site, "csub", request, wait_s) {
             Ok(ack) => Some(ack),
             Err(e) => return Ok(no_answer("csub", &e)),
         }
     };
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if !Quiet::asked().submission {
+    if !LogThrottle::asked().submission {
         print!("{}", report.out);
     }
-    eprint!("{}", said(&report.err));
+    eprint!("{}", translated(&report.err));
     Ok(report.exit.code())
 }
 
@@ -617,7 +621,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
         }
         if !ack.ok {
             exit = exit.or(Exit::Refused);
-            let (why, end) = (said(&ack.error), said("Jobs not submitted."));
+            let (why, end) = (translated(&ack.error), translated("Jobs not submitted."));
             let _ = writeln!(err, "csub: {why}. {end}");
         }
     }

@@ -1,24 +1,24 @@
 //! `cview`: shows the cluster on a full screen, like top: queues, hosts, jobs, one job, one host;
 //! and acts on the selected entry.
 //!
-//! Owns the options. The state and what keys do to it (`app`, `press`) and how it is drawn (`draw`)
-//! are pure; `reading` reads the published view, `session` owns the terminal.
+//! Owns the options. The state and what keys do to it (`app`, `key_actions`) and how it is drawn
+//! (`draw`) are pure; `reading` reads the published view, `session` owns the terminal.
 
 mod actions;
 mod app;
 pub(crate) mod columns;
 mod draw;
 pub(crate) mod filter;
+mod key_actions;
 mod keys;
 pub(crate) mod lines;
 mod overview;
 mod pages;
-mod press;
 mod reading;
 mod screen;
 mod session;
 mod targets;
-pub(crate) mod world;
+pub(crate) mod view_data;
 
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Fail, Result};
@@ -35,9 +35,9 @@ use filter::Filter;
 use keys::Screen;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
-use reading::{Looking, News};
+use reading::{PollResult, ViewPoller};
 use std::ffi::OsString;
-use world::Subject;
+use view_data::Subject;
 
 /// Interval between two looks at the view: default, minimum and maximum, ms.
 const INTERVAL_MS: (u64, u64, u64) = (1_000, 100, 3_600_000);
@@ -220,10 +220,10 @@ fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<S
         language,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
-    match Looking::default().look(source, &app.needed(), ctx) {
-        News::World(world) => app.take(*world, now),
-        News::Failed(why) => return Err(Fail::system(why)),
-        News::Unchanged => {}
+    match ViewPoller::default().poll(source, &app.needed(), ctx) {
+        PollResult::World(world) => app.take(*world, now),
+        PollResult::Failed(why) => return Err(Fail::system(why)),
+        PollResult::Unchanged => {}
     }
     let page = app.known.page.as_ref();
     if let Some((page, exit)) = page.and_then(|page| Some((page, page.problem?))) {

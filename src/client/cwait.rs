@@ -13,7 +13,7 @@ use super::quiet::Quiet;
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{Job, ViewReader, Want};
+use crate::spool::view::{Job, JobSet, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Expr};
@@ -278,7 +278,7 @@ fn follow(
 
 /// What the view currently shows of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum JobSeen {
+pub(crate) enum JobStatus {
     /// The job is missing, not readable, or another job.
     Unknown(String),
     Pending,
@@ -289,27 +289,27 @@ pub(crate) enum JobSeen {
 }
 
 /// Looks at one job once; reports an end through `say`.
-pub(crate) fn see(
+pub(crate) fn check_job(
     reader: &ViewReader,
     (id, accepted): (u32, i64),
     say: &mut dyn FnMut(&str),
-) -> JobSeen {
+) -> JobStatus {
     let jobs = match look(reader, id) {
         Ok(jobs) if is_another(&jobs, accepted) => {
-            return JobSeen::Unknown(format!("job ID <{id}> now belongs to another job"));
+            return JobStatus::Unknown(format!("job ID <{id}> now belongs to another job"));
         }
         Ok(jobs) if jobs.is_empty() => {
-            return JobSeen::Unknown(format!("job <{id}> is no longer known"));
+            return JobStatus::Unknown(format!("job <{id}> is no longer known"));
         }
         Ok(jobs) => jobs,
-        Err(text) => return JobSeen::Unknown(text),
+        Err(text) => return JobStatus::Unknown(text),
     };
     if let Some(code) = end_of(id, &jobs, say) {
-        return JobSeen::Over(code);
+        return JobStatus::Over(code);
     }
     match jobs.iter().find_map(|j| j.row.hosts.first()) {
-        Some(host) => JobSeen::Started(host.0.clone()),
-        None => JobSeen::Pending,
+        Some(host) => JobStatus::Started(host.0.clone()),
+        None => JobStatus::Pending,
     }
 }
 
@@ -337,10 +337,10 @@ fn is_another(jobs: &[Job], accepted: i64) -> bool {
 }
 
 fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
-    let want = Want {
+    let want = JobSet {
         ids: vec![(id, id)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     match reader.collect(&want) {
         Ok((jobs, _)) => Ok(jobs),

@@ -1,6 +1,6 @@
 //! The exit codes of every command. Only `client` chooses them; the lower floors return errors.
 
-use crate::language::{self, Language, said, tell};
+use crate::language::{self, Language, tell, translated};
 use crate::record::ack::Code;
 use crate::sys;
 use std::sync::OnceLock;
@@ -119,7 +119,7 @@ impl Fail {
     pub(crate) fn report(&self, command: &str) -> i32 {
         let error = if by_slurm_name() { "error: " } else { "" };
         let name = lsf_name().unwrap_or(command);
-        eprintln!("{name}: {error}{}", said(&self.text));
+        eprintln!("{name}: {error}{}", translated(&self.text));
         self.exit.code()
     }
 }
@@ -154,7 +154,7 @@ pub(crate) fn usage(e: &clap::Error) -> i32 {
     }
     match language::here() {
         Language::English => drop(e.print()),
-        Language::Chinese => eprint!("{}", said(&e.to_string())),
+        Language::Chinese => eprint!("{}", translated(&e.to_string())),
     }
     Exit::Usage.code()
 }

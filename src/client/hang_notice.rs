@@ -6,8 +6,8 @@
 
 use super::env::Site;
 use super::exit::Exit;
-use crate::language::said;
-use crate::sys::held_thread::{self, HeldThread};
+use crate::language::translated;
+use crate::sys::blocked_thread::{self, BlockedThread};
 use crate::sys::{caller, clock, proc, signals, thread};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -59,13 +59,17 @@ pub(crate) fn end() {
 
 /// Since when each thread has been blocked in its current call.
 #[derive(Default)]
-struct Held {
+struct BlockedThreads {
     since: HashMap<i32, (u64, (String, u64))>,
 }
 
-impl Held {
+impl BlockedThreads {
     /// The thread that has been blocked longest, and for how long.
-    fn look(&mut self, held: Vec<HeldThread>, now: u64) -> Option<(u64, HeldThread)> {
+    fn longest_blocked(
+        &mut self,
+        held: Vec<BlockedThread>,
+        now: u64,
+    ) -> Option<(u64, BlockedThread)> {
         let before = std::mem::take(&mut self.since);
         let mut longest = None;
         for thread in held {
@@ -84,13 +88,15 @@ impl Held {
 }
 
 fn body(command: &str) {
-    let (mut held, mut said, mut asked) = (Held::default(), false, false);
+    let (mut held, mut said, mut asked) = (BlockedThreads::default(), false, false);
     loop {
         clock::sleep_ms(LOOK_MS);
         if ENDED.load(Ordering::Relaxed) {
             return;
         }
-        let Some((ms, thread)) = held.look(held_thread::held_threads(), clock::boot_ms()) else {
+        let Some((ms, thread)) =
+            held.longest_blocked(blocked_thread::blocked_threads(), clock::boot_ms())
+        else {
             continue;
         };
         if ms >= INTERRUPTED_MS && !asked {
@@ -131,11 +137,11 @@ fn body(command: &str) {
 
 /// Prints a sentence in the language of the process.
 fn say(text: &str) {
-    caller::say(&said(text));
+    caller::print_error(&translated(text));
 }
 
 /// What does not answer, as far as this is known.
-fn place(thread: &HeldThread) -> String {
+fn place(thread: &BlockedThread) -> String {
     let share = SHARE.get().map(PathBuf::as_path);
     match (&thread.file, share) {
         (Some(file), Some(share)) if file.starts_with(share) => named(share),
@@ -158,13 +164,14 @@ mod tests {
 
     #[test]
     fn only_a_call_that_goes_on_without_a_break_hangs() {
-        let mut h = Held::default();
-        let at = |call: &str, used| HeldThread {
+        let mut h = BlockedThreads::default();
+        let at = |call: &str, used| BlockedThread {
             thread: 5,
             call: (call.to_owned(), used),
             file: None,
         };
-        let mut look = |held: Vec<HeldThread>, now| h.look(held, now).map(|(ms, _)| ms);
+        let mut look =
+            |held: Vec<BlockedThread>, now| h.longest_blocked(held, now).map(|(ms, _)| ms);
         assert_eq!(look(vec![], 1000), None);
         assert_eq!(look(vec![at("open", 5)], 2000), Some(0));
         assert_eq!(look(vec![at("open", 5)], 7000), Some(5000));

@@ -48,8 +48,8 @@ pub(crate) fn in_language<W: AsRef<OsStr>>(
     }
 }
 
-fn said(text: &str) -> Cow<'_, str> {
-    Language::Chinese.said(text)
+fn translated_text(text: &str) -> Cow<'_, str> {
+    Language::Chinese.translate(text)
 }
 
 /// The command with its help texts in Chinese, including those of its subcommands.
@@ -63,10 +63,10 @@ fn in_chinese(mut cmd: Command) -> Command {
         cmd = cmd.mut_subcommand(sub, in_chinese);
     }
     if let Some(about) = cmd.get_about().map(ToString::to_string) {
-        cmd = cmd.about(said(&about).into_owned());
+        cmd = cmd.about(translated_text(&about).into_owned());
     }
     if let Some(about) = cmd.get_long_about().map(ToString::to_string) {
-        cmd = cmd.long_about(said(&about).into_owned());
+        cmd = cmd.long_about(translated_text(&about).into_owned());
     }
     if let Some(text) = cmd.get_after_help().map(ToString::to_string) {
         let lines: Vec<String> = text.lines().map(caption).collect();
@@ -92,13 +92,13 @@ fn template(cmd: &Command) -> String {
 
 fn argument(arg: Arg) -> Arg {
     let text = |help: Option<&clap::builder::StyledStr>| {
-        help.map(|help| said(&help.to_string()).into_owned())
+        help.map(|help| translated_text(&help.to_string()).into_owned())
     };
     let (short, long) = (text(arg.get_help()), text(arg.get_long_help()));
     let (values, described, default) = (values(&arg), described_values(&arg), default(&arg));
     let with = |text: Option<&str>, more: &[&str]| {
         let text = folded(text.unwrap_or_default());
-        more.iter().fold(text, |text, part| beside(text, part))
+        more.iter().fold(text, |text, part| append_part(text, part))
     };
     let arg = match with(short.as_deref(), &[&default, &values]) {
         text if text.is_empty() => arg,
@@ -116,7 +116,7 @@ fn argument(arg: Arg) -> Arg {
 }
 
 /// Adds a part in brackets, on a line of its own if the last line has no room for it.
-fn beside(text: String, part: &str) -> String {
+fn append_part(text: String, part: &str) -> String {
     if text.is_empty() || part.is_empty() {
         return text + part;
     }
@@ -166,7 +166,7 @@ fn described_values(arg: &Arg) -> String {
         out.push_str(&folded(&format!(
             "\n- {}：{}",
             value.get_name(),
-            said(&about)
+            translated_text(&about)
         )));
     }
     out
@@ -185,8 +185,8 @@ fn shown_values(arg: &Arg) -> Vec<clap::builder::PossibleValue> {
 /// A line after the options: the text after `#` explains an example.
 fn caption(line: &str) -> String {
     match line.split_once("  # ") {
-        Some((example, about)) => format!("{example}  # {}", said(about)),
-        None => said(line).into_owned(),
+        Some((example, about)) => format!("{example}  # {}", translated_text(about)),
+        None => translated_text(line).into_owned(),
     }
 }
 
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn a_default_is_never_taken_apart() {
         let long = "作业".repeat(14);
-        assert_eq!(beside("短".into(), "[默认值：1]"), "短 [默认值：1]");
+        assert_eq!(append_part("短".into(), "[默认值：1]"), "短 [默认值：1]");
         assert_eq!(
-            beside(long.clone(), "[默认值：1]"),
+            append_part(long.clone(), "[默认值：1]"),
             format!("{long}\n[默认值：1]")
         );
-        assert_eq!(beside(String::new(), "[默认值：1]"), "[默认值：1]");
+        assert_eq!(append_part(String::new(), "[默认值：1]"), "[默认值：1]");
     }
 }

@@ -9,12 +9,12 @@ mod place;
 pub(crate) mod several;
 mod talk;
 
-use super::ask;
 use super::csub::options::Chosen;
-use super::cwait::{self, JobSeen};
+use super::cwait::{self, JobStatus};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-use super::quiet::Quiet;
+use super::quiet::LogThrottle;
+use super::requests;
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
 use crate::model::{JobKey, Session, Terminal, Token};
@@ -30,7 +30,7 @@ use calls::Calls;
 use place::Place;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use talk::{Peer, Talk, TalkOver};
+use talk::{Peer, Talk, TalkEnd};
 
 /// First and longest interval between two looks at the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
@@ -208,7 +208,7 @@ impl Waiting {
             queue,
             seen_at: clock::boot_ms(),
             said_start: false,
-            quiet: Quiet::asked(),
+            quiet: LogThrottle::asked(),
             killed: false,
         };
         attendant.say("<<Waiting for dispatch ...>>");
@@ -225,13 +225,13 @@ struct Attendant<'a> {
     /// When the view last showed the job.
     seen_at: u64,
     said_start: bool,
-    quiet: Quiet,
+    quiet: LogThrottle,
     /// The user has requested the end of the job.
     killed: bool,
 }
 
 /// The result of waiting.
-enum Came {
+enum WaitResult {
     Called(Box<Peer>),
     /// A host cannot connect: its name, and why.
     Unreached(String, String),
@@ -242,15 +242,15 @@ impl Attendant<'_> {
     fn wait(&mut self, mut waiting: Waiting, follow: Option<PathBuf>) -> i32 {
         let terminal = waiting.session.terminal;
         match self.until_called(&waiting) {
-            Came::Code(code) => code,
-            Came::Called(peer) => {
+            WaitResult::Code(code) => code,
+            WaitResult::Called(peer) => {
                 // The key has been used: the port is closed and the file removed.
                 let windows = waiting.windows.take();
                 drop(waiting);
                 self.say_start(&peer.host);
                 self.talk(peer.with(windows), terminal)
             }
-            Came::Unreached(host, why) => {
+            WaitResult::Unreached(host, why) => {
                 let own = match follow {
                     Some(_) => "its output is read from the share",
                     None => "its output goes to its file",
@@ -284,7 +284,7 @@ impl Attendant<'_> {
     }
 
     /// Waits for a connection, a message of the host, or the end of the job.
-    fn until_called(&mut self, waiting: &Waiting) -> Came {
+    fn until_called(&mut self, waiting: &Waiting) -> WaitResult {
         let about = crate::channel::about(waiting.session.token);
         let mut calls = Calls::new(waiting.key.clone(), about, JobKey::job(self.job.0));
         let (mut pause, mut look_at) = (PAUSE_MS.0, 0);
@@ -292,15 +292,15 @@ impl Attendant<'_> {
             let now = clock::boot_ms();
             if now >= look_at {
                 if let Some(word) = waiting.place.word(now) {
-                    return Came::Unreached(word.host, word.why);
+                    return WaitResult::Unreached(word.host, word.why);
                 }
                 let mut lines = Vec::new();
-                if let Some(code) = self.look(now, &mut |line| lines.push(line.to_owned())) {
+                if let Some(code) = self.check_job(now, &mut |line| lines.push(line.to_owned())) {
                     if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
-                        return Came::Called(Box::new(peer));
+                        return WaitResult::Called(Box::new(peer));
                     }
                     lines.iter().for_each(|line| tell!("{line}"));
-                    return Came::Code(code);
+                    return WaitResult::Code(code);
                 }
                 look_at = now + pause;
                 pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
@@ -309,31 +309,31 @@ impl Attendant<'_> {
             list.extend(calls.watched());
             let left = look_at.saturating_sub(clock::boot_ms());
             if let Err(e) = stream::wait(&list, Some(left)) {
-                return Came::Code(Fail::from(e).report("csub"));
+                return WaitResult::Code(Fail::from(e).report("csub"));
             }
             if let Some(code) = self.heed_signals() {
-                return Came::Code(code);
+                return WaitResult::Code(code);
             }
             let now = clock::boot_ms();
             if let Some(peer) = calls.turn(&waiting.listener, waiting.welcome(), now) {
-                return Came::Called(Box::new(peer));
+                return WaitResult::Called(Box::new(peer));
             }
         }
     }
 
     /// Looks at the job in the view; returns its code when it has ended, reported through `say`.
-    fn look(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
-        let seen = cwait::see(&self.reader, self.job, say);
+    fn check_job(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
+        let seen = cwait::check_job(&self.reader, self.job, say);
         match seen {
-            JobSeen::Over(code) => return Some(code),
-            JobSeen::Unknown(text) if now - self.seen_at >= MISSING_MS => {
+            JobStatus::Over(code) => return Some(code),
+            JobStatus::Unknown(text) if now - self.seen_at >= MISSING_MS => {
                 tell!("csub: {text}; its end is unknown");
                 return Some(Exit::System.code());
             }
-            JobSeen::Unknown(_) => {}
-            JobSeen::Pending => self.seen_at = now,
+            JobStatus::Unknown(_) => {}
+            JobStatus::Pending => self.seen_at = now,
             // Reported when its terminal is connected, or is known not to be.
-            JobSeen::Started(_) => self.seen_at = now,
+            JobStatus::Started(_) => self.seen_at = now,
         }
         None
     }
@@ -361,8 +361,10 @@ impl Attendant<'_> {
             ..Selector::default()
         };
         let how = SignalHow::Kill;
-        let wait_s = ask::wait_s(None).unwrap_or(0);
-        if let Err(e) = ask::ask(self.site, "csub", &[Verb::Signal { sel, how }], wait_s) {
+        let wait_s = requests::wait_s(None).unwrap_or(0);
+        if let Err(e) =
+            requests::send_and_wait(self.site, "csub", &[Verb::Signal { sel, how }], wait_s)
+        {
             e.report("csub");
             tell!("csub: job <{id}> continues; interrupt again to leave it");
         }
@@ -378,7 +380,7 @@ impl Attendant<'_> {
         let over = Talk::new(vec![peer], true, keys, &self.queue).run();
         let (id, _) = self.job;
         match over {
-            TalkOver::Ended(mut ends) => match ends.pop().flatten() {
+            TalkEnd::Ended(mut ends) => match ends.pop().flatten() {
                 Some(finish) => {
                     if !finish.text.is_empty() {
                         let text = crate::text::width::escape(&finish.text);
@@ -392,7 +394,7 @@ impl Attendant<'_> {
                 }
             },
             // The connection ends with this process, and the job with the connection.
-            TalkOver::Signal(signal) => 128 + signal,
+            TalkEnd::Signal(signal) => 128 + signal,
         }
     }
 
@@ -405,7 +407,7 @@ impl Attendant<'_> {
     fn follow(&mut self, file: Option<PathBuf>) -> i32 {
         let mut offset = 0;
         loop {
-            let code = self.look(clock::boot_ms(), &mut |line| tell!("{line}"));
+            let code = self.check_job(clock::boot_ms(), &mut |line| tell!("{line}"));
             // Checked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)

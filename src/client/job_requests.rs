@@ -1,13 +1,13 @@
 //! Code shared by the commands that act on jobs: the selection of jobs, and how answers are shown.
 
-use super::ask;
 use super::cli::{Values, operands, opt};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::known_names;
 use super::read::Source;
+use super::requests;
 use crate::intake::roles;
-use crate::language::said;
+use crate::language::translated;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
@@ -175,9 +175,9 @@ pub(crate) fn job_phrase(outcome: &Outcome) -> String {
 
 /// Sends verbs, prints the answer, returns the exit code.
 pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
-    let wait_s = ask::wait_s(m.last("wait"))?;
+    let wait_s = requests::wait_s(m.last("wait"))?;
     let site = Site::find()?;
-    match ask::ask(&site, command, verbs, wait_s) {
+    match requests::send_and_wait(&site, command, verbs, wait_s) {
         Ok(ack) => {
             if ack.results.iter().any(matched_nothing) {
                 known_names::check(m, &Source::of("cb", site))?;
@@ -196,8 +196,8 @@ fn matched_nothing(outcome: &Outcome) -> bool {
 /// Prints an answer: actions on standard output, failures on standard error.
 pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
     let shown = Shown::of(command, ack, phrase);
-    print!("{}", said(&shown.out));
-    eprint!("{}", said(&shown.err));
+    print!("{}", translated(&shown.out));
+    eprint!("{}", translated(&shown.err));
     shown.exit.code()
 }
 

@@ -9,7 +9,7 @@ use super::read::{self, Source};
 use super::visibility::Sets;
 use crate::record::view::Params;
 use crate::show::metrics::{self, Facts, JobSums, Point};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSet, Piece};
 use crate::sys::{clock, statfs};
 
 /// All current figures as text for Prometheus.
@@ -53,7 +53,7 @@ fn with_facts<T>(
     let mut jobs = JobSums::new(now_ms);
     let read = source
         .view
-        .stream(&Want::default(), &mut |piece| match piece {
+        .stream(&JobSet::default(), &mut |piece| match piece {
             Piece::Restart => jobs = JobSums::new(now_ms),
             Piece::Job { row, spec, .. } => jobs.add(&row, spec),
         });

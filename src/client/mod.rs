@@ -6,7 +6,6 @@
 pub(crate) mod aip;
 pub(crate) mod alerts;
 pub(crate) mod answers;
-pub(crate) mod ask;
 pub(crate) mod cacct;
 pub(crate) mod capps;
 pub(crate) mod ccron;
@@ -59,6 +58,7 @@ pub(crate) mod portal;
 pub(crate) mod quiet;
 pub(crate) mod read;
 pub(crate) mod reorder;
+pub(crate) mod requests;
 pub(crate) mod requeue;
 pub(crate) mod signal;
 pub(crate) mod slurm;

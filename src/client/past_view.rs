@@ -93,7 +93,7 @@ impl Drop for PastView {
 
 /// Creates a directory that only this account can enter.
 fn own_directory() -> Result<PathBuf, Fail> {
-    let uid = sys::users::me().uid;
+    let uid = sys::users::current_user().uid;
     let prefix = format!("corral-at.{uid}.");
     let parent = sys::fs::temporary();
     for entry in sys::fs::list_dir(&parent, NAMES_MAX).unwrap_or_default() {

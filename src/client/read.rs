@@ -84,7 +84,7 @@ impl Source {
             view: ViewReader::new(&layout),
             layout,
             site,
-            me: sys::users::me(),
+            me: sys::users::current_user(),
             past: None,
             silent: false,
         }

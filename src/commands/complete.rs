@@ -14,7 +14,7 @@ mod tests;
 
 use crate::sys::{proc, thread};
 use crate::text::width::{escape, pad_right, width};
-use kinds::{Candidate, Live, Shellwork};
+use kinds::{Candidate, Live, ShellCompletion};
 use line::Answer;
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -117,9 +117,9 @@ fn escaped(word: &str) -> String {
 
 fn printed(shell: Shell, answer: &Answer) -> String {
     let mut out = String::from(match answer.shellwork {
-        Shellwork::Nothing => "words\n",
-        Shellwork::Files => "files\n",
-        Shellwork::Dirs => "dirs\n",
+        ShellCompletion::Nothing => "words\n",
+        ShellCompletion::Files => "files\n",
+        ShellCompletion::Dirs => "dirs\n",
     });
     let widest = answer.words.iter().map(|c| width(&c.word)).max();
     let widest = widest.unwrap_or_default();

@@ -12,7 +12,7 @@ fn check(wrong: &mut Vec<String>, place: &str, text: &str) {
     if NO_SENTENCES.contains(&text) || text.trim().is_empty() {
         return;
     }
-    if Language::Chinese.said(text) == text {
+    if Language::Chinese.translate(text) == text {
         wrong.push(format!("{place}: {text}"));
     }
 }

@@ -32,7 +32,7 @@ pub struct AlertRule {
     /// The value is 1 if this label has one of the words, else 0; the label does not distinguish
     /// points.
     pub state: Option<(String, Vec<String>)>,
-    pub mark: Mark,
+    pub mark: ThresholdSide,
     pub for_ms: u64,
     /// A point that has disappeared counts as recovered after this time.
     pub gone_ms: u64,
@@ -46,16 +46,16 @@ pub struct AlertRule {
 /// The bad side of a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mark {
+pub enum ThresholdSide {
     Over(f64),
     Under(f64),
 }
 
-impl Mark {
+impl ThresholdSide {
     pub fn is_passed(self, value: f64) -> bool {
         match self {
-            Mark::Over(mark) => value > mark,
-            Mark::Under(mark) => value < mark,
+            ThresholdSide::Over(mark) => value > mark,
+            ThresholdSide::Under(mark) => value < mark,
         }
     }
 }
@@ -82,7 +82,7 @@ impl Severity {
 /// A destination of notices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Receiver {
-    pub way: Way,
+    pub way: ReceiverKind,
     /// Maximum time of one delivery.
     pub timeout_ms: u64,
     /// Also receives the messages that jobs request.
@@ -91,7 +91,7 @@ pub struct Receiver {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum ReceiverKind {
     /// Addresses.
     Mail(Vec<String>),
     /// A URL that accepts JSON by POST.
@@ -131,7 +131,7 @@ pub enum MailTls {
 
 impl Notices {
     /// None of the sections is present.
-    pub(super) fn says_nothing(&self) -> bool {
+    pub(super) fn is_absent(&self) -> bool {
         *self == Notices::default()
     }
 

@@ -221,7 +221,7 @@ pub struct Threshold {
 
 impl Threshold {
     /// Whether a value (thousandths) keeps new jobs away.
-    pub fn keeps_away(&self, value: i64) -> bool {
+    pub fn excludes_new_jobs(&self, value: i64) -> bool {
         self.sched.is_some_and(|mark| self.past(value, mark))
     }
 
@@ -257,7 +257,7 @@ impl Threshold {
 /// What happens to running jobs when a threshold is passed or a run window closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum GuardAction {
+pub enum ThresholdAction {
     #[default]
     Suspend,
     Kill,
@@ -299,11 +299,11 @@ pub struct HostSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quota {
     pub name: String,
-    pub queues: Dim<Names>,
-    pub users: Dim<UserSet>,
-    pub hosts: Dim<HostSet>,
-    pub projects: Dim<Names>,
-    pub apps: Dim<Names>,
+    pub queues: Dimension<Names>,
+    pub users: Dimension<UserSet>,
+    pub hosts: Dimension<HostSet>,
+    pub projects: Dimension<Names>,
+    pub apps: Dimension<Names>,
     /// Empty = not limited; likewise below.
     pub slots: Vec<Capped<u64>>,
     pub jobs: Vec<Capped<u64>>,
@@ -314,7 +314,7 @@ pub struct Quota {
 /// Consumers along one dimension.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Dim<S> {
+pub enum Dimension<S> {
     /// Not named: the limit applies to all.
     #[default]
     Any,
@@ -324,18 +324,18 @@ pub enum Dim<S> {
     Per(S),
 }
 
-impl<S> Dim<S> {
+impl<S> Dimension<S> {
     /// The set, if one is named.
     pub fn set(&self) -> Option<&S> {
         match self {
-            Dim::Any => None,
-            Dim::Shared(set) | Dim::Per(set) => Some(set),
+            Dimension::Any => None,
+            Dimension::Shared(set) | Dimension::Per(set) => Some(set),
         }
     }
 
     /// Whether each member has its own counter.
     pub fn is_per(&self) -> bool {
-        matches!(self, Dim::Per(_))
+        matches!(self, Dimension::Per(_))
     }
 }
 
@@ -438,7 +438,7 @@ mod tests {
             sched: Some(700),
             stop: Some(2000),
         };
-        assert!(!load.keeps_away(700) && load.keeps_away(701) && !load.stops(701));
+        assert!(!load.excludes_new_jobs(700) && load.excludes_new_jobs(701) && !load.stops(701));
         assert!(load.stops(2001));
         let free = Threshold {
             index: "mem".into(),
@@ -446,6 +446,6 @@ mod tests {
             sched: None,
             stop: Some(10_000),
         };
-        assert!(!free.keeps_away(0) && free.stops(9_999) && !free.stops(10_000));
+        assert!(!free.excludes_new_jobs(0) && free.stops(9_999) && !free.stops(10_000));
     }
 }

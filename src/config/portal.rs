@@ -73,7 +73,7 @@ pub fn is_apps_domain(domain: &str) -> bool {
 
 impl Portal {
     /// The section is missing, or has only default values.
-    pub fn says_nothing(&self) -> bool {
+    pub fn is_default(&self) -> bool {
         *self == Portal::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Questions about a loaded configuration: rights, shares, properties of hosts. Pure lookups.
 
-use super::policy::{Capped, Dim, Quota, ShareEntry, ShareSubject, Shares};
+use super::policy::{Capped, Dimension, Quota, ShareEntry, ShareSubject, Shares};
 use super::sets::{HostSet, UserSet};
 use super::types::{
     AppProfile, Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject,
@@ -81,9 +81,9 @@ impl Quota {
     /// Whether usage counts the same on all hosts, so that the choice of hosts does not matter.
     pub fn on_any_host(&self) -> bool {
         match &self.hosts {
-            Dim::Any => true,
-            Dim::Shared(set) => set.is_all(),
-            Dim::Per(_) => false,
+            Dimension::Any => true,
+            Dimension::Shared(set) => set.is_all(),
+            Dimension::Per(_) => false,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole};
 use super::read_resources::{Kinds, resources, tags};
 use super::read_users::{group_name, unsound_groups};
 use super::read_watch::{thresholds, windows};
-use super::sets::Gather;
+use super::sets::HostSetUnion;
 use super::sets::{HostPrefs, HostSet};
 use super::types::{HostEntry, HostGroup, HostModel, HostTable, ResourceValue, SlotSpec};
 use crate::text::ErrorKind;
@@ -80,7 +80,7 @@ fn cpu_factor(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<f64> {
 
 /// The values of one entry of `hosts`; missing values come from the default entry.
 #[derive(Default)]
-struct Said {
+struct EntryValues {
     type_name: Option<String>,
     model: Option<String>,
     cpuf: Option<f64>,
@@ -94,7 +94,7 @@ struct Said {
     thresholds: Vec<Threshold>,
 }
 
-impl Said {
+impl EntryValues {
     /// The host takes precedence over the model, the model over the default entry.
     fn complete(
         &self,
@@ -173,15 +173,15 @@ pub(super) fn hosts(
 ) -> HostTable {
     let mut out = HostTable::default();
     let mut lines: HashMap<String, u32> = HashMap::new();
-    let mut read: Vec<(Vec<String>, Said, Option<&Node>)> = Vec::new();
-    let mut default: Option<(Said, Option<&Node>)> = None;
+    let mut read: Vec<(Vec<String>, EntryValues, Option<&Node>)> = Vec::new();
+    let mut default: Option<(EntryValues, Option<&Node>)> = None;
     let items = node.map_or(&[][..], |n| ctx.list(n, "hosts"));
     for item in items {
         let Some(f) = Fields::new(ctx, item, keys::HOST, "an entry of hosts") else {
             continue;
         };
         let names = host_names(ctx, &f, &mut lines);
-        let said = said(ctx, &f, (types, models), &mut kinds);
+        let said = read_entry(ctx, &f, (types, models), &mut kinds);
         let marks = f.node("thresholds");
         if names == ["default"] {
             out.open = f.flag(ctx, "open", false);
@@ -196,7 +196,7 @@ pub(super) fn hosts(
     }
     out.resources = kinds.declared();
     // Thresholds may watch a resource that another entry defines.
-    let mut watch = |said: &mut Said, marks: Option<&Node>, out: &HostTable| {
+    let mut watch = |said: &mut EntryValues, marks: Option<&Node>, out: &HostTable| {
         said.thresholds = marks.map_or_else(Vec::new, |n| thresholds(ctx, n, out));
     };
     if let Some((mut said, marks)) = default {
@@ -280,15 +280,15 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
     out
 }
 
-fn said(
+fn read_entry(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
     (types, models): (&[String], &BTreeMap<String, HostModel>),
     kinds: &mut Kinds,
-) -> Said {
-    let mut out = Said {
+) -> EntryValues {
+    let mut out = EntryValues {
         cpuf: cpu_factor(ctx, f),
-        ..Said::default()
+        ..EntryValues::default()
     };
     out.type_name = f
         .scalar(ctx, "type")
@@ -491,8 +491,8 @@ fn resolve(
     groups: &BTreeMap<String, HostGroup>,
     is_group: &dyn Fn(&str) -> bool,
 ) -> HostSet {
-    let mut include = Gather::default();
-    let mut exclude = Gather::default();
+    let mut include = HostSetUnion::default();
+    let mut exclude = HostSetUnion::default();
     for item in &set.items {
         let found = lookup(ctx, w, &item.name, hosts, groups, is_group);
         if item.exclude {
@@ -523,9 +523,9 @@ pub(super) fn host_prefs(
     groups: &BTreeMap<String, HostGroup>,
 ) -> Option<HostPrefs> {
     let set = parse_hosts(ctx, w)?;
-    let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
+    let mut terms: BTreeMap<u32, HostSetUnion> = BTreeMap::new();
     let mut others = None;
-    let mut exclude = Gather::default();
+    let mut exclude = HostSetUnion::default();
     for item in &set.items {
         if matches!(item.name.as_str(), "all" | "others") {
             others = others.max(Some(item.preference));

@@ -3,7 +3,7 @@
 
 use super::brackets::{Bracket, amount, brackets};
 use super::keys;
-use super::policy::{Capped, Dim, Quota};
+use super::policy::{Capped, Dimension, Quota};
 use super::read::{Ctx, Defined, Fields, Words, did_you_mean, split, whole_word};
 use super::read_hosts::host_set;
 use super::read_users::{group_name, user_set};
@@ -148,12 +148,12 @@ fn dim<S>(
     shared: &str,
     per: &str,
     read: impl FnOnce(&mut Ctx<'_>, &Words) -> Option<S>,
-) -> Dim<S> {
+) -> Dimension<S> {
     if f.has(shared) && f.has(per) {
         let message = format!("a limit cannot have both {shared} and {per}");
         let hint = format!("{shared}: one counter for all; {per}: one for each");
         ctx.problem_hint(f.key_pos(per), "conflict", message, hint);
-        return Dim::Any;
+        return Dimension::Any;
     }
     let (key, each) = if f.has(per) {
         (per, true)
@@ -162,9 +162,9 @@ fn dim<S>(
     };
     let words = f.words(ctx, key);
     match words.and_then(|w| read(ctx, &w)) {
-        None => Dim::Any,
-        Some(set) if each => Dim::Per(set),
-        Some(set) => Dim::Shared(set),
+        None => Dimension::Any,
+        Some(set) if each => Dimension::Per(set),
+        Some(set) => Dimension::Shared(set),
     }
 }
 

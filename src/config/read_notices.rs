@@ -2,7 +2,9 @@
 //! which metric each word of `watch` means; never watches or sends anything.
 
 use super::keys;
-use super::notices::{AlertRule, MailServer, MailTls, Mark, Notices, Receiver, Severity, Way};
+use super::notices::{
+    AlertRule, MailServer, MailTls, Notices, Receiver, ReceiverKind, Severity, ThresholdSide,
+};
 use super::read::{Ctx, DAY, Fields, MINUTE, SECOND, Words};
 use super::types::Queue;
 use crate::text::duration::{self, Bare};
@@ -206,12 +208,12 @@ fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String,
             timeout_ms: f
                 .time(ctx, "timeout", SECOND, 5 * MINUTE)
                 .unwrap_or(match way {
-                    Way::Mail(_) => MAIL_TIMEOUT,
+                    ReceiverKind::Mail(_) => MAIL_TIMEOUT,
                     _ => TIMEOUT,
                 }),
             way,
         };
-        if receiver.job_notices && matches!(receiver.way, Way::Mail(_)) {
+        if receiver.job_notices && matches!(receiver.way, ReceiverKind::Mail(_)) {
             let message = "mail goes to those who ask for it: job_notices has no meaning here";
             let hint = "give it to a webhook or a program";
             ctx.problem_hint(f.key_pos("job_notices"), "no-effect", message, hint);
@@ -225,7 +227,7 @@ fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String,
 }
 
 /// Exactly one way must be given.
-fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Way> {
+fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<ReceiverKind> {
     let ways = ["mail", "webhook", "webhook_file", "program"];
     let given: Vec<&str> = ways.into_iter().filter(|key| f.has(key)).collect();
     let [key] = given[..] else {
@@ -248,7 +250,7 @@ fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Way
                 let hint = "write section mail: with smtp: HOST and from: ADDRESS";
                 ctx.problem_hint(w.pos, "missing-section", "no mail server is named", hint);
             }
-            Some(Way::Mail(all))
+            Some(ReceiverKind::Mail(all))
         }
         "webhook" => {
             let w = f.scalar(ctx, "webhook")?;
@@ -261,17 +263,17 @@ fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Way
                     "write https://HOST/PATH or http://...",
                 );
             }
-            Some(Way::Webhook(w.text))
+            Some(ReceiverKind::Webhook(w.text))
         }
         "webhook_file" => {
             let w = f.scalar(ctx, "webhook_file")?;
             check_path(ctx, &w, "webhook_file");
-            Some(Way::WebhookFile(w.text))
+            Some(ReceiverKind::WebhookFile(w.text))
         }
         _ => {
             let w = f.words(ctx, "program")?;
             check_path(ctx, &w, "program");
-            Some(Way::Program(words(&w.text)))
+            Some(ReceiverKind::Program(words(&w.text)))
         }
     }
 }
@@ -343,7 +345,7 @@ fn receivers_of(
 }
 
 /// The meaning of a word of `watch`.
-struct Watched {
+struct WatchTarget {
     metric: &'static str,
     state: Option<(&'static str, &'static [&'static str])>,
     /// The unit of its mark, and which side is bad; `None`: it has no mark.
@@ -360,10 +362,10 @@ enum MarkUnit {
     Number,
 }
 
-const WATCHES: [(&str, Watched); 7] = [
+const WATCHES: [(&str, WatchTarget); 7] = [
     (
         "host_silent",
-        Watched {
+        WatchTarget {
             metric: "corral_host_status",
             state: Some(("status", &["unavail", "unreach"])),
             unit: MarkUnit::None,
@@ -372,7 +374,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "share_full",
-        Watched {
+        WatchTarget {
             metric: "corral_share_free_bytes",
             state: None,
             unit: MarkUnit::UnderSize,
@@ -381,7 +383,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "tmp_full",
-        Watched {
+        WatchTarget {
             metric: "corral_host_tmp_free_bytes",
             state: None,
             unit: MarkUnit::UnderSize,
@@ -390,7 +392,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "pending",
-        Watched {
+        WatchTarget {
             metric: "corral_pending_oldest_seconds",
             state: None,
             unit: MarkUnit::OverTime,
@@ -399,7 +401,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "no_open_hosts",
-        Watched {
+        WatchTarget {
             metric: "corral_queue_hosts_open",
             state: None,
             unit: MarkUnit::None,
@@ -408,7 +410,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "resource",
-        Watched {
+        WatchTarget {
             metric: "corral_host_resource",
             state: None,
             unit: MarkUnit::Number,
@@ -417,7 +419,7 @@ const WATCHES: [(&str, Watched); 7] = [
     ),
     (
         "metric",
-        Watched {
+        WatchTarget {
             metric: "",
             state: None,
             unit: MarkUnit::Number,
@@ -456,7 +458,7 @@ fn alert(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, queues: &[Queue]) -> Opt
             let words = words.iter().map(|word| (*word).to_owned());
             (label.to_owned(), words.collect())
         }),
-        mark: Mark::Over(0.0),
+        mark: ThresholdSide::Over(0.0),
         for_ms: f.time(ctx, "for", 0, 30 * DAY).unwrap_or(0),
         gone_ms: watched.gone_ms,
         severity: f.choice(ctx, "severity", &severities).unwrap_or_default(),
@@ -464,7 +466,7 @@ fn alert(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, queues: &[Queue]) -> Opt
         to: Vec::new(),
     };
     if *word == "no_open_hosts" {
-        rule.mark = Mark::Under(1.0);
+        rule.mark = ThresholdSide::Under(1.0);
     }
     if let Some((mark, of_ratio)) = mark? {
         rule.mark = mark;
@@ -520,7 +522,7 @@ fn only_with(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, with: &str, word: &st
     }
 }
 
-fn no_mark(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str) -> Option<Option<(Mark, bool)>> {
+fn no_mark(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str) -> Option<Option<(ThresholdSide, bool)>> {
     for key in ["over", "under"] {
         only_with(ctx, f, key, "metric", word);
     }
@@ -533,7 +535,7 @@ fn mark(
     f: &Fields<'_>,
     word: &str,
     unit: MarkUnit,
-) -> Option<Option<(Mark, bool)>> {
+) -> Option<Option<(ThresholdSide, bool)>> {
     let keys: &[&str] = match unit {
         MarkUnit::UnderSize => &["under"],
         MarkUnit::OverTime => &["over"],
@@ -554,8 +556,8 @@ fn mark(
     let w = f.scalar(ctx, key)?;
     let (value, of_ratio) = value(ctx, &w, key, word, unit)?;
     let mark = match key {
-        "over" => Mark::Over(value),
-        _ => Mark::Under(value),
+        "over" => ThresholdSide::Over(value),
+        _ => ThresholdSide::Under(value),
     };
     Some(Some((mark, of_ratio)))
 }

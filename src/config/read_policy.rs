@@ -4,8 +4,8 @@
 use super::brackets::milli;
 use super::keys;
 use super::policy::{
-    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
-    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Victims, WARN_SIGNALS,
+    Ageing, Backfill, FairFactors, HostSpec, Packing, Policy, PreemptMethod, PreemptOrder,
+    Preemption, ShareEntry, ShareSubject, Shares, ThresholdAction, Victims, WARN_SIGNALS,
 };
 use super::read::{
     Ctx, DAY, Defined, Fields, HOUR, MINUTE, SECOND, Words, YEAR, boolean, split, whole, whole_word,
@@ -31,10 +31,10 @@ const PACKINGS: &[(&str, Packing)] = &[
     ("fit", Packing::Fit),
     ("frag", Packing::Frag),
 ];
-const ACTIONS: &[(&str, GuardAction)] = &[
-    ("suspend", GuardAction::Suspend),
-    ("kill", GuardAction::Kill),
-    ("requeue", GuardAction::Requeue),
+const ACTIONS: &[(&str, ThresholdAction)] = &[
+    ("suspend", ThresholdAction::Suspend),
+    ("kill", ThresholdAction::Kill),
+    ("requeue", ThresholdAction::Requeue),
 ];
 
 /// The scheduling settings of section `general`.

@@ -106,7 +106,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         warn: read_hooks::warning(ctx, f),
         ..Queue::named(name)
     };
-    nonsense(ctx, f, &out);
+    check_contradictions(ctx, f, &out);
     out
 }
 
@@ -314,7 +314,7 @@ pub(super) fn success_exits(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<Success
 }
 
 /// Settings that are each valid but together let no job run.
-fn nonsense(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
+fn check_contradictions(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Queue) {
     let name = &q.name;
     for (key, limit) in [
         ("slots", q.slots),

@@ -4,7 +4,7 @@
 
 use super::read::MOST_GUESSED;
 use super::sensed_names;
-use super::sets::Gather;
+use super::sets::HostSetUnion;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::error::did_you_mean;
@@ -65,7 +65,7 @@ impl Request {
                 .ok_or_else(|| format!("the res_req of {whose} must be one simple string"))?;
             request.req = request.req.over(simple);
         }
-        honoured(&request.req, &config.hosts)?;
+        check_supported(&request.req, &config.hosts)?;
         Ok(request)
     }
 }
@@ -110,17 +110,17 @@ fn parts(req: &ResReq) -> impl Iterator<Item = &Simple> {
 }
 
 /// Refuses, by name, what scheduling does not support.
-fn honoured(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
+fn check_supported(req: &ResReq, hosts: &HostTable) -> Result<(), String> {
     total_slots(req)?;
     for alternative in &req.alternatives {
         match &alternative.body {
-            Body::Simple(simple) => honoured_part(simple, hosts)?,
+            Body::Simple(simple) => check_supported_part(simple, hosts)?,
             Body::Groups { groups, common } => {
-                honoured_part(common, hosts)?;
+                check_supported_part(common, hosts)?;
                 let even = common.cu.as_ref().is_some_and(|cu| cu.balance);
                 for group in groups {
-                    honoured_part(&group.req, hosts)?;
-                    honoured_section(&group.req.over(&only_span(common)), even)?;
+                    check_supported_part(&group.req, hosts)?;
+                    check_supported_section(&group.req.over(&only_span(common)), even)?;
                 }
             }
         }
@@ -137,7 +137,7 @@ fn only_span(common: &Simple) -> Simple {
 }
 
 /// `even`: the slots of all sections are distributed evenly over units.
-fn honoured_section(section: &Simple, even: bool) -> Result<(), String> {
+fn check_supported_section(section: &Simple, even: bool) -> Result<(), String> {
     if section.cu.as_ref().is_some_and(|cu| cu.excl) {
         let what = "cu[excl] applies to the whole job: write it after the sections";
         return Err(what.to_owned());
@@ -169,7 +169,7 @@ pub fn wants_units_alone(text: &str, config: &Config) -> bool {
     req.is_ok_and(|req| req.alternatives.iter().any(|a| wants(&a.body)))
 }
 
-fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
+fn check_supported_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
     if !simple.filter.is_empty() {
         return Err("filter[...] is not implemented in this version".to_owned());
     }
@@ -190,7 +190,7 @@ fn honoured_part(simple: &Simple, hosts: &HostTable) -> Result<(), String> {
         if lacks_gpus(list, hosts) {
             return Err(format!("rusage[gpu=...]: {NO_GPUS}"));
         }
-        alongside(list, hosts)?;
+        check_unit_resources(list, hosts)?;
     }
     Ok(())
 }
@@ -201,7 +201,7 @@ fn lacks_gpus(list: &[Usage], hosts: &HostTable) -> bool {
 }
 
 /// Resources of units must be requested together with units.
-fn alongside(list: &[Usage], hosts: &HostTable) -> Result<(), String> {
+fn check_unit_resources(list: &[Usage], hosts: &HostTable) -> Result<(), String> {
     let of_units = |u: &&Usage| u.amount > 0 && hosts.per_unit(&u.name).is_some();
     for usage in list.iter().filter(of_units) {
         let name = &usage.name;
@@ -257,7 +257,7 @@ pub(super) fn check_general(
 ) -> Result<(String, Vec<String>), (&'static str, ParseError)> {
     let (req, unknown) = sensed_names::parse(text, hosts).map_err(|e| ("res-req", e))?;
     let whole = |message: String| ("not-implemented", ParseError::new(0, text.len(), message));
-    honoured(&req, hosts).map_err(whole)?;
+    check_supported(&req, hosts).map_err(whole)?;
     units_stay(&req, hosts).map_err(whole)?;
     if req.simple().is_none() {
         return Err(whole(format!(
@@ -294,7 +294,7 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
     if parts(&req).any(lacks) {
         return Err(format!("-gpu, -R rusage[gpu=...]: {NO_GPUS}"));
     }
-    honoured(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
+    check_supported(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     units_stay(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())
 }
@@ -332,7 +332,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
             .hosts_named(name)
             .ok_or_else(|| no_such_host(name, config))
     };
-    let mut terms: BTreeMap<u32, Gather> = BTreeMap::new();
+    let mut terms: BTreeMap<u32, HostSetUnion> = BTreeMap::new();
     for (name, preference) in wanted {
         terms.entry(preference).or_default().add(resolve(name)?);
     }
@@ -342,7 +342,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
             terms.len()
         ));
     }
-    let mut exclude = Gather::default();
+    let mut exclude = HostSetUnion::default();
     for name in out {
         exclude.add(resolve(name)?);
     }

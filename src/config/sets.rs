@@ -70,12 +70,12 @@ impl HostSet {
 
 /// A union of many sets in which adding a single host does not copy the whole set.
 #[derive(Default)]
-pub(super) struct Gather {
+pub(super) struct HostSetUnion {
     single: HostSet,
     sets: Vec<HostSet>,
 }
 
-impl Gather {
+impl HostSetUnion {
     pub(super) fn add(&mut self, set: HostSet) {
         if set.all_but {
             self.sets.push(set);

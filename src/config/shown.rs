@@ -2,8 +2,8 @@
 //! Owns the text of a setting, never where it is printed.
 
 use super::policy::{
-    Ageing, Backfill, FairFactors, GuardAction, HostSpec, Packing, Policy, PreemptMethod,
-    PreemptOrder, Preemption, ShareEntry, ShareSubject, Shares, Threshold, WARN_SIGNALS,
+    Ageing, Backfill, FairFactors, HostSpec, Packing, Policy, PreemptMethod, PreemptOrder,
+    Preemption, ShareEntry, ShareSubject, Shares, Threshold, ThresholdAction, WARN_SIGNALS,
     control_signal_name, warn_signal_name,
 };
 use super::types::{AppProfile, Queue};
@@ -148,12 +148,12 @@ impl fmt::Display for Preemption {
     }
 }
 
-impl fmt::Display for GuardAction {
+impl fmt::Display for ThresholdAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            GuardAction::Suspend => "suspend",
-            GuardAction::Kill => "kill",
-            GuardAction::Requeue => "requeue",
+            ThresholdAction::Suspend => "suspend",
+            ThresholdAction::Kill => "kill",
+            ThresholdAction::Requeue => "requeue",
         })
     }
 }
@@ -261,7 +261,7 @@ impl Queue {
                 put(&key.to_ascii_uppercase(), value);
             }
         }
-        self.around(&mut put);
+        self.hook_settings(&mut put);
         let flags = [
             ("STRICT", self.strict),
             ("ELASTIC", self.elastic),
@@ -289,7 +289,7 @@ impl Queue {
         if let Some(preemption) = &self.preemption {
             put("PREEMPTION", preemption.to_string());
         }
-        self.guards(&mut put);
+        self.threshold_settings(&mut put);
         if self.packing != Packing::default() {
             put("PACKING", self.packing.to_string());
         }
@@ -314,7 +314,7 @@ impl Queue {
     }
 
     /// The settings that run programs around jobs or act on them.
-    fn around(&self, put: &mut dyn FnMut(&str, String)) {
+    fn hook_settings(&self, put: &mut dyn FnMut(&str, String)) {
         for (title, text) in [
             ("PRE_EXEC", &self.hooks.pre),
             ("POST_EXEC", &self.hooks.post),
@@ -338,7 +338,7 @@ impl Queue {
     }
 
     /// The settings of conditions that are checked while jobs run.
-    fn guards(&self, put: &mut dyn FnMut(&str, String)) {
+    fn threshold_settings(&self, put: &mut dyn FnMut(&str, String)) {
         if !self.thresholds.is_empty() {
             let all: Vec<String> = self.thresholds.iter().map(Threshold::to_string).collect();
             put("THRESHOLDS", all.join(", "));

@@ -6,8 +6,8 @@
 
 use super::notices::Notices;
 use super::policy::{
-    Ageing, Backfill, FairFactors, GuardAction, HookRules, HostSpec, Packing, Policy, Preemption,
-    QueueHooks, Quota, Shares, Threshold,
+    Ageing, Backfill, FairFactors, HookRules, HostSpec, Packing, Policy, Preemption, QueueHooks,
+    Quota, Shares, Threshold, ThresholdAction,
 };
 use super::portal::Portal;
 use super::sets::{HostPrefs, HostSet, UserSet};
@@ -42,10 +42,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge: Option<Charge>,
     /// Alerts and mail.
-    #[serde(skip_serializing_if = "Notices::says_nothing")]
+    #[serde(skip_serializing_if = "Notices::is_absent")]
     pub notices: Notices,
     /// Settings of the portal for all users.
-    #[serde(skip_serializing_if = "Portal::says_nothing")]
+    #[serde(skip_serializing_if = "Portal::is_default")]
     pub portal: Portal,
 }
 
@@ -420,7 +420,7 @@ pub struct Queue {
     /// At most one per index; those of the host apply, too.
     pub thresholds: Vec<Threshold>,
     /// What happens to running jobs when a threshold is passed or `stop_cond` is true.
-    pub threshold_action: GuardAction,
+    pub threshold_action: ThresholdAction,
     /// `select[...]` in canonical form: running jobs are stopped on hosts where it is true.
     pub stop_cond: Option<String>,
     /// Likewise: stopped jobs are resumed where it is true.
@@ -430,7 +430,7 @@ pub struct Queue {
     /// When jobs start; `None` = always.
     pub dispatch_window: Option<Windows>,
     /// What happens to running jobs when `run_window` closes.
-    pub window_action: GuardAction,
+    pub window_action: ThresholdAction,
     /// Jobs start even if they cannot end before their deadline or before the run window closes.
     pub ignore_deadline: bool,
     pub packing: Packing,
@@ -504,12 +504,12 @@ impl Queue {
             slot_reserve_ms: None,
             preemption: None,
             thresholds: Vec::new(),
-            threshold_action: GuardAction::default(),
+            threshold_action: ThresholdAction::default(),
             stop_cond: None,
             resume_cond: None,
             run_window: None,
             dispatch_window: None,
-            window_action: GuardAction::default(),
+            window_action: ThresholdAction::default(),
             ignore_deadline: false,
             packing: Packing::default(),
             gpu_by_place: false,

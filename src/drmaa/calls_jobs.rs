@@ -1,10 +1,10 @@
 //! Exported: submitting, controlling, waiting for jobs.
 
-use super::border::{self, Buffer, answer, object, store};
 use super::calls_lists::List;
 use super::codes::{Code, Problem, Result};
 use super::control::{self, Action};
 use super::ends::End;
+use super::ffi::{self, Buffer, answer, object, store};
 use super::template::Template;
 use super::waiting::{self, Which};
 use super::{request, session};
@@ -58,7 +58,7 @@ unsafe extern "C" fn drmaa_run_job(
         }
         let (keys, warning) = session.submit(&jt.values(), None)?;
         if let Some(text) = warning {
-            diagnosis.tell(&text);
+            diagnosis.write_message(&text);
         }
         let id = keys.first().map(JobKey::to_string).unwrap_or_default();
         out.put_whole("the job id", &id)
@@ -92,11 +92,11 @@ unsafe extern "C" fn drmaa_run_bulk_jobs(
             keys.reverse();
         }
         if let Some(text) = warning {
-            diagnosis.tell(&text);
+            diagnosis.write_message(&text);
         }
         let ids = keys.iter().map(JobKey::to_string).collect();
         // SAFETY: the caller keeps to drmaa.h.
-        unsafe { List::hand_over(ids, jobids) }
+        unsafe { List::return_list(ids, jobids) }
     })
 }
 
@@ -114,7 +114,7 @@ unsafe extern "C" fn drmaa_control(
     answer(diagnosis, || {
         let session = session::current()?;
         // SAFETY: the caller keeps to drmaa.h.
-        let id = unsafe { border::text("the job id", jobid) }?;
+        let id = unsafe { ffi::text("the job id", jobid) }?;
         let action = Action::of(action)?;
         match id.as_str() {
             ALL => control::all(&session, action),
@@ -137,7 +137,7 @@ unsafe extern "C" fn drmaa_job_ps(
     answer(diagnosis, || {
         let session = session::current()?;
         // SAFETY: the caller keeps to drmaa.h.
-        let id = unsafe { border::text("the job id", job_id) }?;
+        let id = unsafe { ffi::text("the job id", job_id) }?;
         let stat = session.stat(key(&id)?, STATE_AGE_MS)?;
         // SAFETY: the caller keeps to drmaa.h.
         unsafe {
@@ -165,12 +165,12 @@ unsafe extern "C" fn drmaa_synchronize(
     answer(diagnosis, || {
         let session = session::current()?;
         // SAFETY: the caller keeps to drmaa.h.
-        let ids = unsafe { border::texts("the list of job ids", job_ids) }?;
+        let ids = unsafe { ffi::texts("the list of job ids", job_ids) }?;
         let keys = match ids.iter().any(|id| id == ALL) {
             true => None,
             false => Some(ids.iter().map(|id| key(id)).collect::<Result<Vec<_>>>()?),
         };
-        let patience = waiting::patience(timeout)?;
+        let patience = waiting::timeout(timeout)?;
         waiting::synchronize(&session, keys, patience, dispose != 0)
     })
 }
@@ -195,7 +195,7 @@ unsafe extern "C" fn drmaa_wait(
         // SAFETY: the caller keeps to drmaa.h.
         let (id, out) = unsafe {
             (
-                border::text("the job id", job_id)?,
+                ffi::text("the job id", job_id)?,
                 Buffer::new(job_id_out, job_id_out_len),
             )
         };
@@ -203,7 +203,7 @@ unsafe extern "C" fn drmaa_wait(
             ANY => Which::Any,
             id => Which::One(key(id)?),
         };
-        let patience = waiting::patience(timeout)?;
+        let patience = waiting::timeout(timeout)?;
         let (key, end) = waiting::wait(&session, which, patience)?;
         out.put(&key.to_string());
         match &*end {
@@ -217,7 +217,7 @@ unsafe extern "C" fn drmaa_wait(
                     return Ok(());
                 }
                 // SAFETY: the caller keeps to drmaa.h.
-                unsafe { List::hand_over(usage.clone(), rusage) }
+                unsafe { List::return_list(usage.clone(), rusage) }
             }
         }
     })

@@ -1,7 +1,7 @@
 //! Exported: the lists that other calls return: names of attributes, values, ids of jobs.
 
-use super::border::{self, Buffer, answer, quietly};
 use super::codes::{Code, Problem, Result};
+use super::ffi::{self, Buffer, answer, without_result};
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,14 +20,14 @@ impl List {
     ///
     /// # Safety
     /// `place` is null or an address for a pointer.
-    pub(crate) unsafe fn hand_over(texts: Vec<String>, place: *mut *mut List) -> Result<()> {
+    pub(crate) unsafe fn return_list(texts: Vec<String>, place: *mut *mut List) -> Result<()> {
         if place.is_null() {
             return Err(Problem::argument("no place for the list"));
         }
         let next = Mutex::new(0);
         // SAFETY: as promised; the pointer is returned to `release`.
         unsafe {
-            border::store(
+            ffi::store(
                 "the list",
                 place,
                 Box::into_raw(Box::new(List { texts, next })),
@@ -59,7 +59,7 @@ unsafe fn next(list: *const List, value: *mut c_char, value_len: usize, whole: b
         // SAFETY: as promised.
         let (list, out) = unsafe {
             (
-                border::object("the list", list)?,
+                ffi::object("the list", list)?,
                 Buffer::new(value, value_len),
             )
         };
@@ -78,8 +78,8 @@ unsafe fn count(list: *const List, size: *mut usize) -> c_int {
     answer(none, || {
         // SAFETY: as promised.
         unsafe {
-            let list = border::object("the list", list)?;
-            border::store("size", size, list.texts.len())
+            let list = ffi::object("the list", list)?;
+            ffi::store("size", size, list.texts.len())
         }
     })
 }
@@ -88,8 +88,8 @@ unsafe fn count(list: *const List, size: *mut usize) -> c_int {
 /// `list` is null, or a list that was not released.
 unsafe fn release(list: *mut List) {
     if !list.is_null() {
-        // SAFETY: it came from `hand_over`, and C no longer uses it.
-        quietly(|| drop(unsafe { Box::from_raw(list) }));
+        // SAFETY: it came from `return_list`, and C no longer uses it.
+        without_result(|| drop(unsafe { Box::from_raw(list) }));
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
         let (out, mut size) = (memory.as_mut_ptr().cast(), 9usize);
         // SAFETY: lists come from here, the buffer has that length.
         unsafe {
-            List::hand_over(vec!["12[3]".into(), "1234567".into()], &raw mut list).unwrap();
+            List::return_list(vec!["12[3]".into(), "1234567".into()], &raw mut list).unwrap();
             assert_eq!(drmaa_get_num_job_ids(list, &raw mut size), 0);
             assert_eq!(drmaa_get_next_job_id(list, out, 6), 0);
             // Half an id would be another id; half a value is better than an endless loop.

@@ -1,6 +1,6 @@
 //! Exported: sessions, and information about the library.
 
-use super::border::{self, Buffer, answer, store};
+use super::ffi::{self, Buffer, answer, store};
 use super::{codes, session};
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -24,7 +24,7 @@ unsafe extern "C" fn drmaa_init(
         let contact = match contact.is_null() {
             true => String::new(),
             // SAFETY: the caller keeps to drmaa.h.
-            false => unsafe { border::text("the contact", contact) }?,
+            false => unsafe { ffi::text("the contact", contact) }?,
         };
         session::begin(&contact)
     })

@@ -1,8 +1,8 @@
 //! Exported: decoding the status number that `drmaa_wait` returns.
 
-use super::border::{Buffer, answer, store};
 use super::codes::Problem;
 use super::ends;
+use super::ffi::{Buffer, answer, store};
 use std::ffi::{c_char, c_int};
 
 /// # Safety

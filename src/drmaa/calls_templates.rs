@@ -1,7 +1,7 @@
 //! Exported: job templates.
 
-use super::border::{self, Buffer, answer, object};
 use super::calls_lists::List;
+use super::ffi::{self, Buffer, answer, object};
 use super::session;
 use super::template::{SCALARS, Template, VECTORS};
 use std::ffi::{c_char, c_int};
@@ -20,7 +20,7 @@ unsafe extern "C" fn drmaa_allocate_job_template(
         let place = session::current()?.place.clone();
         let made = Box::into_raw(Box::new(Template::new(place)));
         // SAFETY: the caller keeps to drmaa.h.
-        let stored = unsafe { border::store("the place of the job template", jt, made) };
+        let stored = unsafe { ffi::store("the place of the job template", jt, made) };
         if stored.is_err() {
             // SAFETY: it was created above, and the caller did not receive it.
             drop(unsafe { Box::from_raw(made) });
@@ -67,8 +67,8 @@ unsafe extern "C" fn drmaa_set_attribute(
             let jt = object("the job template", jt)?;
             (
                 jt,
-                border::text("the name", name)?,
-                border::text("the value", value)?,
+                ffi::text("the name", name)?,
+                ffi::text("the value", value)?,
             )
         };
         jt.set(&name, value)
@@ -94,7 +94,7 @@ unsafe extern "C" fn drmaa_get_attribute(
             let jt = object("the job template", jt)?;
             (
                 jt,
-                border::text("the name", name)?,
+                ffi::text("the name", name)?,
                 Buffer::new(value, value_len),
             )
         };
@@ -120,8 +120,8 @@ unsafe extern "C" fn drmaa_set_vector_attribute(
             let jt = object("the job template", jt)?;
             (
                 jt,
-                border::text("the name", name)?,
-                border::texts("the value", value)?,
+                ffi::text("the name", name)?,
+                ffi::texts("the value", value)?,
             )
         };
         jt.set_all(&name, values)
@@ -144,7 +144,7 @@ unsafe extern "C" fn drmaa_get_vector_attribute(
         // SAFETY: the caller keeps to drmaa.h.
         unsafe {
             let jt = object("the job template", jt)?;
-            List::hand_over(jt.get_all(&border::text("the name", name)?)?, values)
+            List::return_list(jt.get_all(&ffi::text("the name", name)?)?, values)
         }
     })
 }
@@ -192,6 +192,6 @@ unsafe fn names(all: &[&str], values: *mut *mut List, diagnosis: Buffer) -> c_in
         session::current()?;
         let texts = all.iter().map(|name| (*name).to_owned()).collect();
         // SAFETY: as promised.
-        unsafe { List::hand_over(texts, values) }
+        unsafe { List::return_list(texts, values) }
     })
 }

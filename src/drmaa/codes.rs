@@ -132,7 +132,7 @@ pub(crate) fn translated(number: i32, language: Language) -> &'static CStr {
     }
     let said = |text: &CStr| {
         let text = text.to_string_lossy();
-        CString::new(language.said(&text).as_ref()).unwrap_or_default()
+        CString::new(language.translate(&text).as_ref()).unwrap_or_default()
     };
     let all = CHINESE.get_or_init(|| {
         let texts = ALL.iter().map(|(_, text)| *text);

@@ -43,7 +43,7 @@ impl Action {
     }
 
     /// Whether the action applies to a job in this state.
-    fn suits(self, stat: JobStat) -> bool {
+    fn applies_to(self, stat: JobStat) -> bool {
         match self {
             Action::Suspend => stat == JobStat::Run,
             Action::Resume => stat == JobStat::Ususp,
@@ -79,7 +79,7 @@ impl Action {
 /// There is no such job, its state does not allow it, or the leader refuses.
 pub(crate) fn one(session: &Session, key: JobKey, action: Action) -> Result<()> {
     let stat = session.stat(key, 0)?;
-    if !action.suits(stat) {
+    if !action.applies_to(stat) {
         return Err(unsuitable(&format!("job {key} is {stat}"), action));
     }
     send(session, &[key], action, false)
@@ -91,13 +91,13 @@ pub(crate) fn one(session: &Session, key: JobKey, action: Action) -> Result<()> 
 /// The leader refuses; or the state of some jobs did not allow it, after the action was applied to
 /// the others.
 pub(crate) fn all(session: &Session, action: Action) -> Result<()> {
-    session.look(0)?;
+    session.update(0)?;
     let open: Vec<(JobKey, JobStat)> = {
         let jobs = session.jobs();
         let open = jobs.of_session().filter(|(_, job)| job.end.is_none());
         open.map(|(key, job)| (key, job.stat)).collect()
     };
-    let suits = |(_, stat): &&(JobKey, JobStat)| action.suits(*stat);
+    let suits = |(_, stat): &&(JobKey, JobStat)| action.applies_to(*stat);
     let keys: Vec<JobKey> = open.iter().filter(suits).map(|(key, _)| *key).collect();
     send(session, &keys, action, true)?;
     match open.len() - keys.len() {
@@ -131,7 +131,7 @@ fn send(session: &Session, keys: &[JobKey], action: Action, many: bool) -> Resul
             worst = Err(failure.into());
         }
     }
-    session.look_anew();
+    session.discard_view();
     worst
 }
 
@@ -179,11 +179,14 @@ mod tests {
             let action = Action::of(number).unwrap();
             let found: Vec<JobStat> = JobStat::ALL
                 .into_iter()
-                .filter(|stat| action.suits(*stat))
+                .filter(|stat| action.applies_to(*stat))
                 .collect();
             assert_eq!(found, suits, "{action:?}");
         }
-        assert!(!Action::Terminate.suits(JobStat::Done) && Action::Terminate.suits(JobStat::Unkwn));
+        assert!(
+            !Action::Terminate.applies_to(JobStat::Done)
+                && Action::Terminate.applies_to(JobStat::Unkwn)
+        );
         assert!(Action::of(5).is_err() && Action::of(-1).is_err());
     }
 

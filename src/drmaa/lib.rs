@@ -6,7 +6,6 @@
 //!
 //! The exported functions are in the modules `calls_*`; the others use no C types.
 
-mod border;
 mod calls_jobs;
 mod calls_lists;
 mod calls_session;
@@ -17,6 +16,7 @@ mod codes;
 mod control;
 mod dates;
 mod ends;
+mod ffi;
 mod own_jobs;
 mod paths;
 mod request;

@@ -93,7 +93,7 @@ impl OwnJobs {
     }
 
     /// Whether its end was passed on, so that it is no longer a job of the session.
-    pub(crate) fn was_handed_on(&self, key: JobKey) -> bool {
+    pub(crate) fn was_reaped(&self, key: JobKey) -> bool {
         self.handed_on.contains(&key)
     }
 
@@ -120,7 +120,7 @@ impl OwnJobs {
         let Some(end) = job.end.clone() else {
             return Ok(None);
         };
-        self.hand_on(key);
+        self.reap(key);
         Ok(Some(end))
     }
 
@@ -137,13 +137,13 @@ impl OwnJobs {
         let found = all.find_map(|(key, job)| Some((key, job.end.clone()?)));
         drop(all);
         if let Some((key, _)) = &found {
-            self.hand_on(*key);
+            self.reap(*key);
         }
         Ok(found)
     }
 
     /// Forgets a job, regardless of what is known of it.
-    pub(crate) fn hand_on(&mut self, key: JobKey) {
+    pub(crate) fn reap(&mut self, key: JobKey) {
         if self.open.remove(&key).is_some() {
             self.handed_on.insert(key);
         }
@@ -170,7 +170,7 @@ impl OwnJobs {
                 job.end = Some(Arc::new(End::Lost(text)));
                 continue;
             }
-            match rows.see(*key) {
+            match rows.job_status(*key) {
                 Seen::Ended(end) => job.end = Some(Arc::new(end)),
                 Seen::Now(stat) => (job.stat, job.seen_ms) = (stat, now),
                 Seen::Nothing if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
@@ -193,7 +193,7 @@ pub(crate) fn no_such(key: JobKey) -> Problem {
 pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
     let rows = Rows::of(rows);
     let uid = rows.whole(key)?.spec.uid;
-    match rows.see(key) {
+    match rows.job_status(key) {
         Seen::Nothing => None,
         Seen::Now(stat) => Some((stat, uid)),
         Seen::Ended(end) if end.is_success() => Some((JobStat::Done, uid)),
@@ -226,7 +226,7 @@ impl<'a> Rows<'a> {
         self.by_key.get(&JobKey::job(key.id)).copied()
     }
 
-    fn see(&self, key: JobKey) -> Seen {
+    fn job_status(&self, key: JobKey) -> Seen {
         let Some(whole) = self.whole(key) else {
             return Seen::Nothing;
         };
@@ -290,7 +290,7 @@ mod tests {
         let (taken, end) = jobs.take_any().unwrap().unwrap();
         assert!(taken == key && end.is_success());
         assert_eq!(jobs.take(key).unwrap_err().code, Code::InvalidJob);
-        assert!(jobs.was_handed_on(key));
+        assert!(jobs.was_reaped(key));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(crate) const HOME: &str = "$drmaa_hd_ph$";
 pub(crate) const WORK: &str = "$drmaa_wd_ph$";
 
 /// What a path is resolved against.
-pub(crate) struct Around<'a> {
+pub(crate) struct PathContext<'a> {
     /// This host, by its name in the cluster.
     pub(crate) host: &'a str,
     /// The user's home directory.
@@ -59,7 +59,7 @@ pub(crate) fn check_host(host: &str, own: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A placeholder that has no meaning at its place; input that is a directory.
-pub(crate) fn for_csub(text: &str, what: Use, around: &Around<'_>) -> Result<String, String> {
+pub(crate) fn for_csub(text: &str, what: Use, around: &PathContext<'_>) -> Result<String, String> {
     let (host, path) = split(text)?;
     check_host(host, around.host)?;
     let (front, rest) = front(path, around)?;
@@ -90,7 +90,7 @@ pub(crate) fn for_csub(text: &str, what: Use, around: &Around<'_>) -> Result<Str
 }
 
 /// The value of the placeholder at the beginning, and the rest.
-fn front<'p>(path: &'p str, around: &Around<'_>) -> Result<(String, &'p str), String> {
+fn front<'p>(path: &'p str, around: &PathContext<'_>) -> Result<(String, &'p str), String> {
     if let Some(rest) = path.strip_prefix(HOME) {
         let home = around
             .home
@@ -106,7 +106,7 @@ fn front<'p>(path: &'p str, around: &Around<'_>) -> Result<(String, &'p str), St
 }
 
 /// The directory to which a path without an index leads, as seen from here.
-fn directory(path: &str, around: &Around<'_>) -> PathBuf {
+fn directory(path: &str, around: &PathContext<'_>) -> PathBuf {
     if let Some(rest) = path.strip_prefix(HOME) {
         return around.home.join(rest.trim_start_matches('/'));
     }
@@ -146,7 +146,7 @@ mod tests {
 
     fn path(text: &str, bulk: bool) -> Result<String, String> {
         let is_directory = |p: &Path| p == Path::new("/w/logs") || p == Path::new("/u%/a/d");
-        let around = Around {
+        let around = PathContext {
             host: "h1",
             home: Path::new("/u%/a"),
             work: PathBuf::from("/w"),

@@ -3,7 +3,7 @@
 
 use super::codes::{Code, Problem, Result};
 use super::dates;
-use super::paths::{self, Around, Use};
+use super::paths::{self, PathContext, Use};
 use super::template::{self, Place, Values};
 use corral::api::JobRequest;
 use corral::sys::caller;
@@ -104,7 +104,7 @@ fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Re
             .ok_or_else(|| wrong(template::WORK_DIR, "it is not UTF-8"))?;
         job.named.push(("cwd", text.to_owned()));
     }
-    let around = Around {
+    let around = PathContext {
         host: &place.site.host,
         home: &place.home,
         work,

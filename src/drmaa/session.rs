@@ -10,7 +10,7 @@ use super::template::{Place, Values};
 use corral::api;
 use corral::model::{JobKey, JobStat};
 use corral::spool::Site;
-use corral::spool::view::{Job, ViewReader, Want};
+use corral::spool::view::{Job, JobSet, ViewReader};
 use corral::sys::{clock, fs, users};
 use corral::text::IndexSet;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) fn begin(contact: &str) -> Result<()> {
     if !fs::exists(&site.layout().cluster()) {
         return Err(Problem::new(Code::DrmsInitFailed, site.diagnose()));
     }
-    let me = users::me();
+    let me = users::current_user();
     *session = Some(Arc::new(Session {
         view: ViewReader::new(&site.layout()),
         place: Place {
@@ -144,7 +144,7 @@ impl Session {
     ) -> Result<(Vec<JobKey>, Option<String>)> {
         let job = request::build(values, &self.place, indices)?;
         // A view that cannot be read does not prevent the submission.
-        drop(self.look(NOTICE_MS));
+        drop(self.update(NOTICE_MS));
         self.jobs().check_room(indices.map_or(1, IndexSet::len))?;
         let taken = api::submit(&self.place.site, &job)?;
         let keys: Vec<JobKey> = match indices {
@@ -169,7 +169,7 @@ impl Session {
     ///
     /// # Errors
     /// The view cannot be read.
-    pub(crate) fn look(&self, age_ms: u64) -> Result<()> {
+    pub(crate) fn update(&self, age_ms: u64) -> Result<()> {
         let enough = clock::boot_ms().saturating_sub(age_ms);
         let mut looked = lock(&self.looked);
         let began = clock::boot_ms();
@@ -187,15 +187,15 @@ impl Session {
     }
 
     /// Discards what was read before.
-    pub(crate) fn look_anew(&self) {
+    pub(crate) fn discard_view(&self) {
         *lock(&self.looked) = 0;
     }
 
     fn rows(&self, keys: &[JobKey]) -> Result<Vec<Job>> {
-        let want = Want {
+        let want = JobSet {
             ids: ranges(keys),
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         match self.view.collect(&want) {
             Ok((jobs, _)) => Ok(jobs),
@@ -208,13 +208,13 @@ impl Session {
     /// # Errors
     /// There is no such job, or the view cannot be read.
     pub(crate) fn stat(&self, key: JobKey, age_ms: u64) -> Result<JobStat> {
-        if self.jobs().was_handed_on(key) {
+        if self.jobs().was_reaped(key) {
             return Err(own_jobs::no_such(key));
         }
         if self.jobs().get(key).is_none() {
             return self.foreign(key);
         }
-        self.look(age_ms)?;
+        self.update(age_ms)?;
         let jobs = self.jobs();
         let job = jobs.get(key).ok_or_else(|| own_jobs::no_such(key))?;
         Ok(match &job.end {
@@ -241,7 +241,7 @@ impl Session {
     /// # Errors
     /// There is no such job of this user, or it is a whole array.
     pub(crate) fn know(&self, key: JobKey) -> Result<()> {
-        if self.jobs().was_handed_on(key) {
+        if self.jobs().was_reaped(key) {
             return Err(own_jobs::no_such(key));
         }
         if self.jobs().get(key).is_some() {
@@ -257,7 +257,7 @@ impl Session {
             return Err(Problem::new(Code::InvalidJob, text));
         }
         self.jobs().adopt(key, stat, clock::boot_ms());
-        self.look_anew();
+        self.discard_view();
         Ok(())
     }
 

@@ -23,13 +23,13 @@ pub(crate) enum Which {
 }
 
 /// How long to wait, in seconds: `None` = without limit.
-pub(crate) type Patience = Option<u64>;
+pub(crate) type Timeout = Option<u64>;
 
 /// Converts the caller's time: -1 means without limit.
 ///
 /// # Errors
 /// It is another negative number.
-pub(crate) fn patience(timeout: c_long) -> Result<Patience> {
+pub(crate) fn timeout(timeout: c_long) -> Result<Timeout> {
     match timeout {
         -1 => Ok(None),
         seconds => match u64::try_from(seconds) {
@@ -48,7 +48,7 @@ pub(crate) fn patience(timeout: c_long) -> Result<Patience> {
 pub(crate) fn wait(
     session: &Session,
     which: Which,
-    patience: Patience,
+    patience: Timeout,
 ) -> Result<(JobKey, Arc<End>)> {
     if let Which::One(key) = which {
         session.know(key)?;
@@ -70,7 +70,7 @@ pub(crate) fn wait(
 pub(crate) fn synchronize(
     session: &Session,
     keys: Option<Vec<JobKey>>,
-    patience: Patience,
+    patience: Timeout,
     dispose: bool,
 ) -> Result<()> {
     let keys = match keys {
@@ -91,7 +91,7 @@ pub(crate) fn synchronize(
     })?;
     if dispose {
         let mut jobs = session.jobs();
-        keys.iter().for_each(|key| jobs.hand_on(*key));
+        keys.iter().for_each(|key| jobs.reap(*key));
     }
     Ok(())
 }
@@ -99,7 +99,7 @@ pub(crate) fn synchronize(
 /// Repeats until `found` finds something.
 fn until<T>(
     session: &Session,
-    patience: Patience,
+    patience: Timeout,
     mut found: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let start = clock::boot_ms();
@@ -113,7 +113,7 @@ fn until<T>(
             return Ok(value);
         }
         let now = clock::boot_ms() - start;
-        match session.look(0) {
+        match session.update(0) {
             Ok(()) => unread_since = None,
             Err(problem) => {
                 let since = *unread_since.get_or_insert(now);
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_time_is_in_seconds_or_for_ever() {
-        assert_eq!(patience(-1), Ok(None));
-        assert_eq!(patience(0), Ok(Some(0)));
-        assert_eq!(patience(c_long::MAX), Ok(Some(c_long::MAX as u64)));
-        assert_eq!(patience(-2).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(timeout(-1), Ok(None));
+        assert_eq!(timeout(0), Ok(Some(0)));
+        assert_eq!(timeout(c_long::MAX), Ok(Some(c_long::MAX as u64)));
+        assert_eq!(timeout(-2).unwrap_err().code, Code::InvalidArgument);
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Answer {
 
 /// The result for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ItemResult {
     Stored,
     /// The server had it already.
     Present,
@@ -48,7 +48,7 @@ pub(super) enum Fate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// One for each document, in the order in which they were sent.
-    Fates(Vec<Fate>),
+    Fates(Vec<ItemResult>),
     /// The request must be smaller.
     TooLarge,
     /// Nothing was stored, or it is not known what was: the reason, and the pause that the server
@@ -144,21 +144,27 @@ pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
             "the answer tells of {got} documents, {sent} were sent"
         ));
     }
-    Verdict::Fates(items.items.iter().map(|item| fate(&item.create)).collect())
+    Verdict::Fates(
+        items
+            .items
+            .iter()
+            .map(|item| item_result(&item.create))
+            .collect(),
+    )
 }
 
-fn fate(item: &Created) -> Fate {
+fn item_result(item: &Created) -> ItemResult {
     let (kind, reason) = match &item.error {
         Some(e) => (e.kind.as_str(), e.reason.as_deref().unwrap_or_default()),
         None => ("", ""),
     };
     let text = || cut(&format!("{kind}: {reason}"));
     match item.status {
-        200 | 201 => Fate::Stored,
-        409 => Fate::Present,
-        400 if !NOT_OF_THE_DOCUMENT.contains(&kind) => Fate::Rejected(400, text()),
-        413 => Fate::Rejected(413, text()),
-        status => Fate::Later(format!("{status}: {}", text())),
+        200 | 201 => ItemResult::Stored,
+        409 => ItemResult::Present,
+        400 if !NOT_OF_THE_DOCUMENT.contains(&kind) => ItemResult::Rejected(400, text()),
+        413 => ItemResult::Rejected(413, text()),
+        status => ItemResult::Later(format!("{status}: {}", text())),
     }
 }
 
@@ -232,13 +238,13 @@ mod tests {
         let Verdict::Fates(fates) = judge(&answer(200, &body), 7) else {
             panic!("{body}");
         };
-        let rejected = Fate::Rejected(400, "document_parsing_exception: r".into());
+        let rejected = ItemResult::Rejected(400, "document_parsing_exception: r".into());
         assert_eq!(
             fates[..2].iter().chain(&fates[3..4]).collect::<Vec<_>>(),
-            [&Fate::Stored, &Fate::Present, &rejected]
+            [&ItemResult::Stored, &ItemResult::Present, &rejected]
         );
         for n in [2, 4, 5, 6] {
-            assert!(matches!(fates[n], Fate::Later(_)), "{:?}", fates[n]);
+            assert!(matches!(fates[n], ItemResult::Later(_)), "{:?}", fates[n]);
         }
     }
 

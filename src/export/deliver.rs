@@ -4,7 +4,7 @@
 //! of rejected documents are arguments. Never drops a document: a document that is not stored is in
 //! that file.
 
-use super::bulk::{Document, Fate, Verdict, encode, judge, pause_ms};
+use super::bulk::{Document, ItemResult, Verdict, encode, judge, pause_ms};
 use super::state::Counts;
 
 /// The server of documents.
@@ -14,7 +14,7 @@ pub(super) trait Server {
 }
 
 /// What else a delivery needs.
-pub(super) trait Surroundings {
+pub(super) trait DeliveryContext {
     /// Waits this many ms. Returns true if the program must end.
     fn wait(&mut self, ms: u64, why: &str) -> bool;
     fn random(&mut self) -> u16;
@@ -47,7 +47,7 @@ pub(super) struct Bounds {
 /// A delivery to one server.
 pub(super) struct Delivery<'a> {
     pub server: &'a mut dyn Server,
-    pub around: &'a mut dyn Surroundings,
+    pub context: &'a mut dyn DeliveryContext,
     pub counts: &'a mut Counts,
     pub bounds: Bounds,
 }
@@ -84,9 +84,9 @@ impl Delivery<'_> {
             if self.bounds.failures.is_some_and(|most| failures >= most) {
                 return Outcome::GaveUp(why);
             }
-            let random = self.around.random();
+            let random = self.context.random();
             let pause = pause_ms(failures, self.bounds.pause_ms, asked, random);
-            if self.around.wait(pause, &why) {
+            if self.context.wait(pause, &why) {
                 return Outcome::Stopped;
             }
         }
@@ -106,20 +106,20 @@ impl Delivery<'_> {
     }
 
     /// Removes what is stored or rejected. Returns why something of what was sent is left.
-    fn sort(&mut self, left: &mut Vec<&Document>, fates: &[Fate]) -> Option<String> {
+    fn sort(&mut self, left: &mut Vec<&Document>, fates: &[ItemResult]) -> Option<String> {
         let (mut again, mut why) = (Vec::new(), None);
         for (document, fate) in left.iter().zip(fates) {
             let trouble = match fate {
-                Fate::Stored => {
+                ItemResult::Stored => {
                     self.counts.stored += 1;
                     None
                 }
-                Fate::Present => {
+                ItemResult::Present => {
                     self.counts.present += 1;
                     None
                 }
-                Fate::Later(text) => Some(format!("a document was not taken, {text}")),
-                Fate::Rejected(status, text) => self.reject(document, *status, text).err(),
+                ItemResult::Later(text) => Some(format!("a document was not taken, {text}")),
+                ItemResult::Rejected(status, text) => self.reject(document, *status, text).err(),
             };
             if trouble.is_some() {
                 again.push(*document);
@@ -131,7 +131,7 @@ impl Delivery<'_> {
     }
 
     fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String> {
-        self.around.reject(document, status, why)?;
+        self.context.reject(document, status, why)?;
         self.counts.rejected += 1;
         Ok(())
     }

@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(End::Stopped) => ExitCode::SUCCESS,
         Err(End::Failed(text)) => {
-            program::tell(&format!("cb-export: {text}"));
+            program::print_error(&format!("cb-export: {text}"));
             ExitCode::FAILURE
         }
     }
@@ -179,21 +179,21 @@ fn dry_run(job: &Job) -> Result<(), End> {
     }
     let mut more = s.kinds.events;
     while more {
-        let look = events.look(s.batch_documents, s.batch_bytes);
+        let look = events.next_events(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
+            .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
         print(look.events.iter().map(|e| naming.event(e)).collect())?;
         more = look.more;
     }
     more = s.kinds.accounting;
     while more {
-        let look = accounting.look(s.batch_documents, s.batch_bytes);
+        let look = accounting.next_records(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         look.problems
             .iter()
-            .for_each(|text| program::tell(&format!("cb-export: warning: {text}")));
+            .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
         print(look.records.iter().map(|r| naming.record(r)).collect())?;
         more = look.more;
     }
@@ -202,7 +202,7 @@ fn dry_run(job: &Job) -> Result<(), End> {
 
 /// Prints a text for a person.
 fn say(text: &str) -> Result<(), End> {
-    put(&program::language().said(text))
+    put(&program::language().translate(text))
 }
 
 fn put(text: &str) -> Result<(), End> {

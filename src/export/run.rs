@@ -5,7 +5,7 @@
 //! the same id.
 
 use super::bulk::{Document, pause_ms};
-use super::deliver::{Bounds, Delivery, Outcome, Surroundings};
+use super::deliver::{Bounds, Delivery, DeliveryContext, Outcome};
 use super::documents::Naming;
 use super::http::Client;
 use super::settings::Settings;
@@ -73,7 +73,7 @@ struct World {
     rejected: Rejected,
 }
 
-impl Surroundings for World {
+impl DeliveryContext for World {
     fn wait(&mut self, ms: u64, why: &str) -> bool {
         warn!("{why}; tries again in {:.1} s", ms as f64 / 1000.0);
         sys::service::status(&format!("waits: {why}"));
@@ -88,7 +88,7 @@ impl Surroundings for World {
 
     fn reject(&mut self, document: &Document, status: u16, why: &str) -> Result<(), String> {
         warn!("document {} is rejected, {status}: {why}", document.id);
-        self.rejected.keep(document, status, why)
+        self.rejected.append_rejected(document, status, why)
     }
 }
 
@@ -166,7 +166,7 @@ impl Exporter {
                 }
                 Err(end) => return Err(end),
             }
-            self.say();
+            self.report_progress();
             if self.job.once {
                 return Ok(());
             }
@@ -212,7 +212,7 @@ impl Exporter {
     /// Returns true if there may be more at once.
     fn some_events(&mut self) -> Result<bool, End> {
         let s = &self.job.settings;
-        let look = self.events.look(s.batch_documents, s.batch_bytes);
+        let look = self.events.next_events(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         self.note(&look.problems);
         if look.gap {
@@ -236,7 +236,9 @@ impl Exporter {
 
     fn some_records(&mut self) -> Result<bool, End> {
         let s = &self.job.settings;
-        let look = self.accounting.look(s.batch_documents, s.batch_bytes);
+        let look = self
+            .accounting
+            .next_records(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
         self.note(&look.problems);
         let naming = &self.naming;
@@ -277,7 +279,7 @@ impl Exporter {
         let s = &self.job.settings;
         let mut delivery = Delivery {
             server: &mut self.client,
-            around: &mut self.world,
+            context: &mut self.world,
             counts: &mut self.state.counts,
             bounds: Bounds {
                 bytes: self.bytes,
@@ -309,7 +311,7 @@ impl Exporter {
     }
 
     /// Reports the progress to the service manager, and from time to time to the log.
-    fn say(&mut self) {
+    fn report_progress(&mut self) {
         let c = &self.state.counts;
         let text = format!(
             "events up to {}; {} documents stored, {} were there, {} rejected, {} requests \

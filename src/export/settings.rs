@@ -360,7 +360,7 @@ mod tests {
         ] {
             let why = Settings::parse(text, &site()).expect_err(text);
             let why = format!("cb-export: /e/export.yaml: {why}");
-            let said = corral::api::Language::Chinese.said(&why).into_owned();
+            let said = corral::api::Language::Chinese.translate(&why).into_owned();
             let rest = said.strip_prefix("cb-export: /e/export.yaml: ");
             let rest = rest.unwrap_or_else(|| panic!("{said}"));
             assert!(

@@ -134,7 +134,12 @@ impl Rejected {
     }
 
     /// Appends a document with the reason, durably.
-    pub(super) fn keep(&self, d: &Document, status: u16, why: &str) -> Result<(), String> {
+    pub(super) fn append_rejected(
+        &self,
+        d: &Document,
+        status: u16,
+        why: &str,
+    ) -> Result<(), String> {
         let line = serde_json::json!({
             "index": d.index, "id": d.id, "status": status, "reason": why, "document": d.json,
         });
@@ -200,7 +205,7 @@ mod tests {
             json: "x".repeat(300),
         };
         for _ in 0..20 {
-            rejected.keep(&d, 400, "because").unwrap();
+            rejected.append_rejected(&d, 400, "because").unwrap();
         }
         let mut names: Vec<_> = std::fs::read_dir(dir.path())
             .unwrap()

@@ -1,7 +1,7 @@
 //! Deliveries over HTTP to a server that fails in every way: each document is stored once.
 
 use super::bulk::{Answer, Document};
-use super::deliver::{Bounds, Delivery, Outcome, Server, Surroundings};
+use super::deliver::{Bounds, Delivery, DeliveryContext, Outcome, Server};
 use super::http::Client;
 use super::settings::{Connection, Login};
 use super::state::Counts;
@@ -209,7 +209,7 @@ struct Around {
     full: u32,
 }
 
-impl Surroundings for Around {
+impl DeliveryContext for Around {
     fn wait(&mut self, ms: u64, why: &str) -> bool {
         self.waits.push((ms, why.to_owned()));
         self.stop_after.is_some_and(|n| self.waits.len() >= n)
@@ -253,7 +253,7 @@ fn deliver(
     let mut counts = Counts::default();
     let mut delivery = Delivery {
         server,
-        around,
+        context: around,
         counts: &mut counts,
         bounds,
     };

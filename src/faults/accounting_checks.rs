@@ -4,7 +4,7 @@
 //! each confirmed silence of an alert is recorded once. Reads a copy of the share; only judges.
 
 use super::disk::Disk;
-use super::still_disk::ReadOnlyDisk;
+use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
 use crate::journal::{Entry, History, Position};
 use crate::model::{AttemptId, JobKey};
@@ -53,7 +53,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     let mut wrong = against_silences(&journal, silences);
     let mut accounted: BTreeMap<AttemptId, End> = BTreeMap::new();
     let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
-    let each = records.each(
+    let each = records.for_each(
         &mut |r| {
             let (j, at): (JobKey, u32) = (r.j, r.at);
             let (a, end) = (AttemptId { j, at }, (r.end, r.code, r.sig));

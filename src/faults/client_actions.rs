@@ -8,7 +8,7 @@ use super::configuration::{self, Settings};
 use super::confirmed::{Confirmed, Fact};
 use super::cron_checks::{CRON_NAME, SCHEDULE};
 use super::world::Inner;
-use crate::client::ask::{NoAnswer, ask};
+use crate::client::requests::{NoAnswer, send_and_wait};
 use crate::config::{self, OsNames};
 use crate::model::JobKey;
 use crate::record::ack::{Ack, Code};
@@ -118,10 +118,10 @@ impl Client<'_> {
             Requeue => self.requeue(job.id, &["run"]),
             Migrate => self.migrate(job.id),
             RequeueEnded => {
-                self.think(8000);
+                self.pause_randomly(8000);
                 self.requeue(job.id, &["done", "exit"]);
             }
-            KillAnothers => self.kill_anothers(),
+            KillAnothers => self.kill_job_of_another_user(),
             Modify => self.modify(job.id),
             Switch => self.switch(job.id),
             Move => self.move_job(job.id),
@@ -135,13 +135,13 @@ impl Client<'_> {
         }
     }
 
-    fn ask(&self, command: &str, verb: Verb) -> Result<Ack, NoAnswer> {
-        ask(self.site, command, &[verb], ANSWER_S)
+    fn send_verb(&self, command: &str, verb: Verb) -> Result<Ack, NoAnswer> {
+        send_and_wait(self.site, command, &[verb], ANSWER_S)
     }
 
     /// The code of the first result.
     fn code(&self, command: &str, verb: Verb) -> Result<Code, ()> {
-        let answer = self.ask(command, verb).map_err(drop)?;
+        let answer = self.send_verb(command, verb).map_err(drop)?;
         // A request that is refused as a whole was not carried out.
         Ok(answer.results.first().map_or(Code::Refused, |o| o.code))
     }
@@ -150,13 +150,13 @@ impl Client<'_> {
 
     fn signal(&self, command: &str, j: JobKey, how: SignalHow) -> Option<Code> {
         let sel = one(j);
-        let answer = self.ask(command, Verb::Signal { sel, how }).ok()?;
+        let answer = self.send_verb(command, Verb::Signal { sel, how }).ok()?;
         answer.results.first().map(|outcome| outcome.code)
     }
 
     fn kill(&self, j: JobKey, how: SignalHow) {
         if self.draw(500) {
-            self.think(2000);
+            self.pause_randomly(2000);
         }
         if self.signal("ckill", j, how) == Some(Code::Ok) {
             let mut inner = self.os.lock();
@@ -166,21 +166,21 @@ impl Client<'_> {
     }
 
     fn requeue(&self, id: u32, states: &[&str]) {
-        self.think(4000);
+        self.pause_randomly(4000);
         self.os.lock().cluster.history.requeue_asked(id);
         let verb = Verb::Requeue {
             sel: one(JobKey::job(id)),
             hold: false,
             states: states.iter().map(|s| (*s).to_owned()).collect(),
         };
-        if self.ask("crequeue", verb).is_err() {
+        if self.send_verb("crequeue", verb).is_err() {
             self.os.lock().cluster.history.requeue_unanswered(id);
         }
     }
 
     /// Migrates a job: what was saved, or may be run again, continues elsewhere.
     fn migrate(&self, id: u32) {
-        self.think(4000);
+        self.pause_randomly(4000);
         self.os.lock().cluster.history.migration_asked(id);
         let verb = Verb::Migrate {
             sel: one(JobKey::job(id)),
@@ -188,11 +188,11 @@ impl Client<'_> {
             force: false,
         };
         // Whether it was answered or not, each run of it is checked.
-        let _ = self.ask("cmig", verb);
+        let _ = self.send_verb("cmig", verb);
     }
 
     /// Signals a job of another user, which only an administrator may do.
-    fn kill_anothers(&self) {
+    fn kill_job_of_another_user(&self) {
         let history = |inner: &Inner| inner.cluster.history.job_of_another(&self.site.host);
         let Some((host, id)) = history(&self.os.lock()) else {
             return;
@@ -219,9 +219,9 @@ impl Client<'_> {
 
     fn stop(&self, id: u32) {
         self.with_stopped(|own| own.insert(id));
-        self.think(2000);
+        self.pause_randomly(2000);
         let _ = self.signal("cstop", JobKey::job(id), SignalHow::Stop);
-        self.think(6000);
+        self.pause_randomly(6000);
         self.os.lock().cluster.history.resume_asked(id);
         let _ = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
     }
@@ -259,7 +259,7 @@ impl Client<'_> {
     }
 
     fn modify(&self, id: u32) {
-        self.think(2000);
+        self.pause_randomly(2000);
         let mut changes = Changes::default();
         let n = 1 + self.below(9) as u32;
         let spec = &mut changes.job.spec;
@@ -301,7 +301,7 @@ impl Client<'_> {
     fn move_job(&self, id: u32) {
         let (pos, bottom) = (1 + self.below(3) as u32, self.draw(500));
         let id = id.to_string();
-        let _ = self.ask("ctop", Verb::Move { id, pos, bottom });
+        let _ = self.send_verb("ctop", Verb::Move { id, pos, bottom });
     }
 
     /// Leaves a message with a job, or with an element, which may still wait with its array.
@@ -342,7 +342,7 @@ impl Client<'_> {
     fn queue(&self) {
         let act = [QueueAct::Close, QueueAct::Inactivate][self.below(2) as usize];
         self.queue_to(act);
-        self.think(8000);
+        self.pause_randomly(8000);
         if self.draw(500) {
             self.queue_to(match act {
                 QueueAct::Close => QueueAct::Open,
@@ -387,7 +387,7 @@ impl Client<'_> {
         let n = self.os.lock().cluster.plan.sizes.hosts as u64;
         let name = format!("h{}", 1 + self.below(n));
         self.host_to(&name, HostAct::Close);
-        self.think(8000);
+        self.pause_randomly(8000);
         if self.draw(700) {
             self.host_to(&name, HostAct::Open);
         }
@@ -522,7 +522,7 @@ impl Client<'_> {
             if calm && gone == Ok(Code::NotFound) {
                 return;
             }
-            self.think(20_000);
+            self.pause_randomly(20_000);
         }
     }
 
@@ -555,7 +555,7 @@ impl Client<'_> {
             if calm {
                 return;
             }
-            self.think(20_000);
+            self.pause_randomly(20_000);
         }
     }
 }

@@ -5,12 +5,12 @@
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;
 use super::world::Inner;
-use crate::client::ask::{Outgoing, send};
 use crate::client::cwait::watch;
+use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
 use crate::record::leader::{FIXED_LEN, decode_fixed};
 use crate::record::request::{RequestHead, Verb};
-use crate::spool::view::{ViewReader, Want};
+use crate::spool::view::{JobSet, ViewReader};
 use crate::spool::{Site, leader_copy};
 use crate::sys::{clock, fs};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Client<'_> {
             if n > requests {
                 break;
             }
-            self.think(3000);
+            self.pause_randomly(3000);
             let name = format!("{}-{n}", self.site.host);
             if let Some(job) = self.submit(&name) {
                 if self.draw(actions) {
@@ -65,7 +65,7 @@ impl Client<'_> {
         }
         // No job must stay stopped permanently.
         while self.resume() {
-            self.think(10_000);
+            self.pause_randomly(10_000);
         }
         self.remove_cron();
         self.reset_cluster();
@@ -81,7 +81,7 @@ impl Client<'_> {
         self.os.lock().kernel.rng.below(n)
     }
 
-    pub(super) fn think(&self, most_ms: u64) {
+    pub(super) fn pause_randomly(&self, most_ms: u64) {
         let ms = self.os.lock().kernel.rng.between(10, most_ms);
         clock::sleep_ms(ms);
     }
@@ -223,7 +223,7 @@ impl Client<'_> {
     fn read(&self) {
         let view = ViewReader::new(&self.site.layout());
         let began = self.os.lock().kernel.now;
-        let found = view.collect(&Want::all());
+        let found = view.collect(&JobSet::all());
         let mut inner = self.os.lock();
         let Inner { kernel, cluster } = &mut *inner;
         let who = &kernel.procs[self.os.proc].name.clone();

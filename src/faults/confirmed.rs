@@ -61,7 +61,7 @@ impl Confirmed {
 
     /// Reverts everything to an earlier state. A request that is in progress may get an answer from
     /// before the restore, out of a cache.
-    pub(super) fn go_back(&mut self, then: Confirmed) {
+    pub(super) fn revert_to(&mut self, then: Confirmed) {
         self.values = then.values;
         self.open.extend(then.asking);
         self.open.extend(self.asking.iter().cloned());

@@ -7,7 +7,7 @@
 
 use super::cluster::CrashPoint;
 use super::disk::Disk;
-use super::still_disk::ReadOnlyDisk;
+use super::read_only_disk::ReadOnlyDisk;
 use crate::journal;
 use crate::model::SplitMix64;
 use crate::spool::Layout;

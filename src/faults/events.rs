@@ -13,7 +13,7 @@ use std::sync::Arc;
 const CALM_US: u64 = 900 * S;
 
 /// Carries out the event with that number.
-pub(super) fn happen(world: &Arc<World>, inner: &mut Inner, n: u64) {
+pub(super) fn carry_out_event(world: &Arc<World>, inner: &mut Inner, n: u64) {
     let Some(event) = inner.cluster.take_event(n) else {
         return;
     };
@@ -45,7 +45,7 @@ impl Cluster {
         let served = self.slots.iter().all(|s| !client(s) || s.done);
         self.check_restore(kernel);
         if self.history.failed() || (served && self.history.all_ended(&self.tasks)) {
-            self.history.conclude(kernel);
+            self.history.check_final_ends(kernel);
             kernel.over = true;
             return;
         }

@@ -67,13 +67,13 @@ fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
 
 impl FileChecks {
     /// Notes that the leader of an epoch has read everything and made its first records durable.
-    pub(super) fn leads(&mut self, kernel: &Kernel, epoch: u64) {
+    pub(super) fn note_leader(&mut self, kernel: &Kernel, epoch: u64) {
         self.led.entry(epoch).or_insert(kernel.now);
     }
 
     /// Handles a restore of the share: epochs are claimed again, and hosts may have forgotten ends
     /// that were acknowledged since.
-    pub(super) fn go_back(&mut self) {
+    pub(super) fn note_restore(&mut self) {
         self.led.clear();
         self.ends.clear();
     }

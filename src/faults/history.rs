@@ -324,7 +324,7 @@ impl History {
     }
 
     /// Checks at the end of a run that everything that readers saw as ended ended in that way.
-    pub(super) fn conclude(&mut self, kernel: &mut Kernel) {
+    pub(super) fn check_final_ends(&mut self, kernel: &mut Kernel) {
         for (j, stat) in self.known.shown.clone() {
             let truth = self.known.finals.get(&j).map(|end| end.0);
             if truth != Some(stat) && !self.reruns.requeued.contains(&j.id) {
@@ -534,8 +534,8 @@ impl History {
         for stopped in self.clients.stopped.values() {
             self.reruns.requeued.extend(stopped);
         }
-        self.confirmed.go_back(then.confirmed);
-        self.file_checks.go_back();
+        self.confirmed.revert_to(then.confirmed);
+        self.file_checks.note_restore();
     }
 
     /// What is still open, for a report.

@@ -17,7 +17,7 @@ impl History {
     /// Notes that a leader has recovered this state.
     pub(super) fn recovered(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         self.takeovers += 1;
-        self.file_checks.leads(kernel, epoch);
+        self.file_checks.note_leader(kernel, epoch);
         kernel.trace("check", || {
             format!("epoch {epoch} recovered {} jobs", state.job_count())
         });

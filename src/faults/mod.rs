@@ -28,12 +28,12 @@ mod open_file;
 mod own_units;
 mod plan;
 mod processes;
+mod read_only_disk;
 mod restore_admin;
 mod restored_share;
 mod share_restore;
 mod shepherds;
 mod simulated_os;
-mod still_disk;
 mod tasks;
 mod unit_checks;
 mod world;
@@ -174,7 +174,7 @@ fn run_cluster<T>(
     result: impl FnOnce(&mut world::Inner) -> T,
 ) -> T {
     let handlers = Handlers {
-        event: events::happen,
+        event: events::carry_out_event,
         process_ended: processes::ended,
     };
     let world = World::new(seed, cluster, log, handlers);

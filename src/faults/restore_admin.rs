@@ -4,7 +4,7 @@
 use super::clients::Client;
 use super::plan::Role;
 use super::world::Inner;
-use crate::client::ask::ask;
+use crate::client::requests::send_and_wait;
 use crate::model::JobKey;
 use crate::record::request::{Selector, SignalHow, Verb};
 
@@ -25,11 +25,11 @@ struct Seen {
 /// The life of the administrator.
 pub(super) fn run(client: &Client<'_>) -> String {
     loop {
-        client.think(3000);
+        client.pause_randomly(3000);
         let seen = look(client);
         if seen.alarm {
-            client.think(15_000);
-            let answer = ask(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
+            client.pause_randomly(15_000);
+            let answer = send_and_wait(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
             let answer = answer.ok();
             let code = answer.and_then(|ack| ack.results.first().map(|r| r.code));
             let mut inner = client.os.world.lock();
@@ -39,7 +39,7 @@ pub(super) fn run(client: &Client<'_>) -> String {
             break;
         } else if seen.over {
             release(client, &seen.held);
-            client.think(15_000);
+            client.pause_randomly(15_000);
         }
     }
     client.os.world.lock().cluster.slots[client.slot].done = true;
@@ -74,7 +74,7 @@ fn release(client: &Client<'_>, ids: &[u32]) {
             ..Selector::default()
         };
         let how = SignalHow::Resume;
-        let _ = ask(
+        let _ = send_and_wait(
             client.site,
             "cresume",
             &[Verb::Signal { sel, how }],

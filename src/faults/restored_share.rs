@@ -130,7 +130,7 @@ impl RestoredShare {
             self.above = above;
             return;
         }
-        if state.back().is_some() && self.alarm_at.is_none() {
+        if state.restored_share().is_some() && self.alarm_at.is_none() {
             kernel.trace("check", || {
                 "a leader reports that the share was restored".into()
             });

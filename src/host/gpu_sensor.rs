@@ -1,7 +1,7 @@
 //! The sensor `cbgpu`: periodically prints type and usage of the host's GPUs, for `cbls`.
 
-use crate::ress::gpus::document;
-use crate::ress::life::NOTHING_HERE;
+use crate::sensors::gpus::document;
+use crate::sensors::sensor_lifecycle::NOTHING_HERE;
 use crate::sys::clock;
 use crate::sys::gpus::Gpus;
 use std::io::Write;

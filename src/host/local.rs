@@ -78,7 +78,7 @@ impl Local {
     }
 
     /// Number and length of the reports file that `cbexe` writes, as text.
-    pub fn news(&self) -> PathBuf {
+    pub fn reports_position(&self) -> PathBuf {
         self.dir.join("cbexe.news")
     }
 
@@ -144,7 +144,7 @@ impl Local {
     }
 
     /// The directory with the records of commands that jobs have started here by `claunch`.
-    pub fn beside(&self) -> PathBuf {
+    pub fn command_records(&self) -> PathBuf {
         self.dir.join("beside")
     }
 

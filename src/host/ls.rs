@@ -125,7 +125,7 @@ pub fn run() -> Result<(), super::setup::Stop> {
 /// # Errors
 /// The reason why it could not start.
 pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
-    let _alone = place.alone(&place.local.ls_lock(), "cbls")?;
+    let _alone = place.take_daemon_lock(&place.local.ls_lock(), "cbls")?;
     act_as_owner(&place)?;
     let dir = place.layout.host(&place.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
@@ -179,7 +179,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         }
         service::alive();
         next = (next + EVERY_MS).max(clock::boot_ms());
-        if s.rest(term, next) {
+        if s.wait_for_next_beat(term, next) {
             s.sensors.stop();
             service::stopping();
             tracing::info!("cbls ends");
@@ -243,20 +243,20 @@ fn clock_offset() -> i64 {
 }
 
 /// The beat of another boot with this host's name.
-struct Other {
+struct RivalBeat {
     boot: String,
     beat: u64,
     every_ms: u64,
     by_name: bool,
 }
 
-fn other_machine(place: &Place) -> Option<Other> {
+fn other_machine(place: &Place) -> Option<RivalBeat> {
     let host = &place.site.host;
     let own = short(proc::boot_id());
     let names = beats_of(&place.layout.beats(), host).ok().flatten();
     let names = names.unwrap_or_default();
     if let Some(beat) = names.iter().find(|beat| beat.boot != own) {
-        return Some(Other {
+        return Some(RivalBeat {
             boot: beat.boot.clone(),
             beat: beat.beat,
             every_ms: EVERY_MS,
@@ -268,7 +268,7 @@ fn other_machine(place: &Place) -> Option<Other> {
     }
     let bytes = fs::read_optional(&place.layout.load(host), LOAD_MAX as u64);
     let doc = decode(&bytes.ok().flatten()?).ok()?;
-    (doc.boot != proc::boot_id()).then_some(Other {
+    (doc.boot != proc::boot_id()).then_some(RivalBeat {
         boot: doc.boot,
         beat: doc.beat,
         every_ms: doc.every_ms,
@@ -306,9 +306,9 @@ impl Written {
 impl Sampling {
     /// Waits for the next beat, due at `next`, or until the executor starts or ends, which the
     /// cluster should know at once. Returns true if this process is to end.
-    fn rest(&mut self, term: &Receiver<i32>, next: u64) -> bool {
+    fn wait_for_next_beat(&mut self, term: &Receiver<i32>, next: u64) -> bool {
         if self.epoch == 0 {
-            self.look_for_leader();
+            self.report_leader_to_sensors();
         }
         let now = self.executor();
         let pause = match (now.alive, now.watched) {
@@ -321,7 +321,7 @@ impl Sampling {
             if thread::recv_timeout(term, left.min(pause)).is_ok() {
                 return true;
             }
-            if left == 0 || now.alive != self.executor().alive || self.has_news() {
+            if left == 0 || now.alive != self.executor().alive || self.has_unannounced_reports() {
                 return false;
             }
         }
@@ -330,8 +330,8 @@ impl Sampling {
     fn beat(&mut self) -> Result<(), String> {
         let before = clock::boot_ms();
         let load = self.sampler.sample();
-        self.look_around(before);
-        self.look_for_leader();
+        self.check_hazards(before);
+        self.report_leader_to_sensors();
         self.beat += 1;
         let mut doc = self.doc(&load);
         doc.iso_ms = self.iso.to_report(before);
@@ -342,7 +342,7 @@ impl Sampling {
             true => self.written.write(&self.place, &mut doc, before),
             false => Ok(()),
         };
-        let news = self.news(doc.executor);
+        let news = self.reports_position(doc.executor);
         doc.written = self.written.doc.written;
         if !self.rename(&doc, news)? {
             if wrote.is_ok() && doc != self.written.doc {
@@ -374,14 +374,14 @@ impl Sampling {
 
     /// Whether the executor has written reports that no beat has announced yet, and the last beat
     /// is old enough.
-    fn has_news(&self) -> bool {
+    fn has_unannounced_reports(&self) -> bool {
         clock::boot_ms() >= self.beat_at + NEWS_MS
-            && self.news(self.written.doc.executor) != self.news
+            && self.reports_position(self.written.doc.executor) != self.news
     }
 
     /// File and length of the reports. Not used without an executor: the file may belong to a share
     /// that was mounted here before.
-    fn news(&self, executor: bool) -> (u64, u64) {
+    fn reports_position(&self, executor: bool) -> (u64, u64) {
         match executor {
             true => read_news(&self.place.local),
             false => (0, 0),
@@ -390,7 +390,7 @@ impl Sampling {
 
     /// Tells the sensors whether the leader is on this host, if one of them needs to know. A claim
     /// never changes, so it is read once.
-    fn look_for_leader(&mut self) {
+    fn report_leader_to_sensors(&mut self) {
         if !self.sensors.for_leader() {
             return;
         }
@@ -410,7 +410,7 @@ impl Sampling {
     }
 
     /// Notes hazards of the mount, and another machine that writes as this host.
-    fn look_around(&mut self, now: u64) {
+    fn check_hazards(&mut self, now: u64) {
         let rival = self.beats.take_rival() || (self.beat > 0 && self.has_rival(now));
         let recent = self.notes.at.is_some_and(|at| now < at + NOTES_MS);
         if recent && rival == self.notes.rival {
@@ -443,7 +443,7 @@ impl Sampling {
         let mut notes = self.notes.texts.clone();
         notes.extend([exe.note].into_iter().filter(|n| !n.is_empty()));
         notes.truncate(NOTES_MAX);
-        notes.iter_mut().for_each(cut);
+        notes.iter_mut().for_each(truncate_note);
         let facts = &self.facts;
         LoadDoc {
             host: self.place.site.host.clone(),
@@ -538,7 +538,7 @@ impl Executor {
 }
 
 /// Shortens a note to its maximum size.
-fn cut(note: &mut String) {
+fn truncate_note(note: &mut String) {
     let mut end = NOTE_MAX.min(note.len());
     while !note.is_char_boundary(end) {
         end -= 1;
@@ -595,11 +595,11 @@ fn unchecked(text: &str) -> Option<&str> {
 
 /// Tells `cbls` up to where the leader should read the reports: file and length.
 pub(super) fn write_news(local: &Local, (part, end): (u64, u64)) {
-    write_beat(&local.news(), &format!("{part} {end}"));
+    write_beat(&local.reports_position(), &format!("{part} {end}"));
 }
 
 pub(super) fn read_news(local: &Local) -> (u64, u64) {
-    let news = read_beat(&local.news());
+    let news = read_beat(&local.reports_position());
     let end = |text: &str| text.trim().parse().unwrap_or(0);
     news.map_or((0, 0), |(part, text)| (part, end(&text)))
 }
@@ -649,7 +649,7 @@ mod tests {
         assert_eq!(parse("7 812 7.1.33.0000000a").note, "");
         assert_eq!(Executor::parse(""), Executor::default());
         let mut long = "\u{e4}".repeat(NOTE_MAX);
-        cut(&mut long);
+        truncate_note(&mut long);
         assert_eq!(long.len(), NOTE_MAX);
     }
 

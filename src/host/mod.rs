@@ -3,7 +3,7 @@
 //! files of the share, and with each other only through the host's local directory.
 
 mod beats;
-mod beside;
+mod command_records;
 pub mod exe;
 pub mod gpu_sensor;
 mod iso_limit;

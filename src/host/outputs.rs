@@ -31,7 +31,7 @@ pub(super) struct Files {
     drop_if_empty: bool,
     started: String,
     /// Whether input, output and error output are connected to a waiting command.
-    lent: [bool; 3],
+    connected: [bool; 3],
     /// Input and output are one terminal.
     is_terminal: bool,
 }
@@ -43,7 +43,7 @@ pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -
         // Root opens its files without a switch; its groups add no rights.
         Some(who) if who.uid == 0 => f(),
         Some(who) => {
-            launch::assume(who)?;
+            launch::switch_identity(who)?;
             let result = f();
             launch::resume_root();
             result
@@ -80,7 +80,7 @@ pub(super) fn open(
         aside: None,
         drop_if_empty: false,
         started: String::new(),
-        lent: [false; 3],
+        connected: [false; 3],
         is_terminal: false,
     };
     userfile::set_umask(base.umask);
@@ -122,22 +122,22 @@ impl Files {
     }
 
     /// Uses the files that are connected to a waiting command as input, output and error output.
-    pub(super) fn lend(&mut self, ends: [Option<File>; 3], is_terminal: bool) {
+    pub(super) fn use_connected_files(&mut self, ends: [Option<File>; 3], is_terminal: bool) {
         let [stdin, stdout, stderr] = ends;
         self.is_terminal = is_terminal;
         let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
         for (n, (place, end)) in places.into_iter().zip([stdin, stdout, stderr]).enumerate() {
             if end.is_some() {
-                (*place, self.lent[n]) = (end, true);
+                (*place, self.connected[n]) = (end, true);
             }
         }
     }
 
     /// Closes the lent files, which the job has now: while this process has them open too, their
     /// end cannot be seen.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn close_connected_files(&mut self) {
         let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
-        for (place, lent) in places.into_iter().zip(self.lent) {
+        for (place, lent) in places.into_iter().zip(self.connected) {
             if lent {
                 *place = None;
             }
@@ -304,7 +304,7 @@ impl Files {
     }
 
     /// Writes a message to the job's error output.
-    pub(super) fn complain(&self, text: &str) {
+    pub(super) fn write_error(&self, text: &str) {
         if let Some(file) = self.stderr.as_ref().or(self.stdout.as_ref()) {
             let _ = userfile::write_head(file, &self.out_path, format!("{text}\n").as_bytes());
         }

@@ -27,7 +27,7 @@ const LAST_MS: u64 = 10_000;
 /// A message of a relay.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Reached {
+pub(super) enum RelayMessage {
     /// The command is connected. With the variables that the job's environment gets for its
     /// windows.
     Connected(Vec<String>),
@@ -50,7 +50,7 @@ enum ToRelay {
 
 /// The task's ends of standard input, output and error output.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct TaskEnds {
     pub(super) stdin: Option<File>,
     pub(super) stdout: Option<File>,
     pub(super) stderr: Option<File>,
@@ -59,36 +59,36 @@ pub(super) struct Ends {
 }
 
 /// The relay's sides of them.
-struct Sides {
+struct RelayEnds {
     input: Option<File>,
     outputs: Vec<(Stream, File)>,
     /// The master, if there is a terminal.
     master: Option<File>,
 }
 
-impl Ends {
+impl TaskEnds {
     /// Creates the task's input and outputs as the current user. `own`: whether the task has its
     /// own file for input, output and error output.
-    fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(Ends, Sides)> {
+    fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(TaskEnds, RelayEnds)> {
         if kind.is_pty() {
             let (master, slave) = terminal::open_pair(0, 0)?;
             terminal::never_wait(&master)?;
             let copy = |file: &File| userfile::copy_of(file);
-            let ends = Ends {
+            let ends = TaskEnds {
                 stdin: Some(copy(&slave)?),
                 stdout: Some(copy(&slave)?),
                 stderr: Some(slave),
                 is_pty: true,
             };
-            let sides = Sides {
+            let sides = RelayEnds {
                 input: Some(copy(&master)?),
                 outputs: vec![(Stream::Out, copy(&master)?)],
                 master: Some(master),
             };
             return Ok((ends, sides));
         }
-        let mut ends = Ends::default();
-        let mut sides = Sides {
+        let mut ends = TaskEnds::default();
+        let mut sides = RelayEnds {
             input: None,
             outputs: Vec::new(),
             master: None,
@@ -114,7 +114,7 @@ impl Ends {
     }
 }
 
-impl Sides {
+impl RelayEnds {
     fn fds(&self) -> Vec<RawFd> {
         let files = self.input.iter().chain(&self.master);
         let outputs = self.outputs.iter().map(|(_, file)| file);
@@ -123,7 +123,7 @@ impl Sides {
 }
 
 /// A request to connect a task.
-pub(super) struct Ask<'a> {
+pub(super) struct RelayRequest<'a> {
     pub(super) a: AttemptId,
     pub(super) host: &'a str,
     pub(super) caller: &'a Caller,
@@ -145,9 +145,9 @@ pub(super) struct Relay {
 }
 
 /// Starts a relay. The task's ends are created as the user, who thus owns the terminal.
-pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
+pub(super) fn begin(ask: &RelayRequest<'_>) -> sys::Result<(Relay, TaskEnds)> {
     let made = crate::host::outputs::acting(ask.user, || {
-        Ends::open(ask.caller.session.terminal, ask.own)
+        TaskEnds::open(ask.caller.session.terminal, ask.own)
     });
     let (ends, sides) = made?;
     let (mine, its) = ipc::pair()?;
@@ -171,14 +171,14 @@ pub(super) fn begin(ask: &Ask<'_>) -> sys::Result<(Relay, Ends)> {
 }
 
 /// Runs in the forked process. Signals stay blocked, as in the shepherd: none is meant for it.
-fn relay_process(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
+fn relay_process(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> i32 {
     let mut keep = sides.fds();
     keep.push(control.as_raw_fd());
     fork::stand_alone(c"cbrelay", &keep);
     if let Some(user) = ask.user
         && let Err(e) = launch::become_user(user)
     {
-        serve::say(&control, &Reached::Gone(e.to_string()));
+        serve::report(&control, &RelayMessage::Gone(e.to_string()));
         return 1;
     }
     serve::serve(ask, sides, control)
@@ -187,11 +187,11 @@ fn relay_process(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
 impl Relay {
     /// The result, once the relay has reported it; waits at most `ms`. A relay that ends without a
     /// message could not even try.
-    pub(super) fn reached(&mut self, ms: u64) -> Option<Reached> {
+    pub(super) fn reached(&mut self, ms: u64) -> Option<RelayMessage> {
         if !ipc::wait_readable(&self.control, Some(ms)) {
             return None;
         }
-        let gone = || Some(Reached::Gone("the relay ended".to_owned()));
+        let gone = || Some(RelayMessage::Gone("the relay ended".to_owned()));
         let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
         if !matches!(read, Ok(n) if n > 0) || self.heard.len() > LINE_MAX {
             return gone();

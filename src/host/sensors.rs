@@ -5,13 +5,13 @@
 use super::setup::Place;
 use super::units_file::UnitsFile;
 use crate::record::load::Sensed;
-use crate::ress::board::Board;
-use crate::ress::gather::LINGER_MS;
-use crate::ress::life::{ABSENT_TRIES, Life, NOTHING_HERE};
-use crate::ress::parse::document;
-use crate::ress::quiet::Quiet;
-use crate::ress::split::{Piece, Splitter};
-use crate::ress::which::{DIR, Role, SENSORS_MAX, Sensor, sensor};
+use crate::sensors::cluster_resources::LINGER_MS;
+use crate::sensors::document_splitter::{Piece, Splitter};
+use crate::sensors::log_throttle::LogThrottle;
+use crate::sensors::parse::document;
+use crate::sensors::sensor_files::{DIR, Role, SENSORS_MAX, Sensor, sensor};
+use crate::sensors::sensor_lifecycle::{ABSENT_TRIES, NOTHING_HERE, SensorLifecycle};
+use crate::sensors::sensor_values::SensorValues;
 use crate::sys::fs::Kind;
 use crate::sys::sensor::{self, Running, Stream};
 use crate::sys::thread::{self, Thread};
@@ -50,9 +50,9 @@ enum Order {
 }
 
 /// Holds the latest values until they are read: the main thread may hang in the share for days.
-type Mailbox = Arc<Mutex<Option<News>>>;
+type Mailbox = Arc<Mutex<Option<SensorMessage>>>;
 
-struct News {
+struct SensorMessage {
     report: BTreeMap<String, Sensed>,
     /// There are sensors that run only on the leader's host.
     for_leader: bool,
@@ -63,7 +63,7 @@ pub(super) struct Sensors {
     orders: Sender<Order>,
     news: Mailbox,
     thread: Option<Thread>,
-    last: News,
+    last: SensorMessage,
 }
 
 impl Sensors {
@@ -81,7 +81,7 @@ impl Sensors {
             orders,
             news,
             thread: run.and_then(Result::ok),
-            last: News {
+            last: SensorMessage {
                 report: BTreeMap::new(),
                 for_leader: false,
             },
@@ -90,17 +90,17 @@ impl Sensors {
 
     /// The current values of the sensors.
     pub(super) fn report(&mut self) -> &BTreeMap<String, Sensed> {
-        self.hear();
+        self.handle_messages();
         &self.last.report
     }
 
     /// Whether a sensor needs to know if the leader is on this host.
     pub(super) fn for_leader(&mut self) -> bool {
-        self.hear();
+        self.handle_messages();
         self.last.for_leader
     }
 
-    fn hear(&mut self) {
+    fn handle_messages(&mut self) {
         let mut slot = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(news) = slot.take() {
             self.last = news;
@@ -126,10 +126,10 @@ struct Run {
     path: PathBuf,
     /// Identifies the version of the file.
     stamp: (u64, i64, u64),
-    life: Life,
+    life: SensorLifecycle,
     running: Option<Running>,
     splitter: Splitter,
-    quiet: Quiet,
+    quiet: LogThrottle,
     /// Bytes that it may still print, and the time of this calculation.
     budget: (u64, u64),
     slowed: bool,
@@ -144,10 +144,10 @@ impl Run {
         Run {
             path,
             stamp,
-            life: Life::new(now),
+            life: SensorLifecycle::new(now),
             running: None,
             splitter: Splitter::new(),
-            quiet: Quiet::default(),
+            quiet: LogThrottle::default(),
             budget: (BURST, now),
             slowed: false,
             kill_at: None,
@@ -177,7 +177,7 @@ impl Run {
 }
 
 /// The destinations of the board's values.
-struct Outlets {
+struct ValueSinks {
     news: Mailbox,
     units: UnitsFile,
 }
@@ -190,8 +190,8 @@ struct Worker {
     /// Value of the environment variable that marks all sensors.
     mark: String,
     orders: Receiver<Order>,
-    tell: Outlets,
-    board: Board,
+    tell: ValueSinks,
+    board: SensorValues,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
     for_leader: bool,
@@ -220,11 +220,11 @@ impl Worker {
             env,
             mark,
             orders,
-            tell: Outlets {
+            tell: ValueSinks {
                 news: tell,
                 units: UnitsFile::new(&place.local, clock::boot_ms()),
             },
-            board: Board::new(),
+            board: SensorValues::new(),
             runs: BTreeMap::new(),
             leads: false,
             for_leader: false,
@@ -247,7 +247,7 @@ impl Worker {
                 self.scanned = Some(now);
                 self.scan(now);
             }
-            self.tend(now);
+            self.run_due(now);
             if now >= self.reported + REPORT_MS {
                 self.reported = now;
                 self.pass_on(now);
@@ -383,7 +383,7 @@ impl Worker {
     }
 
     /// Starts sensors that are due, reads their output, ends hanging ones and collects ended ones.
-    fn tend(&mut self, now: u64) {
+    fn run_due(&mut self, now: u64) {
         let all: Vec<Sensor> = self.runs.keys().cloned().collect();
         for sensor in all {
             let Some(mut run) = self.runs.remove(&sensor) else {
@@ -543,7 +543,7 @@ impl Worker {
             .news
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(News { report, for_leader });
+        *slot = Some(SensorMessage { report, for_leader });
     }
 
     /// Ends all sensors: asks them first, then kills them with everything that they started.

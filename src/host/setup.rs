@@ -119,7 +119,7 @@ impl Place {
     ///
     /// # Errors
     /// Another one holds it.
-    pub fn alone(&self, path: &Path, what: &str) -> Result<Lock, String> {
+    pub fn take_daemon_lock(&self, path: &Path, what: &str) -> Result<Lock, String> {
         fs::ensure_file(path, 0o600).map_err(|e| e.to_string())?;
         match Lock::try_take(path) {
             Ok(Some(lock)) => Ok(lock),
@@ -166,7 +166,7 @@ fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
 fn base_dir() -> PathBuf {
     match users::may_switch() {
         true => PathBuf::from(crate::spool::ROOT_LOCAL),
-        false => users::me().home.join(USER_LOCAL),
+        false => users::current_user().home.join(USER_LOCAL),
     }
 }
 

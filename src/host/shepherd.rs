@@ -12,7 +12,7 @@ mod session;
 mod suspended;
 
 use self::checkpoints::Helpers;
-use super::beside;
+use super::command_records;
 use super::local::Local;
 use super::outputs::{self, Files};
 use super::relay::Relay;
@@ -26,14 +26,15 @@ use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, Launch, Limit, Who};
 use crate::sys::own_dir::OwnDir;
-use crate::sys::supervise::{self, Reaped, Woken};
+use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
 use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::Machine;
 use crate::task::spec::{
-    Base, Become, NewLimits, Notice, TaskAct, TaskLimits, TaskSpec, ToSpawner, split, unpack_act,
+    Base, NewLimits, Notice, TaskAct, TaskIdentity, TaskLimits, TaskSpec, ToSpawner, split,
+    unpack_act,
 };
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -69,7 +70,7 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) fn new(base: Base) -> Prepared {
-        let who = |b: &Become| Who {
+        let who = |b: &TaskIdentity| Who {
             uid: b.uid,
             gid: b.gid,
             groups: b.groups.clone(),
@@ -197,7 +198,7 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
             match (serde_json::from_slice(json), &prepared) {
                 (Ok(ToSpawner::Base { base, .. }), _) => prepared = Some(Prepared::new(*base)),
                 (Ok(ToSpawner::Start(task)), Some(p)) => {
-                    return go(&task, p, Some(group), inherited, born, true);
+                    return run_task(&task, p, Some(group), inherited, born, true);
                 }
                 _ => return FAILED,
             }
@@ -216,11 +217,11 @@ pub(super) fn run(
 ) -> i32 {
     let born = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
-    go(task, prepared, group, inherited, born, false)
+    run_task(task, prepared, group, inherited, born, false)
 }
 
 /// The task's group. What a container daemon starts for the task is counted by the group alone.
-fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
+fn group_of_task(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
     if let (Some(hooks), Some(group)) = (&task.hooks, &mut group)
         && hooks.daemon
     {
@@ -230,7 +231,7 @@ fn counted(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
 }
 
 /// `born`: when this process began; `inside`: it is in the task's group and must leave it.
-fn go(
+fn run_task(
     task: &TaskSpec,
     prepared: &Prepared,
     group: Option<Group>,
@@ -250,7 +251,7 @@ fn go(
     let mut s = Shepherd {
         task,
         prepared,
-        group: counted(task, group),
+        group: group_of_task(task, group),
         inherited,
         machine,
         times: Times {
@@ -344,7 +345,7 @@ impl Shepherd<'_> {
     fn record(&mut self, rec: &TaskRec) {
         if self.prepared.base.is_beside() {
             let pid = std::process::id() as i32;
-            while beside::write(&self.inherited.local, pid, rec).is_err() {
+            while command_records::write(&self.inherited.local, pid, rec).is_err() {
                 clock::sleep_ms(RETRY_MS);
             }
             return self.inherited.bell.ring();
@@ -385,14 +386,14 @@ impl Shepherd<'_> {
             Err(e) => {
                 let program = self.task.argv.first().map_or("", String::as_str);
                 let text = format!("{program}: {e}");
-                files.complain(&text);
-                self.step_out();
+                files.write_error(&text);
+                self.leave_group_of_task();
                 return self.not_launched(&e, text);
             }
         };
-        self.step_out();
+        self.leave_group_of_task();
         self.helpers.leader = top;
-        files.hand_over();
+        files.close_connected_files();
         if let Some(relay) = relay {
             relay.begun(top);
         }
@@ -430,8 +431,8 @@ impl Shepherd<'_> {
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
-                Woken::Order(value, uid) => self.order(value, uid, files),
-                Woken::Child | Woken::Timeout => {}
+                WakeReason::Order(value, uid) => self.order(value, uid, files),
+                WakeReason::Child | WakeReason::Timeout => {}
             }
         }
         match status.expect("the loop ends only after the top process") {
@@ -446,7 +447,7 @@ impl Shepherd<'_> {
     }
 
     /// Leaves the task's group, once the job has inherited it.
-    fn step_out(&mut self) {
+    fn leave_group_of_task(&mut self) {
         if std::mem::take(&mut self.inside)
             && let Some(Err(e)) = self.group.as_ref().map(Group::leave)
         {
@@ -610,7 +611,7 @@ impl Shepherd<'_> {
         let env: Vec<&CStr> = old.chain(&new).map(CString::as_c_str).collect();
         let argv = ["/bin/sh", "-c", &self.task.resize.notify].map(str::to_owned);
         if let Err(e) = self.launch(&argv, &env, None, Stdio::Job(files)) {
-            files.complain(&format!("-rnc {}: {e}", self.task.resize.notify));
+            files.write_error(&format!("-rnc {}: {e}", self.task.resize.notify));
         }
     }
 

@@ -32,18 +32,18 @@ const REAP_MS: u64 = 250;
 const TMP_IDLE_MS: u64 = 5_000;
 /// Number of shepherds that wait in their groups for a task, so that a single job starts without
 /// waiting until the kernel has moved a process.
-const WARM: usize = 2;
+const IDLE_SHEPHERDS: usize = 2;
 /// Maximum number of waits of 1 ms for dismissed shepherds.
 const DISMISS_ROUNDS: u32 = 100;
 /// A shepherd is forked in advance after a pause of this length in the orders (ms).
-const WARM_MS: u64 = 30;
+const IDLE_FORK_MS: u64 = 30;
 /// Number of control groups that are created before the first task.
-const WARM_GROUPS: usize = 2;
+const IDLE_GROUPS: usize = 2;
 /// Space reserved in the tasks log, so that ends can be recorded while the disk is full, and the
 /// number of tasks after which it is reserved again.
 const RESERVE: (u64, u32) = (4 << 20, 1_000);
 /// How long to wait for an earlier spawner and its half-started tasks (ms).
-const LIMBO_MS: u64 = 60_000;
+const ENDING_MS: u64 = 60_000;
 
 /// Maximum number of searches for leftover processes, which may fork during a search.
 const REAP_ROUNDS: u32 = 20;
@@ -65,7 +65,7 @@ pub struct SpawnerOptions {
 }
 
 /// A shepherd without a task yet.
-struct Warm {
+struct IdleShepherd {
     pid: i32,
     stream: File,
     group: Group,
@@ -96,7 +96,7 @@ struct Spawner {
     bases: HashMap<u32, Prepared>,
     shepherds: HashMap<i32, Running>,
     tmp_dirs: TmpDirs,
-    warm: Vec<Warm>,
+    idle: Vec<IdleShepherd>,
     devices: Devices,
     /// Number of tasks since space was last reserved in the log.
     unreserved: u32,
@@ -113,8 +113,8 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
     let mut s = open(options, stream).map_err(|e| e.to_string())?;
     // `cbexe` may have ended by now: everything that was created is removed in any case.
     let result = s.prepare().and_then(|()| s.serve());
-    s.take_last_back();
-    s.dismiss_warm();
+    s.collect_ending();
+    s.dismiss_idle();
     let free = s.tmp_dirs.forget_free();
     s.remove(free);
     s.pool.clear();
@@ -127,7 +127,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     let limbo_path = local.spawner_lock();
     fs::ensure_file(&limbo_path, 0o600)?;
     let limbo = fs::open_rw(&limbo_path)?;
-    match lock::wait_for(&limbo, LIMBO_MS) {
+    match lock::wait_for(&limbo, ENDING_MS) {
         // From now on held by the open descriptor, in every fork that has it.
         Some(held) => std::mem::forget(held),
         None => {
@@ -165,7 +165,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
         pool: Pool::new(hierarchy, prefix),
         bases: HashMap::new(),
         shepherds: HashMap::new(),
-        warm: Vec::new(),
+        idle: Vec::new(),
         devices: Devices::default(),
         unreserved: RESERVE.1,
     })
@@ -174,7 +174,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
 impl Spawner {
     /// Prepares groups for the first tasks, and reports which limits groups enforce here.
     fn prepare(&mut self) -> Result<(), String> {
-        self.pool.warm_up(WARM_GROUPS);
+        self.pool.warm_up(IDLE_GROUPS);
         let hierarchy = self.pool.hierarchy();
         let (memory, procs) = hierarchy.holds();
         let ready = FromSpawner::Ready {
@@ -192,8 +192,8 @@ impl Spawner {
     fn serve(&mut self) -> Result<(), String> {
         let mut buf: Vec<u8> = Vec::new();
         loop {
-            let wait = if self.wants_warm() {
-                Some(WARM_MS)
+            let wait = if self.needs_idle_shepherd() {
+                Some(IDLE_FORK_MS)
             } else if !self.shepherds.is_empty() {
                 Some(REAP_MS)
             } else {
@@ -205,8 +205,8 @@ impl Spawner {
             let readable = ipc::wait_readable(stream, wait);
             self.collect()?;
             if !readable {
-                if self.wants_warm() {
-                    self.warm_one();
+                if self.needs_idle_shepherd() {
+                    self.fork_idle_shepherd();
                 } else if self.shepherds.is_empty() && self.tmp_dirs.has_free() {
                     let free = self.tmp_dirs.forget_free();
                     self.remove(free);
@@ -224,7 +224,7 @@ impl Spawner {
             while let Some((json, n)) = split(&buf[used..])? {
                 used += n;
                 let message = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-                self.obey(message)?;
+                self.handle_message(message)?;
             }
             buf.drain(..used);
         }
@@ -241,14 +241,14 @@ impl Spawner {
             .map_err(|e| format!("cannot answer cbexe: {e}"))
     }
 
-    fn obey(&mut self, message: ToSpawner) -> Result<(), String> {
+    fn handle_message(&mut self, message: ToSpawner) -> Result<(), String> {
         match message {
             ToSpawner::Base { n, base } => drop(self.bases.insert(n, Prepared::new(*base))),
             ToSpawner::Forget { below } => self.bases.retain(|n, _| *n >= below),
             ToSpawner::Start(task) => self.start(&task)?,
             ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
             ToSpawner::Sweep { keep } => self.sweep(&keep),
-            ToSpawner::ClearTmp => self.remove(self.tmp_dirs.of_the_dead()),
+            ToSpawner::ClearTmp => self.remove(self.tmp_dirs.left_behind()),
             ToSpawner::Devices { all } => self.take_devices(all),
         }
         Ok(())
@@ -258,9 +258,9 @@ impl Spawner {
     fn take_devices(&mut self, all: Vec<DeviceNode>) {
         self.devices = Devices::new(all);
         // Their groups deny other devices: they end without a task.
-        for Warm {
+        for IdleShepherd {
             pid, stream, group, ..
-        } in self.warm.drain(..)
+        } in self.idle.drain(..)
         {
             drop(stream);
             let running = Running::new(NO_ATTEMPT, Some(group), None);
@@ -303,9 +303,9 @@ impl Spawner {
         };
         let limits = self.limits_of(task);
         if limits == self.plain_limits()
-            && let Some(warm) = self.warm.pop()
+            && let Some(warm) = self.idle.pop()
         {
-            match hand_over(&warm, &prepared.base, task) {
+            match send_task(&warm, &prepared.base, task) {
                 Ok(()) => {
                     let running = Running::new(a, Some(warm.group), None);
                     self.shepherds.insert(warm.pid, running);
@@ -324,7 +324,7 @@ impl Spawner {
             Err(e) => return self.refuse(task, e.to_string()),
         };
         let uid = prepared.base.user.as_ref().map(|user| user.uid);
-        let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.lend(uid)));
+        let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.assign(uid)));
         failpoint::hit("spawner.before_fork");
         self.inherited.forked_at = clock::boot_ms();
         match fork::fork_plain() {
@@ -332,7 +332,7 @@ impl Spawner {
                 self.stream = None;
                 // Waiting shepherds must see the end of their streams when the spawner ends, not
                 // this process.
-                self.warm.clear();
+                self.idle.clear();
                 let inherited = &mut self.inherited;
                 inherited.tmp = tmp.map(|(_, path)| path);
                 let run = || shepherd::run(task, prepared, group, inherited);
@@ -406,12 +406,12 @@ impl Spawner {
         Ok(())
     }
 
-    fn wants_warm(&self) -> bool {
-        self.warm.len() < WARM && self.pool.hierarchy().is_usable()
+    fn needs_idle_shepherd(&self) -> bool {
+        self.idle.len() < IDLE_SHEPHERDS && self.pool.hierarchy().is_usable()
     }
 
     /// Forks a shepherd that waits for a task.
-    fn warm_one(&mut self) {
+    fn fork_idle_shepherd(&mut self) {
         let Ok(Some(group)) = self.pool.take(&self.plain_limits()) else {
             return;
         };
@@ -423,14 +423,14 @@ impl Spawner {
         match fork::fork_plain() {
             Ok(0) => {
                 self.stream = None;
-                self.warm.clear();
+                self.idle.clear();
                 drop(ours);
                 let inherited = &mut self.inherited;
                 let run = || shepherd::wait_and_run(&theirs, group, inherited);
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
                 proc::exit_now(ran.unwrap_or(shepherd::FAILED))
             }
-            Ok(pid) => self.warm.push(Warm {
+            Ok(pid) => self.idle.push(IdleShepherd {
                 pid,
                 stream: ours,
                 group,
@@ -440,7 +440,7 @@ impl Spawner {
     }
 
     /// Collects shepherds that are about to end: this process must take back their groups.
-    fn take_last_back(&mut self) {
+    fn collect_ending(&mut self) {
         for _ in 0..DISMISS_ROUNDS {
             // The answer may fail if `cbexe` has ended.
             let _ = self.collect();
@@ -453,8 +453,8 @@ impl Spawner {
     }
 
     /// Dismisses waiting shepherds and removes their groups.
-    fn dismiss_warm(&mut self) {
-        let mut groups: Vec<Group> = self.warm.drain(..).map(|w| w.group).collect();
+    fn dismiss_idle(&mut self) {
+        let mut groups: Vec<Group> = self.idle.drain(..).map(|w| w.group).collect();
         for _ in 0..DISMISS_ROUNDS {
             while let Reaped::Child(..) = supervise::reap() {}
             if groups.iter().all(Group::is_empty) {
@@ -496,7 +496,7 @@ impl Spawner {
     fn remove(&mut self, leftovers: Leftovers) {
         if let Ok(0) = fork::fork_plain() {
             self.stream = None;
-            self.warm.clear();
+            self.idle.clear();
             // The next spawner need not wait for this.
             self.inherited.limbo = None;
             let run = || leftovers.remove(users::may_switch());
@@ -547,7 +547,7 @@ impl Running {
 }
 
 /// Sends a waiting shepherd its task.
-fn hand_over(warm: &Warm, base: &Base, task: &TaskSpec) -> Result<(), String> {
+fn send_task(warm: &IdleShepherd, base: &Base, task: &TaskSpec) -> Result<(), String> {
     let mut out = Vec::new();
     encode(
         &mut out,

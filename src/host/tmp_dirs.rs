@@ -43,7 +43,7 @@ impl TmpDirs {
     }
 
     /// A directory for a task of this user: a free one, or a new name.
-    pub(super) fn lend(&mut self, uid: Option<u32>) -> PathBuf {
+    pub(super) fn assign(&mut self, uid: Option<u32>) -> PathBuf {
         let free = self.free.get_mut(&uid).and_then(Vec::pop);
         free.unwrap_or_else(|| {
             self.next += 1;
@@ -70,7 +70,7 @@ impl TmpDirs {
     }
 
     /// What killed shepherds may have left, of this spawner and earlier ones.
-    pub(super) fn of_the_dead(&self) -> Leftovers {
+    pub(super) fn left_behind(&self) -> Leftovers {
         Leftovers::OfTheDead(self.host.clone())
     }
 }
@@ -163,14 +163,14 @@ mod tests {
     #[test]
     fn a_directory_that_came_back_is_lent_again_to_the_same_user_only() {
         let mut dirs = TmpDirs::new("h1.0a", 7);
-        let first = dirs.lend(Some(1));
+        let first = dirs.assign(Some(1));
         assert_eq!(first, Path::new("/tmp/corral.h1.0a.7.1"));
         assert!(!dirs.has_free());
         dirs.take_back(Some(1), first.clone());
-        let other = dirs.lend(Some(2));
+        let other = dirs.assign(Some(2));
         assert_ne!(other, first);
-        assert_eq!(dirs.lend(Some(1)), first);
-        assert_ne!(dirs.lend(Some(1)), first);
+        assert_eq!(dirs.assign(Some(1)), first);
+        assert_ne!(dirs.assign(Some(1)), first);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(super) fn fill(spec: &mut Spec, app: &AppProfile) {
 
 /// Removes from a specification what its application filled in, before it gets another application.
 /// A value that the job specified itself is also removed if it is the same.
-pub(super) fn take_back(spec: &mut Spec, app: &AppProfile) {
+pub(super) fn remove_filled(spec: &mut Spec, app: &AppProfile) {
     let clear = |text: &mut String, of_app: &str| {
         if text == of_app {
             text.clear();

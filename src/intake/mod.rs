@@ -2,18 +2,18 @@
 //! cluster comes as arguments; it decides and changes nothing.
 
 mod apps;
-mod around;
 mod bounds;
+mod execution_options;
 mod pending_limit;
 pub mod roles;
 mod select;
 mod started;
 mod submit;
 
-pub use roles::{Action, Over, Owner, Role};
+pub use roles::{Action, ActionObject, Owner, Role};
 pub use select::{Picked, Selection, check_bounds};
 pub use started::{check_started, note_started, note_switched, replace_rusage};
-pub use submit::{Admitted, NameRoom, admit, changed, check_rename, modify, runs_as_owner};
+pub use submit::{Admitted, NameBudget, admit, changed, check_rename, modify, runs_as_owner};
 
 use crate::record::ack::Code;
 

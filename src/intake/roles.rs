@@ -332,7 +332,7 @@ pub struct Owner<'a> {
 
 /// The object of an action, as far as roles matter.
 #[derive(Clone, Copy, Debug)]
-pub enum Over<'a> {
+pub enum ActionObject<'a> {
     Job(Owner<'a>),
     Queue(&'a str),
     Cluster,
@@ -340,25 +340,38 @@ pub enum Over<'a> {
 
 impl Requester {
     /// Whether this requester is `role` to the object.
-    pub fn is(&self, role: Role, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
+    pub fn is(
+        &self,
+        role: Role,
+        over: ActionObject<'_>,
+        config: &Config,
+        service_uid: u32,
+    ) -> bool {
         let me = (self.user.as_str(), self.groups.as_slice());
         match (role, over) {
             (Role::System, _) => self.uid == 0 || self.uid == service_uid,
             (Role::ClusterAdmin, _) => config.is_cluster_admin(me.0, me.1),
-            (Role::QueueAdmin, Over::Job(Owner { queue, .. }) | Over::Queue(queue)) => {
-                config.is_queue_admin(me.0, me.1, queue)
-            }
-            (Role::GroupAdmin, Over::Job(owner)) => {
+            (
+                Role::QueueAdmin,
+                ActionObject::Job(Owner { queue, .. }) | ActionObject::Queue(queue),
+            ) => config.is_queue_admin(me.0, me.1, queue),
+            (Role::GroupAdmin, ActionObject::Job(owner)) => {
                 config.is_group_admin_of(me, (owner.user, owner.groups))
             }
-            (Role::Owner, Over::Job(owner)) => self.uid == owner.uid,
+            (Role::Owner, ActionObject::Job(owner)) => self.uid == owner.uid,
             (Role::Stranger, _) => true,
             (Role::QueueAdmin | Role::GroupAdmin | Role::Owner, _) => false,
         }
     }
 
     /// Whether one of this requester's roles may do `action`.
-    pub fn may(&self, action: Action, over: Over<'_>, config: &Config, service_uid: u32) -> bool {
+    pub fn may(
+        &self,
+        action: Action,
+        over: ActionObject<'_>,
+        config: &Config,
+        service_uid: u32,
+    ) -> bool {
         let row = row(action);
         BY_COST
             .into_iter()

@@ -155,7 +155,7 @@ impl Filter {
 
 /// Where to search for the jobs that match a filter.
 #[derive(Clone, Debug)]
-enum Among {
+enum SearchScope {
     Nothing,
     /// These jobs, in order.
     Ids(Vec<u32>),
@@ -167,7 +167,7 @@ enum Among {
 pub struct Selection {
     named: Vec<Named>,
     filter: Filter,
-    among: Among,
+    among: SearchScope,
     /// Only the latest one is selected; the inner value is the latest one found so far.
     latest: Option<Option<u32>>,
     chosen: Option<u32>,
@@ -209,9 +209,9 @@ impl Selection {
             on_host: None,
             users,
         };
-        let mut among = Among::All;
+        let mut among = SearchScope::All;
         if !sel.ids.is_empty() && !all {
-            among = Among::Nothing;
+            among = SearchScope::Nothing;
         } else if !sel.host.is_empty() {
             let id = state.host_id(&sel.host).into_iter();
             let works = id.flat_map(|id| state.used().work_on(id));
@@ -220,7 +220,7 @@ impl Selection {
             ids.dedup();
             *spent += ids.len() as u64;
             filter.on_host = Some(ids.iter().copied().collect());
-            among = Among::Ids(ids);
+            among = SearchScope::Ids(ids);
         } else if let Some([uid]) = filter.users.as_deref() {
             let glob = Glob::new(if sel.name.is_empty() { "*" } else { &sel.name });
             let jobs = state.maybe_named(*uid, &glob).take(AMONG_MAX + 1);
@@ -228,7 +228,7 @@ impl Selection {
             *spent += ids.len() as u64;
             if ids.len() <= AMONG_MAX {
                 ids.sort_unstable();
-                among = Among::Ids(ids);
+                among = SearchScope::Ids(ids);
             }
         }
         Ok(Selection {
@@ -261,7 +261,7 @@ impl Selection {
 
     /// Sets the latest job; nothing follows it.
     fn choose(&mut self, id: u32) {
-        self.among = Among::Nothing;
+        self.among = SearchScope::Nothing;
         (self.named, self.at) = (vec![Named::Job(id)], 0);
         (self.found, self.chosen) = (true, Some(id));
     }
@@ -307,8 +307,8 @@ impl Selection {
             hit.is_some()
         };
         let ended = match &self.among {
-            Among::Nothing => true,
-            Among::Ids(ids) => {
+            SearchScope::Nothing => true,
+            SearchScope::Ids(ids) => {
                 let first = ids.partition_point(|id| *id < from);
                 let rest = ids[first..].iter().take(STEP);
                 let looked = rest.len();
@@ -318,7 +318,7 @@ impl Selection {
                 }
                 !found && looked < STEP
             }
-            Among::All => {
+            SearchScope::All => {
                 let mut looked = 0;
                 let mut rest = state.jobs_in(from..u32::MAX).take(STEP);
                 let found = rest.any(|job| {

@@ -2,7 +2,7 @@
 //! specification; anything wrong is a refusal that names the option.
 
 use super::bounds::{bound, limits_in, slots_in, within};
-use super::{Refusal, Requester, apps, around, pending_limit};
+use super::{Refusal, Requester, apps, execution_options, pending_limit};
 use crate::config::require::{self, Request};
 use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
@@ -43,17 +43,17 @@ const SLOTS_MAX: u32 = 1_000_000;
 
 /// What the names in the dependencies of one request may still use.
 #[derive(Clone, Debug)]
-pub struct NameRoom {
+pub struct NameBudget {
     /// Number of jobs with which they may be compared.
     pub looks: u64,
     /// Number of jobs for which they may stand.
     pub ids: u64,
 }
 
-impl Default for NameRoom {
-    fn default() -> NameRoom {
+impl Default for NameBudget {
+    fn default() -> NameBudget {
         let (looks, ids) = (REQUEST_LOOKS_MAX, REQUEST_IDS_MAX);
-        NameRoom { looks, ids }
+        NameBudget { looks, ids }
     }
 }
 
@@ -81,7 +81,7 @@ pub fn admit(
     config: &Config,
     state: &State,
     now: Stamp,
-    names: &mut NameRoom,
+    names: &mut NameBudget,
 ) -> Result<Admitted, Refusal> {
     if who.uid == 0 && !config.cluster.allow_root_jobs {
         return Err(Refusal::permission(
@@ -197,7 +197,7 @@ fn check_spec(
     spec: &mut Spec,
     who: &Requester,
     config: &Config,
-    (state, names): (&State, &mut NameRoom),
+    (state, names): (&State, &mut NameBudget),
     now: Stamp,
 ) -> Result<(), Refusal> {
     if !spec.cwd.starts_with('/') {
@@ -220,7 +220,7 @@ fn check_spec(
         }
     }
     check_plain(spec)?;
-    around::check(spec, config)?;
+    execution_options::check(spec, config)?;
     if spec.description.len() > DESCRIPTION_MAX {
         return Err(Refusal::usage(format!(
             "-Jd: at most {DESCRIPTION_MAX} bytes"
@@ -446,7 +446,7 @@ fn resolve_depend(
     text: &str,
     who: &Requester,
     state: &State,
-    names: &mut NameRoom,
+    names: &mut NameBudget,
 ) -> Result<String, Refusal> {
     let bad = |e: String| Refusal::usage(format!("-w: {e}"));
     let expr = Expr::parse(text).map_err(|e| bad(e.to_string()))?;
@@ -485,7 +485,7 @@ fn own_jobs_named(
     name: &str,
     who: &Requester,
     state: &State,
-    names: &mut NameRoom,
+    names: &mut NameBudget,
     room: usize,
 ) -> Result<Vec<u32>, Refusal> {
     let wanted = Glob::new(name);
@@ -653,7 +653,7 @@ pub fn modify(
         true => String::new(),
         false => std::mem::take(&mut spec.depend),
     };
-    let room = &mut NameRoom::default();
+    let room = &mut NameBudget::default();
     check_spec(&mut spec, owner, config, (state, room), now)?;
     if !depend.is_empty() && !names(&changes.reset, "w") {
         spec.depend = depend;
@@ -692,7 +692,7 @@ pub fn changed(
     if named("app")
         && let Some(app) = config.app(&old.app)
     {
-        apps::take_back(&mut spec, app);
+        apps::remove_filled(&mut spec, app);
     }
     if (named("app") || named("q"))
         && let Some(queue) = config.queue(&old.queue)

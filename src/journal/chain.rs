@@ -401,7 +401,7 @@ impl Chain {
             Ok(None) => Ok(Head::None),
             Err(LineError::Io(e)) => Err(e.into()),
             // A torn beginning was never committed, unless something intact follows.
-            Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_behind {
+            Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_after {
                 Head::Damaged(d)
             } else {
                 Head::None
@@ -591,7 +591,7 @@ fn pass_damage(
     let skipped = lines.skip()?;
     let path = lines.path().to_path_buf();
     let path = path.as_path();
-    if matches!(limit, Limit::Tail) && !skipped.intact_behind {
+    if matches!(limit, Limit::Tail) && !skipped.intact_after {
         let (from, bytes) = (skipped.from, skipped.to - skipped.from);
         on(Item::Torn { path, from, bytes })?;
         return Ok(None);
@@ -632,7 +632,7 @@ fn check_seal(
         skipped: Some(Skipped {
             from: lines.offset(),
             to: lines.offset(),
-            intact_behind: false,
+            intact_after: false,
         }),
     })
 }

@@ -70,7 +70,7 @@ pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<C
         let complete = found.iter().any(|f| f.number == number);
         if number < oldest.number || (!complete && number < found[0].number) {
             let gone = match complete && keep.history.age_ms > 0 {
-                true => past::put_aside(layout, number),
+                true => past::archive(layout, number),
                 false => sys::fs::remove(&snapshot::path_of(layout, number)),
             };
             match gone {

@@ -39,7 +39,7 @@ pub struct Skipped {
     pub from: u64,
     pub to: u64,
     /// An intact line follows at `to`.
-    pub intact_behind: bool,
+    pub intact_after: bool,
 }
 
 impl Skipped {
@@ -47,7 +47,7 @@ impl Skipped {
     /// record is missing: `next` is the one found there. Only answers are written in this way
     /// ([`What::Acks`]).
     pub fn repeats(&self, what: What, due: u64, next: u64) -> bool {
-        what == What::Acks && self.intact_behind && next == due
+        what == What::Acks && self.intact_after && next == due
     }
 }
 
@@ -197,7 +197,7 @@ impl Lines {
                     return Ok(Skipped {
                         from,
                         to,
-                        intact_behind: false,
+                        intact_after: false,
                     });
                 }
                 Some(end) => {
@@ -210,7 +210,7 @@ impl Lines {
                         return Ok(Skipped {
                             from,
                             to,
-                            intact_behind: true,
+                            intact_after: true,
                         });
                     }
                     self.at = end;
@@ -278,10 +278,10 @@ mod tests {
         let due = Skipped {
             from: each as u64,
             to: 2 * each as u64,
-            intact_behind: true,
+            intact_after: true,
         };
         assert_eq!(skipped, due);
         assert_eq!(all(&mut lines), (2, None));
-        assert!(!lines.skip().unwrap().intact_behind);
+        assert!(!lines.skip().unwrap().intact_after);
     }
 }

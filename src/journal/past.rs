@@ -34,7 +34,7 @@ pub struct HistoryKeep {
 ///
 /// # Errors
 /// It cannot be moved.
-pub(super) fn put_aside(layout: &Layout, number: u64) -> sys::Result<()> {
+pub(super) fn archive(layout: &Layout, number: u64) -> sys::Result<()> {
     let dir = layout.history();
     sys::fs::mkdir_p(&dir, 0o755)?;
     let to = dir.join(snapshot::name_of(number));

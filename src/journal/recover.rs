@@ -140,7 +140,7 @@ pub fn secure(layout: &Layout, seals: &[Event]) -> Result<(), Error> {
         } = seal
             && *bytes > 0
         {
-            sys::fs::settle(&layout.journal(*epoch, *segment), *bytes, remote)?;
+            sys::fs::make_durable(&layout.journal(*epoch, *segment), *bytes, remote)?;
             sys::fs::fsync_dir(&layout.epoch_dir(*epoch))?;
         }
     }

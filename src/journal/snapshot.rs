@@ -190,7 +190,7 @@ pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec
     let mut found = Vec::new();
     for number in numbers_in(dir)?.into_iter().rev() {
         let path = dir.join(name_of(number));
-        match look(&path, cluster, number) {
+        match inspect(&path, cluster, number) {
             Ok(f) => found.push(f),
             // As with damage: the previous snapshot and the journal remain. An error that affects
             // everything shows there.
@@ -217,7 +217,7 @@ fn refuse(offset: u64, why: impl Into<String>) -> LineError {
 }
 
 /// Checks the first records and the last one of a snapshot.
-fn look(path: &Path, cluster: &str, number: u64) -> Result<Found, LineError> {
+fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Found, LineError> {
     let mut lines = Lines::new(path, u64::MAX).small_chunks();
     let (covers, t) = front(&mut lines, cluster, number)?;
     let records = last_mark(path)?;

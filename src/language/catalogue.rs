@@ -315,7 +315,7 @@ fn sentence(line: &str) -> Option<String> {
 }
 
 /// A text in Chinese, line by line. An indented line is a quotation, but for its advice.
-pub(super) fn said(text: &str) -> Cow<'_, str> {
+pub(super) fn translate(text: &str) -> Cow<'_, str> {
     let mut changed = false;
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -28,7 +28,7 @@ fn locale(vars: &[(&str, &str)]) -> Language {
 }
 
 fn zh(text: &str) -> String {
-    Language::Chinese.said(text).into_owned()
+    Language::Chinese.translate(text).into_owned()
 }
 
 /// Letters of a Chinese sentence.
@@ -77,7 +77,7 @@ fn the_first_variable_that_is_set_names_the_locale() {
 #[test]
 fn a_process_that_has_not_chosen_speaks_english() {
     assert_eq!(here(), Language::English);
-    assert_eq!(said("held by its owner"), "held by its owner");
+    assert_eq!(translated("held by its owner"), "held by its owner");
 }
 
 #[test]
@@ -137,7 +137,10 @@ fn lines_are_looked_up_one_by_one_and_quotations_are_left_alone() {
     let want = "没有给出命令\n  no command given\n  ^\n  建议：cb -h 列出所有命令\nmore\n";
     assert_eq!(zh(text), want);
     let plain = "nothing of this\nis known\n";
-    assert!(matches!(Language::Chinese.said(plain), Cow::Borrowed(_)));
+    assert!(matches!(
+        Language::Chinese.translate(plain),
+        Cow::Borrowed(_)
+    ));
 }
 
 #[test]

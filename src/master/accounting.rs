@@ -123,7 +123,7 @@ impl Accounts {
 
     /// Writes and syncs what is due; with `must`, everything. `at`: all ends of the journal up to
     /// here were added. Returns true if the alarm was raised or cleared.
-    pub(super) fn tend(&mut self, at: Position, now: u64, must: bool) -> bool {
+    pub(super) fn write_due(&mut self, at: Position, now: u64, must: bool) -> bool {
         if self.waiting.is_empty() || now < self.not_before {
             return false;
         }

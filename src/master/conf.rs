@@ -125,7 +125,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path().join("share"));
         fs::mkdir_p(&layout.conf_dir(), 0o755).unwrap();
-        let me = users::me();
+        let me = users::current_user();
         let owners = Owners {
             uid: me.uid,
             gid: me.gid,

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 
 impl Leader {
     /// Writes acknowledgements that have waited long enough.
-    pub(super) fn write_receipts(&mut self, now: u64) -> Result<(), End> {
-        let due = self.out.receipts.take_due(now);
+    pub(super) fn write_report_acks(&mut self, now: u64) -> Result<(), End> {
+        let due = self.out.report_acks.take_due(now);
         if due.is_empty() {
             return Ok(());
         }
@@ -41,7 +41,7 @@ impl Leader {
         };
         // Orders that were not sent are repeated unless the state shows that they were withdrawn.
         let tried = match self.out.unsent.is_empty() {
-            true => self.out.orders.mend(now, &core.state, &again),
+            true => self.out.orders.retry_writes(now, &core.state, &again),
             false => Vec::new(),
         };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
@@ -62,7 +62,7 @@ impl Leader {
                 unsent.extend(for_room.into_iter().filter(untried));
             } else {
                 self.reserve.fill(why, &self.leadership);
-                self.reserve.spare();
+                self.reserve.release_for_deferrable();
             }
         }
         if self.out.orders.take_failed() {

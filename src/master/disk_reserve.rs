@@ -48,7 +48,7 @@ pub(super) struct DiskReserve {
 
 impl DiskReserve {
     /// `bytes`: size of the reserve; `None` = derived from the size of the file system. Existing
-    /// parts are taken over; [`DiskReserve::tend`] creates the others.
+    /// parts are taken over; [`DiskReserve::maintain`] creates the others.
     pub(super) fn new(layout: &Layout, bytes: Option<u64>) -> DiskReserve {
         let by_size = |free: DiskFree| (free.total / SHARE).min(RESERVE);
         let bytes = bytes.or_else(|| statfs::disk_free(layout.root()).ok().map(by_size));
@@ -155,7 +155,7 @@ impl DiskReserve {
     }
 
     /// Releases a part for a write that can wait, if half of the reserve remains.
-    pub(super) fn spare(&mut self) {
+    pub(super) fn release_for_deferrable(&mut self) {
         if self.may_spend() {
             self.give();
         }
@@ -201,7 +201,7 @@ impl DiskReserve {
 
     /// Checks the free space from time to time, creates missing parts of the reserve, and ends DISK
     /// FULL when the reserve is complete again. Returns true if the state changed.
-    pub(crate) fn tend(&mut self, now: u64, leadership: &Leadership) -> bool {
+    pub(crate) fn maintain(&mut self, now: u64, leadership: &Leadership) -> bool {
         let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
         let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
         if now.saturating_sub(self.looked_at) < every {

@@ -1,11 +1,11 @@
 //! The election on the real share: carries out what `lease` requests, keeps the beat, watches its
 //! own lease, and re-reads `leader/epoch` before anything is made known by the leader.
 //!
-//! A leader's threads are in `keep`. The election lock is tried on a separate thread if the share
-//! is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing is
-//! written and nothing is cleaned up.
+//! A leader's threads are in `renewal`. The election lock is tried on a separate thread if the
+//! share is remote (a dead holder's delegation stalls opens). After the loss of leadership nothing
+//! is written and nothing is cleaned up.
 
-mod keep;
+mod renewal;
 
 use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
@@ -21,7 +21,7 @@ use crate::sys::statfs::FsKind;
 use crate::sys::thread;
 use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, bounded};
-use keep::{Shared, Threads, spawn};
+use renewal::{Shared, Threads, spawn};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -248,7 +248,7 @@ pub fn campaign(
             fresh: settings
                 .fresh
                 .unwrap_or_else(|| opens_are_fresh(layout, kind)),
-            ..me(settings)
+            ..own_document(settings)
         },
     };
     let mut candidate = Candidate {
@@ -324,7 +324,7 @@ fn poll_ms(takeover_ms: u64, local: bool) -> u64 {
 }
 
 /// The claimant's own document. It omits its hints if they would make it too long.
-fn me(settings: &Settings) -> EpochDoc {
+fn own_document(settings: &Settings) -> EpochDoc {
     let mut doc = EpochDoc {
         epoch: u64::MAX,
         host: settings.host.clone(),
@@ -663,7 +663,7 @@ fn read_fixed<T: serde::de::DeserializeOwned>(
         }
         let bytes = match owners.read_small(path, FIXED_LEN as u64 * 2) {
             Ok(bytes) => bytes,
-            Err(e) if too_long(&e) && owners.stranger_of(path).is_none() => return Ok(None),
+            Err(e) if too_long(&e) && owners.untrusted_owner(path).is_none() => return Ok(None),
             Err(e) => return Err(e),
         };
         if let Ok(doc) = decode_fixed(&bytes) {
@@ -703,10 +703,10 @@ fn highest_claim(layout: &Layout, owners: Owners) -> sys::Result<u64> {
     claims.sort_unstable();
     while let Some(epoch) = claims.pop() {
         let path = layout.claim(epoch);
-        let Some(uid) = owners.stranger_of(&path) else {
+        let Some(uid) = owners.untrusted_owner(&path) else {
             return Ok(epoch);
         };
-        let hidden = owners.hide(&path)?;
+        let hidden = owners.quarantine(&path)?;
         let (path, hidden) = (path.display(), hidden.display());
         tracing::error!("{path}: a claim of uid {uid} does not count, it is renamed to {hidden}");
     }
@@ -736,7 +736,7 @@ pub fn highest(layout: &Layout, owners: Owners, epoch: u64, cache_ms: u64) -> sy
 ///
 /// # Errors
 /// The claim cannot be written.
-pub fn use_up(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
+pub fn skip_epoch(layout: &Layout, epoch: u64, host: &str) -> sys::Result<()> {
     let path = layout.claim(epoch);
     let doc = EpochDoc {
         epoch,

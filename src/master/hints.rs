@@ -36,7 +36,7 @@ const WAITING_MAX: usize = 1024;
 const ANSWERED_MAX: usize = 256;
 
 /// A hint and its sender.
-type Heard = (Hint, SocketAddr);
+type ReceivedHint = (Hint, SocketAddr);
 
 /// The socket of a leader or candidate, opened before its claim publishes it.
 #[derive(Debug, Clone)]
@@ -65,14 +65,14 @@ impl Listener {
 }
 
 /// Boxes that hints named, by user, and the requests in them; an empty set: too many.
-pub(super) type Named = BTreeMap<u32, BTreeSet<Token>>;
+pub(super) type NamedBoxes = BTreeMap<u32, BTreeSet<Token>>;
 
 /// The hints since the last turn.
 #[derive(Debug)]
 pub(super) struct Hints {
     socket: Option<Socket>,
-    heard: Receiver<Heard>,
-    boxes: Named,
+    heard: Receiver<ReceivedHint>,
+    boxes: NamedBoxes,
     hosts: BTreeSet<u64>,
     numbers: Numbers,
     vain: Budget,
@@ -97,7 +97,7 @@ impl Hints {
         Hints {
             socket: listener.map(|listener| listener.socket),
             heard: heard.unwrap_or_else(never),
-            boxes: Named::new(),
+            boxes: NamedBoxes::new(),
             hosts: BTreeSet::new(),
             numbers: Numbers::default(),
             vain: Budget::new(VAIN_PER_S, VAIN_MAX),
@@ -108,12 +108,12 @@ impl Hints {
     }
 
     /// The channel to wait on; what it delivers must be passed to [`Hints::take`].
-    pub(super) fn heard(&self) -> &Receiver<Heard> {
+    pub(super) fn receiver(&self) -> &Receiver<ReceivedHint> {
         &self.heard
     }
 
     /// Takes a hint, and those queued after it.
-    pub(super) fn take(&mut self, first: Option<Heard>) {
+    pub(super) fn take(&mut self, first: Option<ReceivedHint>) {
         let mut next = first.or_else(|| self.heard.try_recv().ok());
         while let Some((what, from)) = next {
             self.note(what, from);
@@ -122,7 +122,7 @@ impl Hints {
     }
 
     /// Notes that no more hints will come: the listening thread has ended.
-    pub(super) fn deafen(&mut self) {
+    pub(super) fn note_closed(&mut self) {
         self.heard = never();
     }
 
@@ -184,9 +184,9 @@ impl Hints {
 
     /// The users whose boxes and the hosts whose reports must be checked now: at most as many as
     /// there are checks without result left. The rest waits.
-    pub(super) fn due(&mut self, now: u64, hosts: &Hosts) -> (Named, BTreeSet<String>) {
+    pub(super) fn due(&mut self, now: u64, hosts: &Hosts) -> (NamedBoxes, BTreeSet<String>) {
         let mut left = self.vain.left(now);
-        let mut boxes = Named::new();
+        let mut boxes = NamedBoxes::new();
         while left > 0
             && let Some((uid, tokens)) = self.boxes.pop_first()
         {
@@ -207,7 +207,7 @@ impl Hints {
     }
 
     /// Records that this many checks caused by hints found nothing.
-    pub(super) fn in_vain(&mut self, looks: usize) {
+    pub(super) fn note_futile_hints(&mut self, looks: usize) {
         self.vain.spend(looks as u64);
     }
 
@@ -279,7 +279,7 @@ mod tests {
             if hints.call(now) {
                 let (boxes, names) = hints.due(now, &hosts);
                 assert!(names.is_empty(), "no host of that name is known");
-                hints.in_vain(boxes.len());
+                hints.note_futile_hints(boxes.len());
                 looks += boxes.len() as u64;
             }
         }
@@ -349,7 +349,7 @@ mod tests {
         assert!(hints.waiting.is_empty() && hints.order.is_empty());
     }
 
-    fn clock_wait(hints: &Hints) -> Heard {
-        crate::sys::thread::recv_timeout(hints.heard(), 2000).unwrap()
+    fn clock_wait(hints: &Hints) -> ReceivedHint {
+        crate::sys::thread::recv_timeout(hints.receiver(), 2000).unwrap()
     }
 }

@@ -1,12 +1,12 @@
 //! Listening to hosts: beats, load samples and reports, read by offset.
 //!
-//! A check takes no operation per listed host: one listing of beats (`life`) shows which hosts have
-//! new load and reports. Hosts of an older version are polled one after the other.
+//! A check takes no operation per listed host: one listing of beats (`host_liveness`) shows which
+//! hosts have new load and reports. Hosts of an older version are polled one after the other.
 
 mod names;
 mod reports;
 
-use super::life::{BeatNames, Life};
+use super::host_liveness::{BeatNames, HostLiveness};
 use crate::record::hint::{Endpoint, tag_of};
 use crate::record::load::{self, LoadDoc};
 use crate::record::point::Points;
@@ -84,7 +84,7 @@ struct HostReader {
     seq: u64,
     /// When its directory was last listed to find newer report files.
     listed_at: u64,
-    life: Life,
+    life: HostLiveness,
     /// By how much its clock was ahead of the file server's when it last wrote its load.
     clock_ahead_ms: Option<i64>,
     /// A position at which reading the current file does not continue.
@@ -106,7 +106,7 @@ impl Default for HostReader {
             offset: 0,
             seq: 0,
             listed_at: 0,
-            life: Life::default(),
+            life: HostLiveness::default(),
             clock_ahead_ms: None,
             suspect: Suspect::default(),
             damage: None,
@@ -143,7 +143,7 @@ struct Beats {
 
 /// The hosts that were last checked without a beat.
 #[derive(Default)]
-struct Turns {
+struct HostRotation {
     /// The last one for a load document, and for reports.
     load: String,
     reports: String,
@@ -180,7 +180,7 @@ pub struct Hosts {
     names: HostNames,
     beats: Beats,
     eager_until: u64,
-    turns: Turns,
+    turns: HostRotation,
     time: ReadTime,
     /// The owners whose files are read.
     pub owners: Owners,
@@ -209,7 +209,7 @@ impl Hosts {
                 unheard: None,
             },
             eager_until: 0,
-            turns: Turns::default(),
+            turns: HostRotation::default(),
             time: ReadTime::default(),
             owners,
             alarms: Vec::new(),
@@ -229,7 +229,7 @@ impl Hosts {
         let heard = self
             .readers
             .iter()
-            .filter(|(_, reader)| reader.life.is_heard());
+            .filter(|(_, reader)| reader.life.is_beating());
         let unknown = heard.filter(|(host, _)| !has(host)).take(UNCONFIGURED_MAX);
         unknown.map(|(host, _)| host.clone()).collect()
     }
@@ -305,7 +305,7 @@ impl Hosts {
     /// Reads the news of the hosts that `which` names. `poll_ms`: longest pause between two checks
     /// of the reports of a host; hosts with `no_work` are checked only as often as their load.
     /// Returns true if a host appeared.
-    pub fn listen(
+    pub fn read_news(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
         which: Which<'_>,
@@ -327,8 +327,9 @@ impl Hosts {
         self.time.until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
         self.read_loads((now_ms, wall_ms), beats, no_work);
         for (host, reader) in &mut self.readers {
-            if let Some((mut doc, silent_ms)) =
-                reader.life.judge(now_ms, self.beats.names.is_blind())
+            if let Some((mut doc, silent_ms)) = reader
+                .life
+                .evaluate(now_ms, self.beats.names.has_failed_listing())
             {
                 doc.clock_ahead_ms = reader.clock_ahead_ms;
                 doc.notes.extend(reader.clock_ahead_ms.and_then(skew));
@@ -347,7 +348,7 @@ impl Hosts {
             }
             let found = self.read_reports(&host, named, now_ms, inputs);
             if let Some(reader) = self.readers.get_mut(&host) {
-                reader.polling.looked(now_ms, found, named);
+                reader.polling.note_poll(now_ms, found, named);
             }
         }
         appeared
@@ -415,7 +416,7 @@ impl Hosts {
             if self.readers.len() < HOSTS_MAX || self.readers.contains_key(&host) {
                 self.tags.insert(tag_of(&host), host.clone());
                 let reader = self.readers.entry(host).or_default();
-                reader.life.hear(beats, now_ms, wall_ms);
+                reader.life.note_beats(beats, now_ms, wall_ms);
             }
         }
     }
@@ -651,7 +652,7 @@ impl Hosts {
             }
             Some(e) => {
                 let lasts =
-                    (reader.suspect).lasts(&e.damage, reader.offset, chunk.file_len, now_ms);
+                    (reader.suspect).is_damage(&e.damage, reader.offset, chunk.file_len, now_ms);
                 lasts.then(|| e.damage.to_string())
             }
         };

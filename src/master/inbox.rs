@@ -13,7 +13,7 @@ mod partial;
 mod request_file;
 
 use self::account_pace::AccountPace;
-use super::hints::Named;
+use super::hints::NamedBoxes;
 use crate::intake::Requester;
 use crate::model::Token;
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
@@ -98,7 +98,7 @@ pub struct Rejected {
 
 /// What the leader remembers about one user's unreadable files.
 #[derive(Default)]
-struct Rubbish {
+struct UnreadableFiles {
     stuck: BTreeSet<OsString>,
     kept: u32,
     lines: u32,
@@ -113,7 +113,7 @@ pub enum Boxes<'a> {
     /// All: something changed, and it is not known where.
     All,
     /// Those of the named users (if requests are named, only these), and those whose poll is due.
-    Of(&'a Named),
+    Of(&'a NamedBoxes),
 }
 
 /// When a user's box is checked.
@@ -133,7 +133,7 @@ pub struct Inbox {
     /// Boxes from which requests were taken in this turn.
     open: BTreeMap<u32, UserBox>,
     accounts: BTreeMap<u32, (Requester, u64)>,
-    rubbish: BTreeMap<u32, Rubbish>,
+    rubbish: BTreeMap<u32, UnreadableFiles>,
     /// Owner of the drop box at which the last full turn stopped.
     served: u32,
     /// Requests that turns are still processing, by number: no more requests of their users are
@@ -151,13 +151,13 @@ pub struct Inbox {
 
 /// What one turn has taken so far.
 #[derive(Default)]
-struct Haul {
+struct TakenRequests {
     taken: Vec<Taken>,
     rejected: Vec<Rejected>,
     bytes: usize,
 }
 
-impl Haul {
+impl TakenRequests {
     fn len(&self) -> usize {
         self.taken.len() + self.rejected.len()
     }
@@ -209,14 +209,14 @@ impl Inbox {
             uid.is_some_and(|uid| uids.contains_key(&uid))
         };
         for name in self.directory.look(now_ms, known)? {
-            self.judge(&name);
+            self.add_entry(&name);
         }
         self.try_stuck();
         Ok(self.uids.len() != before)
     }
 
     /// Adds an entry as a user's box if it is one; else moves it out of the way.
-    fn judge(&mut self, name: &OsStr) {
+    fn add_entry(&mut self, name: &OsStr) {
         let Ok(Some(found)) = self.directory.stat(name) else {
             return;
         };
@@ -232,7 +232,7 @@ impl Inbox {
     /// Looks for the box of a user that a hint has named.
     pub fn find(&mut self, uid: u32) -> bool {
         if !self.knows(uid) {
-            self.judge(OsStr::new(&uid.to_string()));
+            self.add_entry(OsStr::new(&uid.to_string()));
         }
         self.knows(uid)
     }
@@ -291,13 +291,13 @@ impl Inbox {
     /// Tries again to remove files that could not be removed: the first one of a user, and the
     /// others if that succeeded.
     fn try_stuck(&mut self) {
-        let stuck = |(uid, r): (&u32, &mut Rubbish)| {
+        let stuck = |(uid, r): (&u32, &mut UnreadableFiles)| {
             let names = std::mem::take(&mut r.stuck);
             (!names.is_empty()).then_some((*uid, names))
         };
         let all: Vec<_> = self.rubbish.iter_mut().filter_map(stuck).collect();
         for (uid, mut names) in all {
-            if let Some(own) = self.enter(uid) {
+            if let Some(own) = self.open_box(uid) {
                 while names.first().is_some_and(|name| own.remove(name).is_ok()) {
                     names.pop_first();
                 }
@@ -307,7 +307,7 @@ impl Inbox {
     }
 
     /// Opens a user's box if only that user can write to it.
-    fn enter(&mut self, uid: u32) -> Option<UserBox> {
+    fn open_box(&mut self, uid: u32) -> Option<UserBox> {
         let name = OsString::from(uid.to_string());
         let why = match self.directory.enter(&name) {
             Ok(own) if own.uid == uid && !own.open_to_all => {
@@ -349,7 +349,7 @@ impl Inbox {
             let stuck = self.rubbish.get(&uid).map(|r| r.stuck.clone());
             let stuck = stuck.unwrap_or_default();
             let names = names.filter(|name| !stuck.contains(name)).collect();
-            return Some((self.enter(uid)?, names));
+            return Some((self.open_box(uid)?, names));
         }
         let mark = match hinted {
             true => None,
@@ -360,7 +360,7 @@ impl Inbox {
         {
             return None;
         }
-        let listed = self.enter(uid);
+        let listed = self.open_box(uid);
         let listed = listed.and_then(|own| own.names(NAMES_MAX).ok().map(|names| (own, names)));
         let Some((own, entries)) = listed else {
             if let Some(pace) = self.uids.get_mut(&uid) {
@@ -377,12 +377,12 @@ impl Inbox {
 
     /// Checks a user's box if it is due and takes the first requests there; returns the names that
     /// are left.
-    fn look(
+    fn take_from_box(
         &mut self,
         uid: u32,
         boxes: Boxes<'_>,
         now_ms: u64,
-        haul: &mut Haul,
+        haul: &mut TakenRequests,
     ) -> Option<Vec<OsString>> {
         if self.held.values().any(|place| place.uid == uid) {
             self.passed_over.insert(uid);
@@ -411,7 +411,7 @@ impl Inbox {
         });
         if let Some(pace) = self.uids.get_mut(&uid) {
             pace.polling
-                .looked(now_ms, haul.len() > before, all || named);
+                .note_poll(now_ms, haul.len() > before, all || named);
             if names && tokens.is_empty() {
                 // What is not taken in this turn is found by the next check.
                 pace.gate.forget();
@@ -433,7 +433,7 @@ impl Inbox {
     /// Takes up to a turn's worth of requests from `boxes`: a fair share of each user's, then more
     /// while there is room.
     pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
-        let mut haul = Haul::default();
+        let mut haul = TakenRequests::default();
         self.open.clear();
         self.reading.look(now_ms);
         // The user who filled the last turn now comes last.
@@ -444,7 +444,7 @@ impl Inbox {
             if self.must_wait(uid, now_ms) {
                 continue;
             }
-            let Some(left) = self.look(uid, boxes, now_ms, &mut haul) else {
+            let Some(left) = self.take_from_box(uid, boxes, now_ms, &mut haul) else {
                 continue;
             };
             if !left.is_empty() {
@@ -456,7 +456,7 @@ impl Inbox {
             }
         }
         for (uid, names) in more {
-            let Some(own) = self.reenter(uid) else {
+            let Some(own) = self.reopen_box(uid) else {
                 continue;
             };
             self.take_of(&own, names, TAKE_MAX, BYTES_MAX, now_ms, &mut haul);
@@ -470,10 +470,10 @@ impl Inbox {
     }
 
     /// Returns the box that this turn holds open, or opens it.
-    fn reenter(&mut self, uid: u32) -> Option<UserBox> {
+    fn reopen_box(&mut self, uid: u32) -> Option<UserBox> {
         match self.open.remove(&uid) {
             Some(own) => Some(own),
-            None => self.enter(uid),
+            None => self.open_box(uid),
         }
     }
 
@@ -486,7 +486,7 @@ impl Inbox {
         most: usize,
         bytes: usize,
         now_ms: u64,
-        haul: &mut Haul,
+        haul: &mut TakenRequests,
     ) -> Vec<OsString> {
         let uid = own.uid;
         let begun = haul.bytes;
@@ -546,7 +546,7 @@ impl Inbox {
         }
         let (uid, name) = (own.uid, name.to_owned());
         let place = Place { uid, name };
-        let (head, verbs) = match decoded.said {
+        let (head, verbs) = match decoded.content {
             Err(said) if said.partial && self.partial.may_grow(&place, now_ms) => return Ok(None),
             said => {
                 self.partial.forget(&place);
@@ -622,13 +622,13 @@ impl Inbox {
         for place in places {
             let own = match at.take() {
                 Some((uid, own)) if uid == place.uid => own,
-                _ => self.reenter(place.uid),
+                _ => self.reopen_box(place.uid),
             };
             if let Some(own) = &own
                 && let Err(e) = own.remove(&place.name)
             {
                 tracing::warn!("{e}: this request is ignored from now on");
-                self.pass_over(place);
+                self.skip_unremovable(place);
             }
             at = Some((place.uid, own));
         }
@@ -651,7 +651,9 @@ impl Inbox {
             _ => {}
         }
         let kept = rubbish.kept;
-        let Some(own) = self.enter(uid) else { return };
+        let Some(own) = self.open_box(uid) else {
+            return;
+        };
         let name = kept_name(&bad.place, kept);
         let dir = self.layout.lost_found();
         let moved = kept < KEPT_MAX && own.move_to(&bad.place.name, &dir.join(&name)).is_ok();
@@ -661,11 +663,11 @@ impl Inbox {
             let text = format!("{}: {why}\n", bad.place);
             let _ = fs::publish_mode(&dir.join(format!("{name}.why")), text.as_bytes(), 0o600);
         } else if own.remove(&bad.place.name).is_err() {
-            self.pass_over(&bad.place);
+            self.skip_unremovable(&bad.place);
         }
     }
 
-    fn pass_over(&mut self, place: &Place) {
+    fn skip_unremovable(&mut self, place: &Place) {
         let stuck = &mut self.rubbish.entry(place.uid).or_default().stuck;
         if stuck.len() < STUCK_MAX {
             stuck.insert(place.name.clone());

@@ -25,7 +25,7 @@ const ASIDE_AGE_MS: u64 = 24 * 3600 * 1000;
 /// Maximum number of drop boxes that are checked.
 const USERS_MAX: usize = 100_000;
 
-enum Errand {
+enum CleaningTask {
     Jobs(Vec<u32>),
     Blobs(BTreeSet<String>),
     Inbox,
@@ -33,7 +33,7 @@ enum Errand {
 
 /// Passes errands to the cleaning thread.
 pub(super) struct Janitor {
-    errands: Sender<Errand>,
+    errands: Sender<CleaningTask>,
     /// The directory of all drop boxes is being cleared.
     clearing: Arc<AtomicBool>,
     /// When clearing was last started (boot clock, ms).
@@ -49,14 +49,14 @@ impl Janitor {
         let work = move || {
             while let Ok(errand) = thread::recv(&inbox) {
                 match errand {
-                    Errand::Jobs(ids) => ids.iter().for_each(|id| {
+                    CleaningTask::Jobs(ids) => ids.iter().for_each(|id| {
                         let _ = fs::remove_tree(&layout.job_dir(*id));
                     }),
-                    Errand::Blobs(live) => {
+                    CleaningTask::Blobs(live) => {
                         sweep_blobs(&layout, &live);
                         sweep_inboxes(&layout);
                     }
-                    Errand::Inbox => {
+                    CleaningTask::Inbox => {
                         clear_hidden(&layout);
                         clears.store(false, Ordering::Release);
                     }
@@ -75,7 +75,7 @@ impl Janitor {
 
     /// Notes that jobs were forgotten: their directories may be removed.
     pub(super) fn forget(&self, ids: Vec<u32>) {
-        let _ = self.errands.try_send(Errand::Jobs(ids));
+        let _ = self.errands.try_send(CleaningTask::Jobs(ids));
     }
 
     /// Removes hidden names from the directory of all drop boxes, unless that is in progress or was
@@ -88,14 +88,14 @@ impl Janitor {
             return;
         }
         self.cleared_at = Some(now_ms);
-        if self.errands.try_send(Errand::Inbox).is_err() {
+        if self.errands.try_send(CleaningTask::Inbox).is_err() {
             self.clearing.store(false, Ordering::Release);
         }
     }
 
     /// Removes old blobs that are not in `live`.
     pub(super) fn sweep(&self, live: BTreeSet<String>) {
-        let _ = self.errands.try_send(Errand::Blobs(live));
+        let _ = self.errands.try_send(CleaningTask::Blobs(live));
     }
 }
 

@@ -12,8 +12,8 @@ use super::end::End;
 use super::hints::Hints;
 use super::hosts::{Hosts, Which};
 use super::inbox::{self, Inbox};
-use super::meter::Timed;
-use super::newcomers::Newcomers;
+use super::leader_metrics::Timed;
+use super::new_drop_boxes::NewDropBoxes;
 use super::notifier::Notifier;
 use super::outgoing::Outgoing;
 use super::published::PublishedView;
@@ -61,7 +61,7 @@ pub(super) struct Leader {
     pub view: PublishedView,
     pub out: Outgoing,
     pub inbox: Inbox,
-    pub newcomers: Newcomers,
+    pub new_boxes: NewDropBoxes,
     pub notifier: Notifier,
     pub hosts: Hosts,
     pub hints: Hints,
@@ -73,7 +73,7 @@ pub(super) struct Leader {
 }
 
 /// Whether this event leads to an order to start the attempt.
-fn lets_start(event: &Event, wanted: AttemptId) -> bool {
+fn starts_attempt(event: &Event, wanted: AttemptId) -> bool {
     match event {
         Event::Dispatched { a, .. } | Event::Gathered { a, .. } => *a == wanted,
         _ => false,
@@ -122,7 +122,7 @@ impl Leader {
         let now = clock::boot_ms();
         // On a full share nothing is started, not even once; on any other the reserve is created
         // before anything can fill the share.
-        self.tend_room(now);
+        self.check_disk_space(now);
         let configured = self.configured.iter();
         let mut inputs: Vec<Input> = configured
             .map(|read| Input::Config(read.config.clone()))
@@ -134,8 +134,8 @@ impl Leader {
             self.hosts.begin_with(host, ctl.part);
         }
         self.hosts
-            .listen(times, Which::All, poll_ms, &no_work, &mut inputs);
-        self.look_ahead(&mut inputs);
+            .read_news(times, Which::All, poll_ms, &no_work, &mut inputs);
+        self.report_lost_history(&mut inputs);
         // Before the first turn can take a time of day as reached.
         self.compare_clock(&self.site.layout.epoch());
         if !bind {
@@ -218,23 +218,23 @@ impl Leader {
                 place,
             })));
         }
-        let reports = self.listen(now, all, &hosts, &mut inputs);
+        let reports = self.read_host_reports(now, all, &hosts, &mut inputs);
         let in_vain = boxes.keys().filter(|uid| !found.contains(uid));
         let vain = in_vain.count() + hosts.len().saturating_sub(reports);
-        self.hints.in_vain(vain);
-        self.look_ahead(&mut inputs);
-        let news = self.out.hear(&mut inputs);
+        self.hints.note_futile_hints(vain);
+        self.report_lost_history(&mut inputs);
+        let news = self.out.report_problems(&mut inputs);
         if news {
             self.view.summary.changed();
         }
         self.wakeups.watch(self.hosts.directories());
         let more = self.turn(inputs, now)?;
         self.reject(rejected, now)?;
-        Ok(more || requests || reports > 0 || news || self.out.orders.has_news())
+        Ok(more || requests || reports > 0 || news || self.out.orders.has_changes())
     }
 
     /// Reads what hosts have reported. Returns how many of them had something.
-    fn listen(
+    fn read_host_reports(
         &mut self,
         now: u64,
         all: bool,
@@ -249,7 +249,7 @@ impl Leader {
         let state = &self.core.state;
         let no_work = |host: &str| state.on_host(host).next().is_none();
         let now = (now, clock::wall_ms());
-        self.hosts.listen(now, which, poll_ms, &no_work, inputs);
+        self.hosts.read_news(now, which, poll_ms, &no_work, inputs);
         let reports = |input: &&Input| matches!(input, Input::Reports { .. });
         inputs.iter().filter(reports).count()
     }
@@ -297,7 +297,7 @@ impl Leader {
             witness.turned(self.core.state.epoch(), &self.core.state, changed);
         }
         if burst {
-            crate::sys::memory::give_back();
+            crate::sys::memory::release_freed();
         }
         Ok(more)
     }
@@ -318,7 +318,7 @@ impl Leader {
         // On a local file system all orders are due now.
         if !self.wakeups.has_events() {
             let orders = std::mem::take(&mut ready.orders);
-            ready.orders = self.out.receipts.hold(orders, now);
+            ready.orders = self.out.report_acks.hold(orders, now);
         }
         // Answers without events (refusals, repeated tokens) are also statements of a leader.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
@@ -340,7 +340,7 @@ impl Leader {
             failpoint::hit("leader.before_orders");
             let unsent = self.write_orders(std::mem::take(&mut ready.orders))?;
             // An earlier leader may have sent starts that were not decided in this turn.
-            let decided = |a: AttemptId| ready.events.iter().any(|e| lets_start(e, a));
+            let decided = |a: AttemptId| ready.events.iter().any(|e| starts_attempt(e, a));
             self.out.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
         }
@@ -419,33 +419,33 @@ impl Leader {
         if let Err(e) = self.view.tick(&self.core.state, full, now) {
             self.view_lags(&e);
         }
-        self.tend_room(now);
+        self.check_disk_space(now);
         self.out.orders.sweep();
         if self.out.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }
-        self.write_receipts(now)?;
+        self.write_report_acks(now)?;
         if self.view.is_due(self.hosts.count(), now) {
             self.publish_summary(false, now);
         }
-        self.have_remembered(now)?;
-        self.tend_notifier(now);
-        let keep = self.keep();
+        self.store_point_on_host(now)?;
+        self.supervise_notifier(now);
+        let keep = self.retention();
         // A snapshot takes room before its compaction frees some.
         if !self.reserve.is_full() {
             if self.store.account(at, now) {
                 self.view.summary.changed();
             }
-            self.store.tend(&self.core.state, at, now, keep);
+            self.store.maintain(&self.core.state, at, now, keep);
         }
         if self.leadership.is_lost() {
             return Err(End::Lost("the lease was not renewed in time".to_owned()));
         }
-        self.leave_old_epochs()
+        self.end_in_known_epoch()
     }
 
     /// Which parts of the journal and of older snapshots are kept.
-    fn keep(&self) -> Keep {
+    fn retention(&self) -> Keep {
         let general = &self.core.config.general;
         Keep {
             age_ms: general.journal_keep_ms,
@@ -458,16 +458,16 @@ impl Leader {
     }
 
     /// Runs `cbnotify` if cb.yaml has alerts or mail.
-    fn tend_notifier(&mut self, now: u64) {
+    fn supervise_notifier(&mut self, now: u64) {
         let wanted = !self.core.config.notices.is_empty();
-        if let Some(text) = self.notifier.tend(wanted, now) {
+        if let Some(text) = self.notifier.supervise(wanted, now) {
             self.view.raise("notifier", text, now);
         }
     }
 
     /// Maintains the reserve; what waited for room continues when there is some.
-    fn tend_room(&mut self, now: u64) {
-        if self.reserve.tend(now, &self.leadership) {
+    fn check_disk_space(&mut self, now: u64) {
+        if self.reserve.maintain(now, &self.leadership) {
             self.view.summary.changed();
             if !self.reserve.is_full() {
                 self.core.request_pass();
@@ -485,7 +485,7 @@ impl Leader {
             // Let the next turn gather more inputs for its sync. With little to do this is not
             // needed.
             until = began + BUSY_GAP_MS;
-            if !self.wakeups.may_hurry(now) {
+            if !self.wakeups.may_run_now(now) {
                 clock::sleep_ms(until.saturating_sub(now));
                 let all = self.wakeups.has_events();
                 let stop = self.wakeups.stop.try_recv();
@@ -494,12 +494,12 @@ impl Leader {
         }
         loop {
             let left = until.saturating_sub(clock::boot_ms());
-            let (events, heard) = (self.wakeups.channel(), self.hints.heard());
+            let (events, heard) = (self.wakeups.channel(), self.hints.receiver());
             match thread::any(&self.wakeups.stop, events, heard, left) {
                 (Spoke::First, _) => return Err(End::Stopped),
                 (Spoke::Second, _) => return Ok(true),
                 (Spoke::Third, Some(hint)) => self.hints.take(Some(hint)),
-                (Spoke::Third, None) => self.hints.deafen(),
+                (Spoke::Third, None) => self.hints.note_closed(),
                 (Spoke::Neither, _) => return Ok(busy && self.wakeups.has_events()),
             }
             if self.hints.call(clock::boot_ms()) {
@@ -532,7 +532,7 @@ impl Leader {
             self.inbox.due_ms(),
             self.hosts.due_ms(),
             self.out.orders.retry_at(),
-            self.out.receipts.due_ms(),
+            self.out.report_acks.due_ms(),
             self.view.publisher.flush_at(),
             self.store.accounts.due_at(),
             self.notifier.due_at(!self.core.config.notices.is_empty()),
@@ -540,7 +540,7 @@ impl Leader {
         if let Some(due) = looks.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));
         }
-        if let Some(wait) = self.newcomers.wait_ms(self.inbox.is_listing()) {
+        if let Some(wait) = self.new_boxes.wait_ms(self.inbox.is_listing()) {
             ms = ms.min(wait);
         }
         ms.min(self.hints.wait_ms(now))

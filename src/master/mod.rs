@@ -13,20 +13,20 @@ mod disk_reserve;
 pub mod election;
 mod end;
 mod hints;
+mod host_liveness;
 pub mod hosts;
 pub mod inbox;
 mod janitor;
 mod lead;
-mod life;
-mod meter;
-mod newcomers;
+mod leader_metrics;
+mod new_drop_boxes;
 mod notifier;
 mod outbox;
 mod outgoing;
 pub(crate) mod past;
 mod publish;
 mod published;
-mod receipts;
+mod report_acks;
 mod requests;
 mod restored;
 mod snapshots;
@@ -200,7 +200,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     if !configured.0.config.may_lead(&site.host) {
         return Err(not_a_master());
     }
-    let end = match assume(site, leadership, configured, options, stop, listener) {
+    let end = match take_over(site, leadership, configured, options, stop, listener) {
         Ok(mut leader) => leader.run(options.protocol.bind),
         Err(NoLead::Refused(why)) => return Err(why),
         Err(NoLead::Ended(end)) => end,
@@ -258,7 +258,7 @@ fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
 }
 
 /// Recovers the state and opens everything a leader writes.
-fn assume(
+fn take_over(
     site: &Site,
     leadership: election::Leadership,
     (configured, problems): (conf::Loaded, Vec<String>),
@@ -269,11 +269,11 @@ fn assume(
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
-    let hidden = hide_foreign(&layout, crate::spool::owners(&leadership.cluster))?;
+    let hidden = quarantine_foreign(&layout, crate::spool::owners(&leadership.cluster))?;
     let (mut state, mut recovered, ends) = restore(&layout, &leadership, options)?;
     recovered.notes.extend(hidden);
     recovered.notes.extend(leadership.notes.iter().cloned());
-    let mut first = First {
+    let mut first = FirstWrites {
         reserve: disk_reserve::DiskReserve::new(&layout, options.reserve_bytes),
         leadership: &leadership,
         stop: &stop,
@@ -295,17 +295,17 @@ fn assume(
     let acks = first.must_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     let orders = outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?;
     let owners = crate::spool::owners(&leadership.cluster);
-    let (watcher, notes) = (Watcher::filtered(others_write), recovered.notes);
+    let (watcher, notes) = (Watcher::filtered(is_written_by_others), recovered.notes);
     let most = options.snapshot_bytes;
     let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
     let accounts = accounting::Accounts::new(&layout, (&cluster, epoch), ends);
-    let meter = meter::Meter::new(&layout, epoch, now);
+    let meter = leader_metrics::LeaderMetrics::new(&layout, epoch, now);
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
         view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), meter, hinted),
         out: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
-        newcomers: newcomers::Newcomers::new(),
+        new_boxes: new_drop_boxes::NewDropBoxes::new(),
         notifier: notifier::Notifier::new(options.notifier.as_deref(), epoch),
         hosts: hosts::Hosts::new(&layout, &cluster, owners),
         hints: hints::Hints::new(listener),
@@ -336,14 +336,15 @@ fn core_of(state: State, config: (&Arc<Config>, Vec<String>), service_uid: u32) 
 }
 
 /// What a leader needs for its first writes, on a share that may be full.
-struct First<'a> {
+struct FirstWrites<'a> {
     reserve: disk_reserve::DiskReserve,
     leadership: &'a election::Leadership,
     stop: &'a Receiver<i32>,
 }
 
-impl First<'_> {
-    /// As [`First::must`], but ends the leader on other failures; another candidate may succeed.
+impl FirstWrites<'_> {
+    /// As [`FirstWrites::must`], but ends the leader on other failures; another candidate may
+    /// succeed.
     fn must_or_end<T>(
         &mut self,
         write: impl FnMut() -> Result<T, journal::Error>,
@@ -374,7 +375,7 @@ impl First<'_> {
 /// Opens the epoch's journal with its first events: which host leads, and where older epochs end.
 fn begin_journal(
     site: &Site,
-    first: &mut First<'_>,
+    first: &mut FirstWrites<'_>,
     recovered: &journal::Recovered,
     options: &Options,
     (now, state): (Stamp, &mut State),
@@ -406,7 +407,7 @@ fn begin_journal(
 ///
 /// # Errors
 /// A file of another account would be read.
-fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> {
+fn quarantine_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
     type Number = fn(&str) -> Option<u64>;
     let read: [(_, Number); 2] = [
@@ -414,9 +415,9 @@ fn hide_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, String> 
         (layout.snapshots(), Layout::parse_snapshot_name),
     ];
     for (dir, number) in read {
-        let strangers = owners.strangers_in(&dir, NAMES_MAX);
+        let strangers = owners.untrusted_entries(&dir, NAMES_MAX);
         for (path, uid) in strangers.map_err(|e| e.to_string())? {
-            let hidden = owners.hide(&path);
+            let hidden = owners.quarantine(&path);
             let name = path.file_name().and_then(|name| name.to_str());
             if let Err(e) = &hidden
                 && name.and_then(number).is_some()
@@ -490,13 +491,13 @@ fn restore(
     }
     recovered
         .notes
-        .extend(died_young(leadership.epoch(), &recovered.seals));
+        .extend(short_lived_leaders(leadership.epoch(), &recovered.seals));
     Ok((loader.state, recovered, loader.ends))
 }
 
 /// Counts previous leaders that claimed an epoch and wrote nothing: one or two lost a race or were
 /// ended; if there are more in a row, they die of something.
-fn died_young(epoch: u64, seals: &[Event]) -> Option<String> {
+fn short_lived_leaders(epoch: u64, seals: &[Event]) -> Option<String> {
     let empty = |of: &u64| {
         let seal = |e: &Event| matches!(e, Event::Seal { epoch, bytes: 0, .. } if epoch == of);
         seals.iter().any(seal)
@@ -533,7 +534,7 @@ fn note_accounts(core: &mut Core) {
 
 /// Whether other processes write this name and a change of it requires a turn; the leader's own
 /// files do not count.
-fn others_write(path: &Path) -> bool {
+fn is_written_by_others(path: &Path) -> bool {
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
     let inbox_dir = name.bytes().all(|b| b.is_ascii_digit());
     let host_dir = path.parent().is_some_and(|p| p.ends_with("hosts"));

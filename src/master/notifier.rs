@@ -40,7 +40,7 @@ impl Notifier {
 
     /// Starts or ends the notifier, depending on `wanted`. Returns the problem in a sentence, if
     /// there is one.
-    pub(super) fn tend(&mut self, wanted: bool, now: u64) -> Option<String> {
+    pub(super) fn supervise(&mut self, wanted: bool, now: u64) -> Option<String> {
         let program = self.program.clone()?;
         if now < self.next_at {
             return None;
@@ -116,13 +116,13 @@ mod tests {
     #[test]
     fn one_that_ends_is_started_again_ever_later() {
         let mut notifier = notifier("/bin/false");
-        assert_eq!(notifier.tend(false, 1_000), None);
+        assert_eq!(notifier.supervise(false, 1_000), None);
         assert!(notifier.running.is_none() && notifier.due_at(false).is_none());
-        assert_eq!(notifier.tend(true, 5_000), None);
+        assert_eq!(notifier.supervise(true, 5_000), None);
         let mut now = 6_000;
         let mut said = None;
         for _ in 0..1_000 {
-            said = notifier.tend(true, now);
+            said = notifier.supervise(true, now);
             if said.is_some() {
                 break;
             }
@@ -131,14 +131,16 @@ mod tests {
         }
         assert!(said.expect("its end is noticed").contains("in 2 s"));
         assert_eq!(notifier.due_at(true), Some(now + 2_000));
-        assert!(notifier.tend(true, now + 1_999).is_none() && notifier.running.is_none());
-        assert!(notifier.tend(true, now + 2_000).is_none() && notifier.running.is_some());
+        assert!(notifier.supervise(true, now + 1_999).is_none() && notifier.running.is_none());
+        assert!(notifier.supervise(true, now + 2_000).is_none() && notifier.running.is_some());
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let said = notifier("/no/cbnotify").tend(true, 1).expect("it says so");
+        let said = notifier("/no/cbnotify")
+            .supervise(true, 1)
+            .expect("it says so");
         assert!(said.contains("/no/cbnotify"), "{said}");
-        assert!(Notifier::new(None, 7).tend(true, 1).is_none());
+        assert!(Notifier::new(None, 7).supervise(true, 1).is_none());
     }
 }

@@ -131,11 +131,11 @@ struct HostOrders {
     framed: Option<Framed>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
-    trouble: Option<Trouble>,
+    trouble: Option<WriteProblem>,
 }
 
 /// Why a host's orders wait, or recently waited.
-struct Trouble {
+struct WriteProblem {
     text: String,
     no_room: bool,
     /// There is no room for this host, although the share has some.
@@ -146,14 +146,14 @@ struct Trouble {
     over_at: Option<u64>,
 }
 
-impl Trouble {
-    fn of(e: &sys::Error, before: Option<Trouble>, now: u64) -> Trouble {
-        let recent = |t: &Trouble| t.over_at.is_none_or(|at| now.saturating_sub(at) < CALM_MS);
+impl WriteProblem {
+    fn of(e: &sys::Error, before: Option<WriteProblem>, now: u64) -> WriteProblem {
+        let recent = |t: &WriteProblem| t.over_at.is_none_or(|at| now.saturating_sub(at) < CALM_MS);
         let before = before.filter(|t| !t.no_room && recent(t));
         let own = before.as_ref().is_some_and(|t| t.own);
         let no_room = e.is_no_space() && !own;
         let pause_ms = before.map_or(RETRY_MS.0, |t| (t.pause_ms * 2).min(RETRY_MS.1));
-        Trouble {
+        WriteProblem {
             text: e.to_string(),
             no_room,
             own,
@@ -204,7 +204,7 @@ impl Orders {
     }
 
     /// Sends a host the current point of the journal, even though there is nothing to order.
-    pub(super) fn remind(
+    pub(super) fn send_point(
         &mut self,
         host: &str,
         now: u64,
@@ -258,8 +258,9 @@ impl Orders {
     }
 
     /// Appends orders, one write per host. `again` returns a host's orders in force, for a new
-    /// part. Orders that cannot be written are not lost: they are in force, and [`Orders::mend`]
-    /// repeats them. Returns the attempts whose start was not written at all, with their hosts.
+    /// part. Orders that cannot be written are not lost: they are in force, and
+    /// [`Orders::retry_writes`] repeats them. Returns the attempts whose start was not written at
+    /// all, with their hosts.
     pub(super) fn write(
         &mut self,
         orders: Vec<(String, Order)>,
@@ -317,7 +318,7 @@ impl Orders {
 
     /// Writes waiting orders again if it is time. Returns the hosts for which it did so; their new
     /// files may contain any part of what is in force.
-    pub(super) fn mend(
+    pub(super) fn retry_writes(
         &mut self,
         now: u64,
         state: &State,
@@ -332,7 +333,8 @@ impl Orders {
         for host in due.cloned().collect::<Vec<_>>() {
             let next = self.next_part(&host, state, again);
             self.note(&host, next, now);
-            let waits = |file: &HostOrders| file.trouble.as_ref().is_some_and(Trouble::for_room);
+            let waits =
+                |file: &HostOrders| file.trouble.as_ref().is_some_and(WriteProblem::for_room);
             let no_room = self.hosts.get(&host).is_some_and(waits);
             tried.push(host);
             if no_room {
@@ -347,7 +349,7 @@ impl Orders {
         self.troubles().map(|(_, t)| t.retry_at).min()
     }
 
-    fn troubles(&self) -> impl Iterator<Item = (&String, &Trouble)> {
+    fn troubles(&self) -> impl Iterator<Item = (&String, &WriteProblem)> {
         let trouble = |host| Some((host, self.hosts.get(host)?.trouble.as_ref()?));
         self.waiting.iter().filter_map(trouble)
     }
@@ -392,12 +394,12 @@ impl Orders {
     }
 
     /// Hosts whose orders began to wait, with the reason, or no longer wait.
-    pub(super) fn take_news(&mut self) -> Vec<(String, Option<String>)> {
+    pub(super) fn take_changes(&mut self) -> Vec<(String, Option<String>)> {
         std::mem::take(&mut self.news)
     }
 
-    /// Whether [`Orders::take_news`] would return something.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether [`Orders::take_changes`] would return something.
+    pub(super) fn has_changes(&self) -> bool {
         !self.news.is_empty()
     }
 
@@ -460,7 +462,7 @@ impl Orders {
             Ok(_) => return,
             Err(e) => {
                 self.failed = true;
-                let trouble = Trouble::of(&e, file.trouble.take(), now);
+                let trouble = WriteProblem::of(&e, file.trouble.take(), now);
                 if self.waiting.len() < NAMED_MAX || trouble.no_room {
                     tracing::error!("{e}: the orders to {host} wait");
                 }
@@ -528,7 +530,7 @@ impl Orders {
 impl HostOrders {
     /// Whether its orders wait, and not for room.
     fn is_held_up(&self) -> bool {
-        let waits = |t: &Trouble| t.over_at.is_none() && !t.no_room;
+        let waits = |t: &WriteProblem| t.over_at.is_none() && !t.no_room;
         self.trouble.as_ref().is_some_and(waits)
     }
 

@@ -6,7 +6,7 @@
 
 use super::acks::Acks;
 use super::outbox::Orders;
-use super::receipts::Receipts;
+use super::report_acks::ReportAcks;
 use crate::model::AttemptId;
 use crate::turn::Input;
 
@@ -18,7 +18,7 @@ pub(super) struct Outgoing {
     pub acks: Acks,
     pub orders: Orders,
     /// Acknowledgements that wait to be written together with orders.
-    pub receipts: Receipts,
+    pub report_acks: ReportAcks,
     /// Attempts bound in the last turn whose start was not sent to any host.
     pub unsent: Vec<(String, AttemptId)>,
     /// Since when the point of the journal was not sent to any host (boot clock, ms).
@@ -30,7 +30,7 @@ impl Outgoing {
         Outgoing {
             acks,
             orders,
-            receipts: Receipts::default(),
+            report_acks: ReportAcks::default(),
             unsent: Vec::new(),
             point_unsent_since: None,
         }
@@ -38,10 +38,10 @@ impl Outgoing {
 
     /// Reports to the turn the hosts whose orders cannot be written, and the starts that were never
     /// sent.
-    pub(super) fn hear(&mut self, inputs: &mut Vec<Input>) -> bool {
+    pub(super) fn report_problems(&mut self, inputs: &mut Vec<Input>) -> bool {
         let before = inputs.len();
         let waits = |(host, why)| Input::OrdersBlocked { host, why };
-        inputs.extend(self.orders.take_news().into_iter().map(waits));
+        inputs.extend(self.orders.take_changes().into_iter().map(waits));
         for (host, a) in std::mem::take(&mut self.unsent) {
             let why = format!("orders to {host} cannot be written");
             inputs.push(Input::never(host, a, why));

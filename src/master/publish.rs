@@ -78,7 +78,7 @@ struct Round {
 
 /// A file to be removed.
 #[derive(Debug)]
-struct Trash {
+struct RemovableFile {
     file: String,
     generation: u64,
     at: u64,
@@ -126,7 +126,7 @@ pub(super) struct Publisher {
     round: Option<Round>,
     /// The first round, which writes everything, has ended.
     complete: bool,
-    trash: Vec<Trash>,
+    trash: Vec<RemovableFile>,
     /// Hashes of the small documents, by their names.
     documents: HashMap<&'static str, u64>,
     counts: UndocumentedCounts,
@@ -306,7 +306,7 @@ impl Publisher {
             if self.manifest.stale {
                 self.write_manifest()?;
             }
-            self.tend(began)?;
+            self.remove_old_files(began)?;
             return Ok(false);
         }
         let done = self.slice(state, began, began + budget_ms);
@@ -406,7 +406,7 @@ impl Publisher {
     fn end_round(&mut self, round: Round, now: u64) -> sys::Result<()> {
         let generation = self.generation;
         let mut throw = |file: String| {
-            self.trash.push(Trash {
+            self.trash.push(RemovableFile {
                 file,
                 generation,
                 at: now,
@@ -508,7 +508,7 @@ impl Publisher {
     }
 
     /// Removes old files, and restores the manifest if a stale leader renamed its own over it.
-    fn tend(&mut self, now: u64) -> sys::Result<()> {
+    fn remove_old_files(&mut self, now: u64) -> sys::Result<()> {
         if now < self.times.tended + TEND_MS {
             return Ok(());
         }
@@ -519,7 +519,7 @@ impl Publisher {
             self.write_manifest()?;
         }
         let generation = self.generation;
-        let old = |t: &Trash| {
+        let old = |t: &RemovableFile| {
             let age = now.saturating_sub(t.at);
             (age >= KEEP_MS && generation >= t.generation + 2) || age >= KEEP_MOST_MS
         };
@@ -546,7 +546,7 @@ impl Publisher {
                 && name.split('.').next().and_then(|e| e.parse().ok()) <= Some(self.files.epoch)
                 && !known.contains(name)
             {
-                strays.push(Trash {
+                strays.push(RemovableFile {
                     file: name.to_owned(),
                     generation: self.generation,
                     at: now,

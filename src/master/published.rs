@@ -3,7 +3,7 @@
 //! Owns no file: [`super::publish`] does.
 
 use super::alarms::Alarms;
-use super::meter::Meter;
+use super::leader_metrics::LeaderMetrics;
 use super::publish::Publisher;
 use super::summary_pace::SummaryPace;
 use crate::state::State;
@@ -23,7 +23,7 @@ const CLOCK_EVERY_MS: u64 = 30_000;
 pub(super) struct PublishedView {
     pub publisher: Publisher,
     pub alarms: Alarms,
-    pub meter: Meter,
+    pub meter: LeaderMetrics,
     /// When the summary views are written.
     pub summary: SummaryPace,
     /// The summary views of this leader exist.
@@ -45,7 +45,7 @@ impl PublishedView {
     pub(super) fn new(
         publisher: Publisher,
         alarms: Alarms,
-        meter: Meter,
+        meter: LeaderMetrics,
         local: bool,
     ) -> PublishedView {
         PublishedView {

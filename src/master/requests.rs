@@ -4,7 +4,7 @@
 //! [`super::inbox`] does the reading. Owns no file except the directory `inbox/`, if it is missing.
 
 use super::end::End;
-use super::hints::Named;
+use super::hints::NamedBoxes;
 use super::inbox::{Boxes, Rejected, Taken, is_missing};
 use super::lead::Leader;
 use crate::lease::Check;
@@ -16,14 +16,19 @@ use crate::turn;
 impl Leader {
     /// Looks for drop boxes of users that had none. A hint may be about one: if it is too soon for
     /// a search, the next one follows soon.
-    pub(super) fn find_users(&mut self, now: u64, all: bool, hinted: &Named) -> Result<(), End> {
+    pub(super) fn find_users(
+        &mut self,
+        now: u64,
+        all: bool,
+        hinted: &NamedBoxes,
+    ) -> Result<(), End> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         if all || unknown > 0 {
-            self.newcomers.expect();
+            self.new_boxes.expect();
         }
         // If events are raised, they show that a box was created.
         let dir = (!self.wakeups.has_events()).then(|| self.site.layout.inbox());
-        if !self.newcomers.may_look(now, self.inbox.is_listing(), dir) {
+        if !self.new_boxes.may_look(now, self.inbox.is_listing(), dir) {
             return Ok(());
         }
         if let Err(e) = self.inbox.find_users(now) {
@@ -44,7 +49,7 @@ impl Leader {
             self.recheck()?;
             match self.inbox.make_again() {
                 Ok(()) => {
-                    self.newcomers.expect();
+                    self.new_boxes.expect();
                     text = format!("{e}: it was made again; requests that lay there are gone");
                 }
                 Err(e) => text = format!("no request is taken: {e}"),
@@ -60,7 +65,7 @@ impl Leader {
         &mut self,
         now: u64,
         all: bool,
-        hinted: &Named,
+        hinted: &NamedBoxes,
     ) -> (Vec<Taken>, Vec<Rejected>) {
         self.inbox.set_poll(self.poll_ms());
         let boxes = match all {

@@ -13,13 +13,13 @@ impl Leader {
     /// Reports to the turn, before anything else, a host that remembers more than the share: the
     /// share is older than what happened. When hosts already follow the next leader, the NFS client
     /// of an overtaken leader may still show old files.
-    pub(super) fn look_ahead(&mut self, inputs: &mut Vec<Input>) {
+    pub(super) fn report_lost_history(&mut self, inputs: &mut Vec<Input>) {
         let id = self.hosts.ahead.2;
-        let Some((host, epoch)) = self.who_knows_more() else {
+        let Some((host, epoch)) = self.host_ahead_of_share() else {
             return;
         };
         let state = &self.core.state;
-        let back = state.back().map(|back| (back.epoch, back.id));
+        let back = state.restored_share().map(|back| (back.epoch, back.id));
         if back.is_some_and(|back| back >= (epoch, id)) {
             return;
         }
@@ -35,7 +35,7 @@ impl Leader {
 
     /// A host that has followed a later epoch, or was sent orders that follow from events that this
     /// journal lacks; with the epoch.
-    fn who_knows_more(&mut self) -> Option<(String, u64)> {
+    fn host_ahead_of_share(&mut self) -> Option<(String, u64)> {
         let state = &self.core.state;
         let at = self.store.journal.position();
         let here = (at.segment, at.seq);
@@ -51,16 +51,20 @@ impl Leader {
             Some((host.clone(), seen.epoch))
         });
         // More ids may be found after the alarm was raised.
-        lost.or_else(|| state.back().map(|back| (back.host.clone(), back.epoch)))
+        lost.or_else(|| {
+            state
+                .restored_share()
+                .map(|back| (back.host.clone(), back.epoch))
+        })
     }
 
     /// Ends a leader whose epoch hosts have seen before, so that the next leader's epoch is new to
     /// them.
-    pub(super) fn leave_old_epochs(&self) -> Result<(), End> {
+    pub(super) fn end_in_known_epoch(&self) -> Result<(), End> {
         let state = &self.core.state;
         match state.restored() {
             Some((above, _)) if above >= state.epoch() => {
-                election::use_up(&self.site.layout, above, &self.site.host)?;
+                election::skip_epoch(&self.site.layout, above, &self.site.host)?;
                 Err(End::Lost(format!(
                     "the share was restored: the next leader's epoch is above {above}"
                 )))
@@ -71,7 +75,7 @@ impl Leader {
 
     /// Lets one host remember how far the journal has come. If an older copy later replaces the
     /// share, the loss of jobs that were accepted and are pending for long is then noticed, too.
-    pub(super) fn have_remembered(&mut self, now: u64) -> Result<(), End> {
+    pub(super) fn store_point_on_host(&mut self, now: u64) -> Result<(), End> {
         let at = self.store.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
         self.out.orders.follow_from(core.state.point(here));
@@ -85,10 +89,10 @@ impl Leader {
             return Ok(());
         }
         self.out.point_unsent_since = Some(now);
-        let Some(host) = self.host_to_tell() else {
+        let Some(host) = self.host_for_point() else {
             return Ok(());
         };
-        let receipt = self.out.receipts.take(&host);
+        let receipt = self.out.report_acks.take(&host);
         if !receipt.is_empty() {
             self.recheck()?;
             return self.write_orders(receipt).map(drop);
@@ -98,7 +102,7 @@ impl Leader {
             let orders = turn::outstanding(core, Some(host)).into_iter();
             orders.map(|(_, order)| order).collect()
         };
-        self.out.orders.remind(&host, now, &core.state, &again);
+        self.out.orders.send_point(&host, now, &core.state, &again);
         // If the host found it without a hint, it would seem that hints do not arrive.
         if let Some(endpoint) = self.hosts.endpoint(&host) {
             self.hints.ordered(endpoint);
@@ -108,11 +112,11 @@ impl Leader {
 
     /// The host to which it is sent: one with a waiting acknowledgement, this one, or any that is
     /// up.
-    fn host_to_tell(&self) -> Option<String> {
+    fn host_for_point(&self) -> Option<String> {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;
         let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let waits = self.out.receipts.any_host().filter(is_up);
+        let waits = self.out.report_acks.any_host().filter(is_up);
         let host = waits.or(Some(&self.site.host).filter(is_up));
         host.or_else(|| up.next().map(|(name, _)| name)).cloned()
     }

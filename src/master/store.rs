@@ -38,7 +38,7 @@ impl Store {
     /// Has snapshots written; after each, removes the data to which no job refers. `at`: the
     /// position of the journal that led to this state. `keep`: what is kept of the journal and of
     /// older snapshots.
-    pub(super) fn tend(&mut self, state: &State, at: Position, now: u64, keep: Keep) {
+    pub(super) fn maintain(&mut self, state: &State, at: Position, now: u64, keep: Keep) {
         let may_begin = self.accounts.is_clean();
         if self.snapshots.step(state, at, now, (keep, may_begin)) {
             let live = state.blobs().into_iter().map(str::to_owned).collect();
@@ -53,7 +53,7 @@ impl Store {
     /// raised or cleared.
     pub(super) fn account(&mut self, at: Position, now: u64) -> bool {
         let must = self.snapshots.is_wanted(now);
-        self.accounts.tend(at, now, must)
+        self.accounts.write_due(at, now, must)
     }
 
     /// Removes the data of jobs that are forgotten with these events.

@@ -4,7 +4,7 @@
 
 use super::end::End;
 use super::lead::Leader;
-use super::meter::Timed;
+use super::leader_metrics::Timed;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
 use crate::record::job_group::JobGroup;
@@ -129,7 +129,7 @@ impl Leader {
         let core = &self.core;
         let mut params = turn::params(core, &self.site.cluster, &self.site.host, self.site.since);
         let full = self.reserve.alarm();
-        let back = core.state.back();
+        let back = core.state.restored_share();
         let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
         let (orders, snapshots) = (self.out.orders.alarm(), self.store.snapshots.alarm());

@@ -52,7 +52,7 @@ impl Wakeups {
     }
 
     /// Whether a busy turn may run now without waiting for more inputs.
-    pub(super) fn may_hurry(&mut self, now: u64) -> bool {
+    pub(super) fn may_run_now(&mut self, now: u64) -> bool {
         let may = self.alone.left(now) > 0;
         if may {
             self.alone.spend(1);

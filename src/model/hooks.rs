@@ -86,7 +86,7 @@ impl Controls {
     }
 
     /// The actions of `self`, or those of `other` if they are not set.
-    pub fn over(&self, other: &Controls) -> Controls {
+    pub fn or(&self, other: &Controls) -> Controls {
         Controls {
             suspend: self.suspend.as_ref().or(other.suspend.as_ref()).cloned(),
             resume: self.resume.as_ref().or(other.resume.as_ref()).cloned(),

@@ -1,7 +1,6 @@
 //! Floor 0: the terms of batch scheduling as types. Ids, states, times and the job specification as
 //! data. Owns no I/O and no clock; everything here is plain values that other floors pass around.
 
-mod again;
 mod checkpoint;
 mod container;
 mod cpus;
@@ -12,11 +11,12 @@ mod gpu;
 mod hooks;
 mod id;
 mod launch;
-mod mail_wish;
+mod mail_request;
 mod now;
 mod price;
 mod random;
 mod reason;
+mod rerun_settings;
 mod session;
 mod slurm;
 mod spec;
@@ -25,7 +25,6 @@ mod stat;
 mod susp;
 mod units;
 
-pub use again::{Again, MOST_RETRIES, Retry};
 pub use checkpoint::{Checkpoint, CheckpointAct};
 pub use container::{Container, ContainerRuntime, is_name as is_image_name};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding, SlotCpus};
@@ -40,11 +39,12 @@ pub use id::{AttemptId, JobKey, Token};
 pub use launch::{
     LAUNCH_KINDS, Launch, LaunchKind, SECTION_COMMAND_MAX, SECTIONS_MAX, TaskSection,
 };
-pub use mail_wish::MailWish;
+pub use mail_request::MailRequest;
 pub use now::{Mono, Now};
 pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
+pub use rerun_settings::{MOST_RETRIES, RerunSettings, Retry};
 pub use session::{Session, Terminal};
 pub use slurm::{SlurmArray, SlurmJob};
 pub use spec::{CloneOf, Limits, Orphans, Restart, Spec, Submission};

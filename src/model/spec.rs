@@ -1,10 +1,10 @@
 //! The job specification: the request of one submission. A `Spec` is immutable and shared by all
 //! jobs with equal options (interned by the state); the id, name and command are stored per job.
 
-use super::MailWish;
+use super::MailRequest;
 use super::{
-    Again, Checkpoint, Container, FileCopy, Hooks, JobKey, Launch, RunWarning, Session, SlurmJob,
-    Stamp,
+    Checkpoint, Container, FileCopy, Hooks, JobKey, Launch, RerunSettings, RunWarning, Session,
+    SlurmJob, Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -164,13 +164,13 @@ pub struct Spec {
     #[serde(skip_serializing_if = "Hooks::is_none")]
     pub hooks: Hooks,
     /// `-B`, `-N`, `-Ne`, `-notify`, `-u`.
-    #[serde(skip_serializing_if = "MailWish::is_none")]
-    pub mail: MailWish,
+    #[serde(skip_serializing_if = "MailRequest::is_none")]
+    pub mail: MailRequest,
     /// `-f`, in the given order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileCopy>,
-    #[serde(skip_serializing_if = "Again::is_none")]
-    pub again: Again,
+    #[serde(skip_serializing_if = "RerunSettings::is_none")]
+    pub again: RerunSettings,
     /// `-wa` and `-wt`, `--signal`; `None` = as set by its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warn: Option<RunWarning>,

@@ -4,7 +4,7 @@
 //! with AVX-512 the comparison of zero bytes at such a pointer takes 0.1 us (a masked load that
 //! faults). Most texts of a specification are empty, and one is compared several times per job.
 
-use super::{Again, Hooks, Spec};
+use super::{Hooks, RerunSettings, Spec};
 
 /// Lists each field once: if one is missing, it does not compile.
 macro_rules! equal_by_field {
@@ -31,7 +31,7 @@ equal_by_field!(Spec,
 
 equal_by_field!(Hooks, texts: pre post, others:);
 
-equal_by_field!(Again, texts: exits, others: retries);
+equal_by_field!(RerunSettings, texts: exits, others: retries);
 
 #[cfg(test)]
 mod tests {

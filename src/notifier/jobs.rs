@@ -4,14 +4,14 @@
 //! Keeps only those jobs. Their data comes from the published view, if they were submitted before
 //! the kept journal begins, and otherwise from the journal.
 
-use crate::alert::{self, JobFacts, JobHappening};
+use crate::alert::{self, JobFacts, JobNotice};
 use crate::client::read::Source;
 use crate::config::Notices;
 use crate::journal::{Entry, History, Position};
 use crate::model::{JobKey, Share, Spec};
 use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSet, Piece};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ const JOBS_MAX: usize = 500_000;
 const TROUBLES_MAX: usize = 100;
 
 /// To whom, and when.
-pub(super) struct Told<'a> {
+pub(super) struct JobMessage<'a> {
     pub cluster: &'a str,
     pub notices: &'a Notices,
     pub wall: i64,
@@ -67,11 +67,11 @@ impl Jobs {
     /// Learns from the published view; `ids`: of these jobs, empty = of all.
     fn learn(&mut self, source: &Source, ids: Vec<(u32, u32)>) {
         let asks = |spec: &Spec| spec.mail.is_wanted();
-        let want = Want {
+        let want = JobSet {
             ids,
             finished: true,
             spec: Some(&asks),
-            ..Want::default()
+            ..JobSet::default()
         };
         let read = source.view.stream(&want, &mut |piece| {
             let Piece::Job { row, spec, .. } = piece else {
@@ -94,7 +94,7 @@ impl Jobs {
     pub(super) fn follow(
         &mut self,
         source: &Source,
-        told: &Told<'_>,
+        told: &JobMessage<'_>,
         state: &mut NotifierState,
     ) -> Vec<String> {
         let mut history = self.history.clone();
@@ -105,7 +105,7 @@ impl Jobs {
             Entry::Event { at, event } => {
                 self.note(source, &event);
                 if old.is_some_and(|old| place(at) > old) {
-                    self.tell(told, &event, state);
+                    self.create_messages(told, &event, state);
                     state.seen = place(at);
                 }
                 self.forget(&event);
@@ -198,7 +198,7 @@ impl Jobs {
     }
 
     /// Makes the messages that an event leads to.
-    fn tell(&self, told: &Told<'_>, event: &Event, state: &mut NotifierState) {
+    fn create_messages(&self, told: &JobMessage<'_>, event: &Event, state: &mut NotifierState) {
         let (j, happening) = match event {
             Event::AlertSilenced {
                 name,
@@ -215,14 +215,12 @@ impl Jobs {
                 };
                 return alert::silence(state, silence);
             }
-            Event::Started { a, t, .. } => (a.j, JobHappening::Started { at: a.at, t: t.0 }),
-            Event::Suspended { a, on: true, t } => {
-                (a.j, JobHappening::Suspended { at: a.at, t: t.0 })
-            }
+            Event::Started { a, t, .. } => (a.j, JobNotice::Started { at: a.at, t: t.0 }),
+            Event::Suspended { a, on: true, t } => (a.j, JobNotice::Suspended { at: a.at, t: t.0 }),
             // It goes on: nobody needs to look.
             Event::Ended { requeue: true, .. } => return,
-            Event::Ended { e, .. } => (e.a.j, JobHappening::Ended(e)),
-            Event::Cancelled { j, by, t, .. } => (*j, JobHappening::Cancelled { by, t: t.0 }),
+            Event::Ended { e, .. } => (e.a.j, JobNotice::Ended(e)),
+            Event::Cancelled { j, by, t, .. } => (*j, JobNotice::Cancelled { by, t: t.0 }),
             _ => return,
         };
         let Some(job) = self.jobs.get(&j.id) else {
@@ -234,14 +232,14 @@ impl Jobs {
             ..job.clone()
         };
         let time = (told.wall, &self.zone);
-        if let Some(letter) = alert::job_letter(told.cluster, j, &job, &happening, time) {
+        if let Some(letter) = alert::job_message(told.cluster, j, &job, &happening, time) {
             push(told, &letter, &job, state);
         }
     }
 }
 
 /// To the mail server if there is one, and to all receivers that want such messages.
-fn push(told: &Told<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
+fn push(told: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
     let receivers = told.notices.receivers.iter().filter(|(_, r)| r.job_notices);
     for (name, _) in receivers {
         let mut copy = letter.clone();

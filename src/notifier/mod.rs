@@ -6,8 +6,8 @@
 //! this. The program provides the implementation of HTTP and SMTP ([`Transport`]).
 
 mod jobs;
-mod keep;
 mod send;
+mod state_files;
 
 pub use send::{Letter, Post, Sent, Transport, Unsent};
 
@@ -21,8 +21,8 @@ use crate::spool::Site;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs, proc, signals};
 use jobs::Jobs;
-use keep::Keep;
 use send::Sender;
+use state_files::StateFiles;
 use std::sync::Arc;
 
 /// Pause between two looks at the journal and at what is due, in milliseconds.
@@ -44,7 +44,7 @@ struct Notifier {
     config: Arc<Config>,
     /// Which file it was read from.
     config_mark: Option<fs::Mark>,
-    keep: Keep,
+    keep: StateFiles,
     state: NotifierState,
     jobs: Jobs,
     sender: Sender,
@@ -80,7 +80,7 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
     let owners = crate::spool::owners(&cluster);
     let config = crate::master::config_in_force(&source.layout, owners);
     let config = config.map_err(|all| all.join("; "))?;
-    let keep = Keep::open(&source.layout, epoch).map_err(|e| e.to_string())?;
+    let keep = StateFiles::open(&source.layout, epoch).map_err(|e| e.to_string())?;
     let (state, notes) = keep.take_over();
     let jobs = Jobs::new(&source, &cluster.cluster, &state);
     let mut notifier = Notifier {
@@ -100,7 +100,7 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
     };
     tracing::info!("tells people for epoch {epoch}");
     while notifier.is_in_force() && proc::parent() == parent {
-        notifier.look()?;
+        notifier.update()?;
         notifier.sender.wait(LOOK_MS);
     }
     Ok(())
@@ -117,7 +117,7 @@ impl Notifier {
         }
     }
 
-    fn look(&mut self) -> Result<(), String> {
+    fn update(&mut self) -> Result<(), String> {
         self.read_config();
         let (wall, now) = (clock::wall_ms(), clock::boot_ms());
         self.follow(wall);
@@ -165,7 +165,7 @@ impl Notifier {
     }
 
     fn follow(&mut self, wall: i64) {
-        let told = jobs::Told {
+        let told = jobs::JobMessage {
             cluster: &self.cluster,
             notices: &self.config.notices,
             wall,
@@ -200,7 +200,7 @@ impl Notifier {
     fn settle(&mut self, wall: i64) {
         for done in self.sender.ended() {
             let to = (done.to.as_str(), done.user.as_str());
-            let lost = alert::settle(&mut self.state, &done.id, to, done.outcome, wall);
+            let lost = alert::record_outcome(&mut self.state, &done.id, to, done.outcome, wall);
             if let Some(text) = lost {
                 tracing::error!("{text}");
                 self.troubles.1.push(text);

@@ -2,7 +2,7 @@
 //! what is sent or whether it is tried again.
 
 use crate::alert::{self, Outcome};
-use crate::config::{MailServer, MailTls, Notices, Receiver, Way, is_address, is_url};
+use crate::config::{MailServer, MailTls, Notices, Receiver, ReceiverKind, is_address, is_url};
 use crate::record::notices::{Delivery, NotifierState};
 use crate::sys::trust::Owners;
 use crate::sys::{child, fs, thread};
@@ -173,7 +173,7 @@ fn never(why: impl Into<String>) -> Unsent {
 }
 
 /// A way that was resolved against the configuration.
-enum How {
+enum ResolvedReceiver {
     Mail(Box<Letter>),
     Post(Post),
     Program {
@@ -189,7 +189,7 @@ fn how(
     notices: &Notices,
     cluster: &str,
     owners: Owners,
-) -> Result<How, Unsent> {
+) -> Result<ResolvedReceiver, Unsent> {
     let server = || {
         notices
             .mail
@@ -215,16 +215,16 @@ fn how(
         way, timeout_ms, ..
     } = receiver.clone();
     match way {
-        Way::Mail(to) => letter(delivery, to, server()?, timeout_ms, owners),
-        Way::Webhook(url) => Ok(How::Post(post(delivery, url, timeout_ms))),
-        Way::WebhookFile(path) => {
+        ReceiverKind::Mail(to) => letter(delivery, to, server()?, timeout_ms, owners),
+        ReceiverKind::Webhook(url) => Ok(ResolvedReceiver::Post(post(delivery, url, timeout_ms))),
+        ReceiverKind::WebhookFile(path) => {
             let url = secret(&path, owners)?;
             match is_url(&url) {
-                true => Ok(How::Post(post(delivery, url, timeout_ms))),
+                true => Ok(ResolvedReceiver::Post(post(delivery, url, timeout_ms))),
                 false => Err(later(format!("{path}: its first line is not a URL"))),
             }
         }
-        Way::Program(words) => Ok(How::Program {
+        ReceiverKind::Program(words) => Ok(ResolvedReceiver::Program {
             words,
             owners,
             timeout_ms,
@@ -251,13 +251,13 @@ fn letter(
     server: MailServer,
     timeout_ms: u64,
     owners: Owners,
-) -> Result<How, Unsent> {
+) -> Result<ResolvedReceiver, Unsent> {
     let password = match &server.account {
         None => None,
         Some(_) if server.tls == MailTls::No => None,
         Some((_, path)) => Some(secret(path, owners)?),
     };
-    Ok(How::Mail(Box::new(Letter {
+    Ok(ResolvedReceiver::Mail(Box::new(Letter {
         password,
         server,
         id: delivery.id.clone(),
@@ -291,12 +291,12 @@ fn secret(path: &str, owners: Owners) -> Result<String, Unsent> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-impl How {
+impl ResolvedReceiver {
     fn send(self, transport: &dyn Transport, delivery: &Delivery) -> Sent {
         match self {
-            How::Mail(letter) => transport.mail(&letter),
-            How::Post(post) => transport.post(&post),
-            How::Program {
+            ResolvedReceiver::Mail(letter) => transport.mail(&letter),
+            ResolvedReceiver::Post(post) => transport.post(&post),
+            ResolvedReceiver::Program {
                 words,
                 owners,
                 timeout_ms,

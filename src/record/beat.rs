@@ -91,7 +91,7 @@ impl Beat {
 
     /// Whether this is the last document of the cbls of this beat. A later one is not accepted:
     /// this cbls may not have finished it, and writes it once more.
-    pub fn goes_with(&self, doc: &LoadDoc) -> bool {
+    pub fn matches_document(&self, doc: &LoadDoc) -> bool {
         self.is_of(doc) && doc.written == self.doc
     }
 
@@ -201,12 +201,12 @@ mod tests {
         let beat = Beat::of(&doc(), (2, 812));
         let name = beat.name().unwrap();
         assert_eq!(Beat::parse(&name), Some(beat.clone()));
-        assert!(beat.goes_with(&doc()));
+        assert!(beat.matches_document(&doc()));
         let mut other = LoadDoc {
             boot: doc().boot,
             ..LoadDoc::default()
         };
-        assert!(!beat.goes_with(&other));
+        assert!(!beat.matches_document(&other));
         beat.put_into(&mut other);
         assert_eq!((other.r1m, other.mem, other.beat), (1.25, 4096.0, 12));
         assert_eq!((other.t, other.pg, other.ut), (1_700_000_000_000, 0.0, 0.0));

@@ -31,28 +31,30 @@ impl Suspect {
     }
 
     /// Whether the finding at `offset` has persisted for so long that it is damage.
-    pub fn lasts(&mut self, damage: &Damage, offset: u64, file_len: u64, now_ms: u64) -> bool {
+    pub fn is_damage(&mut self, damage: &Damage, offset: u64, file_len: u64, now_ms: u64) -> bool {
         match damage {
             // Intact, but not meant for this reader, or of a newer version.
             Damage::Content(_) => false,
-            Damage::Torn => self.stays((offset, file_len), TORN_MS, now_ms),
-            Damage::Frame(_) | Damage::Sequence { .. } => self.stays((offset, 0), FRAME_MS, now_ms),
+            Damage::Torn => self.persists((offset, file_len), TORN_MS, now_ms),
+            Damage::Frame(_) | Damage::Sequence { .. } => {
+                self.persists((offset, 0), FRAME_MS, now_ms)
+            }
         }
     }
 
     /// Whether the file could not be read from `offset` on for so long that it is damaged or gone,
     /// although the share answers.
     pub fn unreadable(&mut self, offset: u64, now_ms: u64) -> bool {
-        self.stays((offset, u64::MAX), TORN_MS, now_ms)
+        self.persists((offset, u64::MAX), TORN_MS, now_ms)
     }
 
     /// Makes the finding look older by this time, in tests.
     #[cfg(test)]
-    pub fn grow_older(&mut self, ms: u64) {
+    pub fn age_for_tests(&mut self, ms: u64) {
         self.since = self.since.saturating_sub(ms);
     }
 
-    fn stays(&mut self, place: (u64, u64), patience_ms: u64, now_ms: u64) -> bool {
+    fn persists(&mut self, place: (u64, u64), patience_ms: u64, now_ms: u64) -> bool {
         if self.place != Some(place) {
             (self.place, self.since) = (Some(place), now_ms);
         }
@@ -67,24 +69,27 @@ mod tests {
     #[test]
     fn half_a_line_is_damage_only_when_it_neither_grows_nor_ends() {
         let mut suspect = Suspect::default();
-        let mut torn = |len, now| suspect.lasts(&Damage::Torn, 100, len, now);
+        let mut torn = |len, now| suspect.is_damage(&Damage::Torn, 100, len, now);
         assert!(!torn(110, 0));
         assert!(!torn(110, TORN_MS - 1));
         assert!(!torn(120, TORN_MS), "it grew");
         assert!(!torn(120, 2 * TORN_MS - 1));
         assert!(torn(120, 2 * TORN_MS));
         suspect.clear();
-        assert!(!suspect.lasts(&Damage::Torn, 100, 120, 3 * TORN_MS));
+        assert!(!suspect.is_damage(&Damage::Torn, 100, 120, 3 * TORN_MS));
     }
 
     #[test]
     fn a_wrong_line_is_damage_soon_however_the_file_grows() {
         let mut suspect = Suspect::default();
         let wrong = Damage::Frame("x");
-        assert!(!suspect.lasts(&wrong, 5, 100, 0));
-        assert!(suspect.lasts(&wrong, 5, 200, FRAME_MS));
-        assert!(!suspect.lasts(&wrong, 90, 300, FRAME_MS), "another place");
+        assert!(!suspect.is_damage(&wrong, 5, 100, 0));
+        assert!(suspect.is_damage(&wrong, 5, 200, FRAME_MS));
+        assert!(
+            !suspect.is_damage(&wrong, 90, 300, FRAME_MS),
+            "another place"
+        );
         let newer = Damage::Content("format 9".into());
-        assert!(!suspect.lasts(&newer, 5, 100, u64::MAX));
+        assert!(!suspect.is_damage(&newer, 5, 100, u64::MAX));
     }
 }

@@ -6,7 +6,7 @@
 //! GPUs.
 
 use super::rng::Rng;
-use super::workload::{Ask, Builder, Job, Workload, print_seconds, seconds};
+use super::workload::{Builder, Job, JobRequest, Workload, print_seconds, seconds};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -60,7 +60,7 @@ pub enum Estimates {
 
 /// How to convert an aleang log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct AleangWish<'a> {
+pub struct AleangOptions<'a> {
     /// The backfill setting of the queues; empty: none.
     pub backfill: &'a str,
     pub estimates: Estimates,
@@ -93,7 +93,7 @@ impl Cluster {
 ///
 /// # Errors
 /// A table or line cannot be read; the message names it.
-pub fn aleang(from: &Aleang<'_>, wish: AleangWish<'_>) -> Result<Converted, String> {
+pub fn aleang(from: &Aleang<'_>, wish: AleangOptions<'_>) -> Result<Converted, String> {
     let tables = Tables {
         users: rows(from.users, "users", 4)?,
         groups: rows(from.groups, "groups", 4)?,
@@ -180,7 +180,7 @@ fn aleang_jobs(
             Estimates::Limit => None,
         };
         let (hosts, res_req) = place(f[20], &tables.clusters);
-        let ask = Ask {
+        let ask = JobRequest {
             user: user[1].clone(),
             group: group[1].clone(),
             queue: queue[1].clone(),
@@ -188,7 +188,7 @@ fn aleang_jobs(
             max: slots,
             hosts,
             res_req,
-            ..Ask::default()
+            ..JobRequest::default()
         };
         let job = Job {
             id: f[0]
@@ -299,9 +299,9 @@ fn aleang_queues(out: &mut String, tables: &Tables, backfill: &str) {
 
 /// Quotas as limits, if they are below the number of nodes that the jobs may use: a job that a
 /// limit holds back reserves nothing; one that lacks nodes does.
-fn aleang_limits(out: &mut String, tables: &Tables, asks: &[Ask]) -> Result<(), String> {
+fn aleang_limits(out: &mut String, tables: &Tables, asks: &[JobRequest]) -> Result<(), String> {
     let mut limits = String::new();
-    type NameOf = fn(&Ask) -> &String;
+    type NameOf = fn(&JobRequest) -> &String;
     let consumers: [(_, _, _, _, NameOf); 3] = [
         (&tables.users, 3, "user", "users", |ask| &ask.user),
         (&tables.groups, 3, "group", "users", |ask| &ask.group),
@@ -401,7 +401,7 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
         &mut config,
         format_args!("queues:\n- {{name: normal, packing: {packing}}}"),
     );
-    let asks: Result<Vec<(Ask, u64)>, String> = pods.iter().map(pod).collect();
+    let asks: Result<Vec<(JobRequest, u64)>, String> = pods.iter().map(pod).collect();
     let asks = asks?;
     if asks.iter().all(|(_, milli)| *milli == 0) {
         return Err("pods: none of them asks for a GPU".to_owned());
@@ -411,7 +411,7 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
 }
 
 /// The request of a pod, and the thousandths of GPUs in it.
-fn pod(row: &Row) -> Result<(Ask, u64), String> {
+fn pod(row: &Row) -> Result<(JobRequest, u64), String> {
     let of = |column| whole(row, column, "pods");
     let (n, milli) = (of("num_gpu")?, of("gpu_milli")?);
     let (cpu, ram) = (of("cpu_milli")?, of("memory_mib")?);
@@ -431,17 +431,17 @@ fn pod(row: &Row) -> Result<(Ask, u64), String> {
         let any: Vec<&str> = models.split('|').collect();
         res_req = format!("select[{}] {res_req}", any.join(" || "));
     }
-    let ask = Ask {
+    let ask = JobRequest {
         user: row.get("qos").cloned().unwrap_or_default(),
         min: 1,
         max: 1,
         res_req,
-        ..Ask::default()
+        ..JobRequest::default()
     };
     Ok((ask, gpu))
 }
 
-fn arrivals(asks: &[(Ask, u64)], wanted: u64, seed: u64) -> Result<Workload, String> {
+fn arrivals(asks: &[(JobRequest, u64)], wanted: u64, seed: u64) -> Result<Workload, String> {
     let mut rng = Rng::new(seed);
     let mut builder = Builder::default();
     let (mut came, mut id) = (0, 0u64);
@@ -494,15 +494,15 @@ mod tests {
 
     #[test]
     fn an_aleang_log_becomes_queues_shares_quotas_and_whole_nodes() {
-        let wish = AleangWish {
+        let wish = AleangOptions {
             backfill: "1",
-            ..AleangWish::default()
+            ..AleangOptions::default()
         };
         let c = aleang(&LOG, wish).unwrap();
         loads(&c.config);
         let w = &c.workload;
         let row = |i: usize| {
-            let (job, ask) = (&w.jobs[i], w.ask(&w.jobs[i]));
+            let (job, ask) = (&w.jobs[i], w.request(&w.jobs[i]));
             (
                 (job.submit_ms, job.run_ms, job.est_ms),
                 (ask.min, ask.queue.as_str()),
@@ -521,7 +521,7 @@ mod tests {
             Some(1_200_000),
             "ran longer than expected"
         );
-        assert_eq!(w.ask(&w.jobs[1]).group, "norm");
+        assert_eq!(w.request(&w.jobs[1]).group, "norm");
         assert_eq!(w.jobs.len(), 3);
         let wide = "1 job left out: wider than the quota of its user, group or queue";
         assert_eq!(w.left_out.sentences(), [wide]);
@@ -539,9 +539,9 @@ mod tests {
 
     #[test]
     fn an_aleang_log_with_run_limits_as_estimates() {
-        let wish = AleangWish {
+        let wish = AleangOptions {
             estimates: Estimates::Limit,
-            ..AleangWish::default()
+            ..AleangOptions::default()
         };
         let c = aleang(&LOG, wish).unwrap();
         loads(&c.config);

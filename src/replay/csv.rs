@@ -4,7 +4,7 @@
 //! Owns the names of the columns and the meaning of their values (see cbsim(1)). Never reads a
 //! file, and never knows which queues or hosts exist.
 
-use super::workload::{Ask, Builder, Job, Workload, print_seconds, seconds};
+use super::workload::{Builder, Job, JobRequest, Workload, print_seconds, seconds};
 use crate::text::error::nearest;
 use csv::{ReaderBuilder, StringRecord, Trim, WriterBuilder};
 
@@ -119,7 +119,7 @@ fn columns(header: &StringRecord, declared: &dyn Fn(&str) -> bool) -> Result<Vec
 }
 
 /// Reads one line; `n` counts from 1 and is the number of a job without one.
-fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, Ask), String> {
+fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, JobRequest), String> {
     if record.len() != columns.len() {
         return Err(format!(
             "{} values for {} columns",
@@ -131,10 +131,10 @@ fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, Ask), 
         id: n,
         ..Job::default()
     };
-    let mut ask = Ask {
+    let mut ask = JobRequest {
         min: 1,
         max: 1,
-        ..Ask::default()
+        ..JobRequest::default()
     };
     let mut usage = Vec::new();
     for (column, value) in columns.iter().zip(record) {
@@ -166,7 +166,7 @@ fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, Ask), 
     Ok((job, ask))
 }
 
-fn cell(name: &str, value: &str, job: &mut Job, ask: &mut Ask) -> Result<(), String> {
+fn cell(name: &str, value: &str, job: &mut Job, ask: &mut JobRequest) -> Result<(), String> {
     let time = || {
         seconds(value)
             .filter(|ms| *ms >= 0)
@@ -239,7 +239,7 @@ pub fn write(workload: &Workload) -> Result<Vec<u8>, String> {
     out.write_record(&written).map_err(|e| e.to_string())?;
     let time = |ms: Option<i64>| ms.map_or(String::new(), print_seconds);
     for job in &workload.jobs {
-        let ask = workload.ask(job);
+        let ask = workload.request(job);
         let length = |ms: u64| print_seconds(i64::try_from(ms).unwrap_or(i64::MAX));
         let priority = if ask.priority == 0 {
             String::new()
@@ -283,7 +283,7 @@ mod tests {
         let w = parse("RUN, submit ,User,slots\n60,5,ann,4\n# a comment\n30,1,bob,\n").unwrap();
         let row = |i: usize| {
             let job = &w.jobs[i];
-            let ask = w.ask(job);
+            let ask = w.request(job);
             (
                 job.id,
                 job.submit_ms,

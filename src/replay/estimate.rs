@@ -5,7 +5,7 @@
 use super::live_cluster::{Present, Samples};
 use super::virtual_cluster::{Begun, Decider, Replay};
 use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
-use super::workload::Parties;
+use super::workload::Principals;
 use crate::config::Config;
 use crate::model::{JobKey, Stamp};
 use crate::state::State;
@@ -71,7 +71,7 @@ pub fn estimate(
 ) -> StartEstimates {
     let present = begin.present;
     let place: BTreeMap<JobKey, u32> = present.keys.iter().copied().zip(0u32..).collect();
-    let parties = Parties::of(&present.workload);
+    let parties = Principals::of(&present.workload);
     let mut core = VirtualLeader::new(Setting {
         workload: &present.workload,
         parties: &parties,

@@ -2,7 +2,7 @@
 //! of submissions with starts and ends; `journal` and `record` own files and frames. Only reads.
 
 use super::live_cluster::{cluster_id, number};
-use super::workload::{Ask, Builder, Job, LeftOut, Workload};
+use super::workload::{Builder, Job, JobRequest, LeftOut, Workload};
 use crate::journal::{Entry, History, decode_event};
 use crate::model::{JobKey, Spec, Stamp};
 use crate::record::event::Event;
@@ -119,7 +119,7 @@ impl Past {
                 depends,
                 ..Job::default()
             };
-            builder.push(made, ask(spec))?;
+            builder.push(made, job_request(spec))?;
         }
         for (id, job) in &self.jobs {
             if !job.array && !self.runs.contains_key(&JobKey::job(*id)) {
@@ -156,15 +156,17 @@ impl Past {
                 JobRef::Name(_) => false,
             });
         if !all {
-            left_out.mend("taken without their dependency, which names jobs that are not here");
+            left_out.note_corrected(
+                "taken without their dependency, which names jobs that are not here",
+            );
             return None;
         }
         Some(spec.depend.as_str().into())
     }
 }
 
-fn ask(spec: &Spec) -> Ask {
-    Ask {
+fn job_request(spec: &Spec) -> JobRequest {
+    JobRequest {
         user: spec.user.clone(),
         group: String::new(),
         project: spec.project.clone(),
@@ -330,7 +332,10 @@ pub(crate) mod tests {
             (job.id, job.submit_ms, job.run_ms, job.est_ms),
             (4, 0, 8000, Some(60_000))
         );
-        assert_eq!((w.ask(job).user.as_str(), w.start_ms), ("ann", Some(1000)));
+        assert_eq!(
+            (w.request(job).user.as_str(), w.start_ms),
+            ("ann", Some(1000))
+        );
         let said = w.left_out.sentences();
         assert!(said[0].contains("journal.0001.yaml:14: "), "{said:?}");
         assert!(

@@ -7,11 +7,11 @@
 //! met exactly: arrivals are stretched until work divided by capacity is the requested value.
 
 use super::rng::Rng;
-use super::workload::{Ask, Builder, Job, Workload};
+use super::workload::{Builder, Job, JobRequest, Workload};
 
 /// What to generate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct WorkloadOptions {
     pub jobs: u32,
     pub procs: u32,
     pub users: u32,
@@ -61,15 +61,15 @@ struct Shape {
 ///
 /// # Errors
 /// An argument is out of its range; the message names it and the allowed range.
-pub fn generate(wish: &Wish) -> Result<Workload, String> {
+pub fn generate(wish: &WorkloadOptions) -> Result<Workload, String> {
     check(wish)?;
     let mut rng = Rng::new(wish.seed);
     let mut shapes: Vec<Shape> = Vec::with_capacity(wish.jobs as usize);
-    let zeal = Zeal::new(wish.users);
+    let zeal = UserWeights::new(wish.users);
     let mut work = 0u128;
     for _ in 0..wish.jobs {
         let shape = match shapes.last() {
-            Some(last) if rng.chance(AGAIN) => again(&mut rng, *last),
+            Some(last) if rng.chance(AGAIN) => repeat_job(&mut rng, *last),
             _ => {
                 let user = zeal.pick(&mut rng);
                 fresh(&mut rng, wish, user)
@@ -85,13 +85,13 @@ pub fn generate(wish: &Wish) -> Result<Workload, String> {
     builder.workload.start_ms = Some(START_MS);
     let groups = groups_of(wish.users);
     for (n, (shape, at_s)) in shapes.iter().zip(arrivals).enumerate() {
-        let ask = Ask {
+        let ask = JobRequest {
             user: format!("u{}", shape.user + 1),
             group: format!("g{}", shape.user % groups + 1),
             queue: format!("q{}", queue_of(shape.est_s, wish.queues)),
             min: shape.slots,
             max: shape.slots,
-            ..Ask::default()
+            ..JobRequest::default()
         };
         let job = Job {
             id: n as u64 + 1,
@@ -105,7 +105,7 @@ pub fn generate(wish: &Wish) -> Result<Workload, String> {
     Ok(builder.finish())
 }
 
-fn check(wish: &Wish) -> Result<(), String> {
+fn check(wish: &WorkloadOptions) -> Result<(), String> {
     let range = |name: &str, value: u32, most: u32| {
         if (1..=most).contains(&value) {
             return Ok(());
@@ -123,18 +123,18 @@ fn check(wish: &Wish) -> Result<(), String> {
 }
 
 /// Users by how much they submit: the second half as much as the first, the third a third.
-struct Zeal {
+struct UserWeights {
     upto: Vec<u64>,
 }
 
-impl Zeal {
-    fn new(users: u32) -> Zeal {
+impl UserWeights {
+    fn new(users: u32) -> UserWeights {
         let mut sum = 0;
         let each = (1..=u64::from(users)).map(|rank| {
             sum += 1_000_000_000 / rank;
             sum
         });
-        Zeal {
+        UserWeights {
             upto: each.collect(),
         }
     }
@@ -154,7 +154,7 @@ fn groups_of(users: u32) -> u32 {
     n
 }
 
-fn fresh(rng: &mut Rng, wish: &Wish, user: u32) -> Shape {
+fn fresh(rng: &mut Rng, wish: &WorkloadOptions, user: u32) -> Shape {
     let slots = size(rng, wish.procs);
     let run_s = run_time(rng, slots);
     let est_s = estimate(rng, run_s);
@@ -167,7 +167,7 @@ fn fresh(rng: &mut Rng, wish: &Wish, user: u32) -> Shape {
 }
 
 /// The same job once more; its run time differs by up to a quarter.
-fn again(rng: &mut Rng, last: Shape) -> Shape {
+fn repeat_job(rng: &mut Rng, last: Shape) -> Shape {
     let run = last.run_s as f64 * rng.between(0.75, 1.25);
     let run_s = (run as u64).clamp(1, last.est_s);
     Shape { run_s, ..last }
@@ -229,9 +229,9 @@ fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
         times.push(sum);
     }
     let all = sum + rng.exponential();
-    let mut rhythm = Rhythm::new();
+    let mut rhythm = ArrivalCycle::new();
     let whole = rhythm.until(span_s);
-    rhythm = Rhythm::new();
+    rhythm = ArrivalCycle::new();
     times
         .iter()
         .map(|t| rhythm.when(t / all * whole) as i64)
@@ -239,15 +239,15 @@ fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
 }
 
 /// Advances through the hours; each has a weight.
-struct Rhythm {
+struct ArrivalCycle {
     hour: u64,
     /// Weight of all hours before this one.
     before: f64,
 }
 
-impl Rhythm {
-    fn new() -> Rhythm {
-        Rhythm {
+impl ArrivalCycle {
+    fn new() -> ArrivalCycle {
+        ArrivalCycle {
             hour: 0,
             before: 0.0,
         }
@@ -261,20 +261,20 @@ impl Rhythm {
     /// Weight of the time until `at_s`.
     fn until(&mut self, at_s: f64) -> f64 {
         while (self.hour + 1) as f64 * 3600.0 <= at_s {
-            self.before += Rhythm::weight(self.hour);
+            self.before += ArrivalCycle::weight(self.hour);
             self.hour += 1;
         }
         let part = at_s / 3600.0 - self.hour as f64;
-        self.before + Rhythm::weight(self.hour) * part
+        self.before + ArrivalCycle::weight(self.hour) * part
     }
 
     /// The time until which the weight is `weight`; must be called with increasing weights only.
     fn when(&mut self, weight: f64) -> f64 {
-        while self.before + Rhythm::weight(self.hour) <= weight {
-            self.before += Rhythm::weight(self.hour);
+        while self.before + ArrivalCycle::weight(self.hour) <= weight {
+            self.before += ArrivalCycle::weight(self.hour);
             self.hour += 1;
         }
-        let part = (weight - self.before) / Rhythm::weight(self.hour);
+        let part = (weight - self.before) / ArrivalCycle::weight(self.hour);
         (self.hour as f64 + part) * 3600.0
     }
 }
@@ -284,8 +284,8 @@ mod tests {
     use super::*;
     use crate::replay::swf;
 
-    fn wish() -> Wish {
-        Wish {
+    fn wish() -> WorkloadOptions {
+        WorkloadOptions {
             jobs: 5000,
             procs: 256,
             users: 40,
@@ -306,7 +306,7 @@ mod tests {
     fn the_same_seed_gives_the_same_bytes() {
         let text = swf::write(&generate(&wish()).unwrap());
         assert_eq!(text, swf::write(&generate(&wish()).unwrap()));
-        let other = swf::write(&generate(&Wish { seed: 43, ..wish() }).unwrap());
+        let other = swf::write(&generate(&WorkloadOptions { seed: 43, ..wish() }).unwrap());
         assert_ne!(text, other);
         assert_eq!(
             hash(text.as_bytes()),
@@ -321,7 +321,7 @@ mod tests {
         let work: u64 = w
             .jobs
             .iter()
-            .map(|j| j.run_ms / 1000 * u64::from(w.ask(j).min))
+            .map(|j| j.run_ms / 1000 * u64::from(w.request(j).min))
             .sum();
         let span = w.jobs.last().unwrap().submit_ms / 1000;
         let load = work as f64 / (256.0 * span as f64);
@@ -334,7 +334,7 @@ mod tests {
         let part = |f: &dyn Fn(&Job) -> bool| {
             w.jobs.iter().filter(|j| f(j)).count() as f64 / w.jobs.len() as f64
         };
-        let slots = |j: &Job| w.ask(j).min;
+        let slots = |j: &Job| w.request(j).min;
         assert!((0.15..0.45).contains(&part(&|j| slots(j) == 1)));
         assert!((0.6..0.95).contains(&part(&|j| slots(j).is_power_of_two())));
         assert!(part(&|j| slots(j) > 64) > 0.01);
@@ -345,7 +345,7 @@ mod tests {
         );
         assert!(w.jobs.iter().all(|j| (1..=256).contains(&slots(j))));
         // The first user submits far more than the last ones.
-        assert!(part(&|j| w.ask(j).user == "u1") > 0.1);
+        assert!(part(&|j| w.request(j).user == "u1") > 0.1);
         // Day and night.
         let hour = |j: &Job| j.submit_ms / 3_600_000 % 24;
         let (noon, night) = (part(&|j| hour(j) == 14), part(&|j| hour(j) == 3));
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn small_machines_and_single_users_work() {
         for procs in [1, 2, 3] {
-            let w = generate(&Wish {
+            let w = generate(&WorkloadOptions {
                 procs,
                 users: 1,
                 queues: 1,
@@ -366,20 +366,20 @@ mod tests {
             assert!(
                 w.jobs
                     .iter()
-                    .all(|j| w.ask(j).min <= procs && w.ask(j).queue == "q1")
+                    .all(|j| w.request(j).min <= procs && w.request(j).queue == "q1")
             );
         }
     }
 
     #[test]
     fn wishes_out_of_range_are_refused_by_name() {
-        let e = generate(&Wish {
+        let e = generate(&WorkloadOptions {
             load: 0.0,
             ..wish()
         })
         .unwrap_err();
         assert!(e.starts_with("--load 0"), "{e}");
-        let e = generate(&Wish { users: 0, ..wish() }).unwrap_err();
+        let e = generate(&WorkloadOptions { users: 0, ..wish() }).unwrap_err();
         assert!(e.starts_with("--users 0"), "{e}");
     }
 }

@@ -3,13 +3,13 @@
 //! the assumptions about the future: every job runs until its run limit, measured load stays
 //! constant.
 
-use super::workload::{Ask, Builder, Job, Workload};
+use super::workload::{Builder, Job, JobRequest, Workload};
 use crate::config::Config;
 use crate::journal::{self, Chain};
 use crate::model::{JobKey, JobStat, Stamp};
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX, LoadDoc};
-use crate::ress::gather::Gather;
+use crate::sensors::cluster_resources::ClusterResources;
 use crate::spool::Layout;
 use crate::spool::beats::Beats;
 use crate::state::{Body, State, Work};
@@ -38,7 +38,7 @@ impl Live {
     /// `config` with the definitions of the hosts' sensors, and the load samples with the values of
     /// their hosts under it, as a leader computes them.
     pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
-        let (mut sensors, mut samples) = (Gather::default(), self.samples.clone());
+        let (mut sensors, mut samples) = (ClusterResources::default(), self.samples.clone());
         for (host, (doc, _)) in &mut samples {
             sensors.take(host, Some(std::mem::take(&mut doc.sensors)));
         }
@@ -129,12 +129,12 @@ pub fn read(share: &Path) -> Result<Live, String> {
 /// # Errors
 /// There is too much of it.
 pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, String> {
-    let mut found: Vec<(Job, Ask, JobKey, Option<Started>)> = Vec::new();
+    let mut found: Vec<(Job, JobRequest, JobKey, Option<Started>)> = Vec::new();
     let mut unlimited = 0;
     for job in state.jobs().filter(|job| !job.is_finished()) {
         let spec = state.spec(job.spec);
         let limit_ms = spec.limits.run_s.map(|s| s * 1000);
-        let ask = Ask {
+        let ask = JobRequest {
             user: spec.user.clone(),
             project: spec.project.clone(),
             queue: spec.queue.clone(),
@@ -144,7 +144,7 @@ pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, Str
             hosts: spec.hosts.clone(),
             priority: spec.priority,
             exclusive: spec.exclusive,
-            ..Ask::default()
+            ..JobRequest::default()
         };
         let mut put = |j: JobKey, work: Option<&Work>| {
             let started = work.and_then(|work| started(work, now));

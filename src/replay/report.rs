@@ -3,7 +3,7 @@
 
 use super::metrics::{Fairness, ResourceUse, Sla, Spread, Summary};
 use super::virtual_cluster::Outcome;
-use crate::language::said;
+use crate::language::translated;
 use crate::text::width::{pad_left, pad_right, width};
 use serde::Serialize;
 
@@ -136,7 +136,8 @@ impl Report {
         let s = |v: f64| format!("{v:.2}");
         let part = |v: f64| format!("{:.2} %", v * 100.0);
         let mut out: Vec<(String, String)> = Vec::new();
-        let mut put = |label: &str, value: String| out.push((said(label).into_owned(), value));
+        let mut put =
+            |label: &str, value: String| out.push((translated(label).into_owned(), value));
         put("jobs", self.jobs.to_string());
         put("mean wait, s", s(self.means.avg_wait_s));
         put("median wait, s", s(self.more.median_wait_s));
@@ -167,7 +168,7 @@ impl Report {
         }
         put(
             "deadlines missed",
-            said(&format!("{} of {}", self.sla.missed, self.sla.jobs)).into_owned(),
+            translated(&format!("{} of {}", self.sla.missed, self.sla.jobs)).into_owned(),
         );
         put("mean lateness, s", s(self.sla.mean_late_s));
         put("ended by run limit", self.exceptions.at_limit.to_string());

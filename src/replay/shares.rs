@@ -1,13 +1,13 @@
 //! What each user and group of a workload is entitled to: the share tree of the first queue that
 //! has one, flattened. Owns the arithmetic; the way of a user through the tree is `config`'s.
 
-use super::workload::{Parties, Workload};
+use super::workload::{Principals, Workload};
 use crate::config::Config;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Shares of users and of groups by number, each list adding up to 1; all equal without a tree. A
 /// user who is not in the tree has none.
-pub fn shares(config: &Config, workload: &Workload, parties: &Parties) -> (Vec<f64>, Vec<f64>) {
+pub fn shares(config: &Config, workload: &Workload, parties: &Principals) -> (Vec<f64>, Vec<f64>) {
     let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); parties.users.len()];
     let mut members: BTreeSet<(u32, u32)> = BTreeSet::new();
     for (ask, (user, group)) in workload.asks.iter().zip(&parties.of_ask) {
@@ -69,13 +69,13 @@ fn of_users(config: &Config, users: &[String], groups: &[Vec<String>]) -> Vec<f6
 mod tests {
     use super::*;
     use crate::config::{OsNames, load};
-    use crate::replay::workload::Ask;
+    use crate::replay::workload::JobRequest;
 
     fn workload(users: &[(&str, &str)]) -> Workload {
-        let ask = |(user, group): &(&str, &str)| Ask {
+        let ask = |(user, group): &(&str, &str)| JobRequest {
             user: (*user).to_owned(),
             group: (*group).to_owned(),
-            ..Ask::default()
+            ..JobRequest::default()
         };
         Workload {
             asks: users.iter().map(ask).collect(),
@@ -93,7 +93,7 @@ mod tests {
             .unwrap()
             .config;
         let w = workload(users);
-        shares(&config, &w, &Parties::of(&w))
+        shares(&config, &w, &Principals::of(&w))
     }
 
     #[test]

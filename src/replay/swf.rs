@@ -4,7 +4,7 @@
 //! out and counted; the width is what was asked for, else what was given; the estimate is what was
 //! asked for, else the run time; nothing runs longer than its estimate. Never reads a file.
 
-use super::workload::{Ask, Builder, Job, LeftOut, Workload, seconds};
+use super::workload::{Builder, Job, JobRequest, LeftOut, Workload, seconds};
 
 /// Number of fields that a line must have: up to the requested time.
 const FIELDS_MIN: usize = 9;
@@ -152,7 +152,8 @@ fn whole(word: &str) -> Option<i64> {
 fn take(f: &Line, builder: &mut Builder) -> Result<(), String> {
     let left_out = &mut builder.workload.left_out;
     if f.short {
-        left_out.mend("with fewer fields than the format has, the missing ones are unknown");
+        left_out
+            .note_corrected("with fewer fields than the format has, the missing ones are unknown");
     }
     let width = if f.asked > 0 { f.asked } else { f.given };
     if f.run_ms <= 0 {
@@ -169,19 +170,19 @@ fn take(f: &Line, builder: &mut Builder) -> Result<(), String> {
     };
     let est_ms = if f.asked_ms > 0 { f.asked_ms } else { f.run_ms };
     if f.run_ms > est_ms {
-        left_out.mend("run longer than their estimate, cut to it");
+        left_out.note_corrected("run longer than their estimate, cut to it");
     }
     let named = |letter: char, n: i64| match n {
         n if n >= 0 => format!("{letter}{n}"),
         _ => String::new(),
     };
-    let ask = Ask {
+    let ask = JobRequest {
         user: named('u', f.user),
         group: named('g', f.group),
         queue: named('q', f.queue),
         min: width,
         max: width,
-        ..Ask::default()
+        ..JobRequest::default()
     };
     let job = Job {
         id: f.id,
@@ -211,7 +212,7 @@ pub fn write(workload: &Workload) -> String {
             .unwrap_or(-1)
     };
     for job in &workload.jobs {
-        let ask = workload.ask(job);
+        let ask = workload.request(job);
         let (submit, run) = (
             print_seconds(job.submit_ms),
             print_seconds(job.run_ms as i64),
@@ -255,7 +256,7 @@ mod tests {
         let w = read(LOG.as_bytes(), "a.swf").unwrap();
         let row = |i: usize| {
             let j = &w.jobs[i];
-            (j.id, j.submit_ms, j.run_ms, j.est_ms, w.ask(j).min)
+            (j.id, j.submit_ms, j.run_ms, j.est_ms, w.request(j).min)
         };
         assert_eq!(w.jobs.len(), 4);
         // Cut to the estimate; width as given, since none was requested.
@@ -268,8 +269,8 @@ mod tests {
         assert_eq!((w.procs, w.start_ms), (Some(100), Some(843_552_000_000)));
         assert_eq!(
             (
-                w.ask(&w.jobs[1]).user.as_str(),
-                w.ask(&w.jobs[0]).user.as_str()
+                w.request(&w.jobs[1]).user.as_str(),
+                w.request(&w.jobs[0]).user.as_str()
             ),
             ("u7", "")
         );
@@ -312,16 +313,16 @@ mod tests {
                     a.submit_ms,
                     a.run_ms,
                     a.est_ms,
-                    again.ask(a).min,
-                    &again.ask(a).user
+                    again.request(a).min,
+                    &again.request(a).user
                 ),
                 (
                     b.id,
                     b.submit_ms,
                     b.run_ms,
                     b.est_ms,
-                    w.ask(b).min,
-                    &w.ask(b).user
+                    w.request(b).min,
+                    &w.request(b).user
                 ),
             );
         }

@@ -8,7 +8,7 @@ use super::report::{Report, table};
 use super::virtual_cluster::{Outcome, Replay};
 use super::virtual_leader::{Setting, VirtualLeader};
 use super::when::{self, Found};
-use super::workload::{Parties, Workload, print_id, print_seconds};
+use super::workload::{Principals, Workload, print_id, print_seconds};
 use super::{csv, files, from_journal, policy, shares, swf};
 use crate::config::{self, Config, OsNames};
 use crate::language::tell;
@@ -87,7 +87,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
     let mut live = None;
     let (file, mut workload) = match &args.from_state {
         Some(share) => {
-            let found = when::look(share, &args.assume)?;
+            let found = when::read_cluster(share, &args.assume)?;
             if runs.is_empty() {
                 let (bytes, name) = &found.live.config;
                 let config = load(bytes, name)?;
@@ -114,7 +114,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
     if args.strict && workload.left_out.bad > 0 {
         return Err(format!("{file} has lines that cannot be read"));
     }
-    let parties = Parties::of(&workload);
+    let parties = Principals::of(&workload);
     let reading = sys::clock::boot_ns() - begun;
     let mut results = Vec::new();
     for run in &runs {
@@ -122,7 +122,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
         let mut result = replay(run, &workload, &parties, args, live.as_ref());
         let took = sys::clock::boot_ns() - begun + reading;
         result.report.wall_s = (took / 1000) as f64 / 1e6;
-        complain(run, &result.outcome);
+        report_errors(run, &result.outcome);
         results.push(result);
     }
     output(args, &workload, &results)?;
@@ -215,7 +215,7 @@ fn workload(args: &TraceArgs, runs: &[Run]) -> Result<(String, Workload), String
 fn replay(
     run: &Run,
     workload: &Workload,
-    parties: &Parties,
+    parties: &Principals,
     args: &TraceArgs,
     live: Option<&Found>,
 ) -> Replayed {
@@ -265,7 +265,7 @@ fn replay(
 
 /// Replays a workload on the hosts of a configuration. Returns what happened, without measurements.
 pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
-    let parties = Parties::of(workload);
+    let parties = Principals::of(workload);
     let mut core = VirtualLeader::new(Setting {
         workload,
         parties: &parties,
@@ -298,7 +298,7 @@ fn measured(
 }
 
 /// Reports the errors of a replay.
-fn complain(run: &Run, outcome: &Outcome) {
+fn report_errors(run: &Run, outcome: &Outcome) {
     let name = &run.name;
     for (id, why) in &outcome.refused {
         tell!("cbsim: {name}: job {} was refused: {why}", print_id(*id));

@@ -401,7 +401,7 @@ impl<'a> Replay<'a> {
     fn meter_wait(&mut self, at: u32, plus: bool) {
         let job = self.job(at);
         let (user, group) = self.parties[job.ask as usize];
-        let min = self.workload.ask(job).min;
+        let min = self.workload.request(job).min;
         if let Some(meter) = &mut self.meter {
             meter.wait(user, group, min, plus);
         }
@@ -509,7 +509,7 @@ impl<'a> Replay<'a> {
         if job.by_clock {
             return UNIT;
         }
-        let min = self.workload.ask(job).min.max(1);
+        let min = self.workload.request(job).min.max(1);
         u64::from(cpuf) * u64::from(slots) / u64::from(min)
     }
 

@@ -7,7 +7,7 @@ use super::host_fragmentation::Waste;
 use super::live_cluster::Samples;
 use super::virtual_cluster::{Act, Decider, Next, Parts, Start, Uses};
 use super::virtual_hosts::Hosts;
-use super::workload::{Job, Parties, Workload};
+use super::workload::{Job, Principals, Workload};
 use crate::config::{Config, seconds_on};
 use crate::intake::{self, Requester};
 use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
@@ -47,7 +47,7 @@ pub struct VirtualLeader<'a> {
     base_ms: i64,
     /// Users by number, and the number of each ask's user.
     users: Vec<Requester>,
-    parties: &'a Parties,
+    parties: &'a Principals,
     /// Specifications that were accepted, or the reason why not.
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
     numbers: JobNumbers,
@@ -262,7 +262,7 @@ impl<'a> VirtualLeader<'a> {
     }
 
     fn admit(&self, job: &Job, now_ms: i64) -> Result<Spec, String> {
-        let ask = self.workload.ask(job);
+        let ask = self.workload.request(job);
         let known = self.config.queue(&ask.queue).is_some();
         let run_s = job.est_ms.map(|ms| ms.div_ceil(1000));
         let spec = Spec {
@@ -300,7 +300,7 @@ impl<'a> VirtualLeader<'a> {
             &self.config,
             &self.state,
             now,
-            &mut intake::NameRoom::default(),
+            &mut intake::NameBudget::default(),
         );
         admitted.map(|a| a.spec).map_err(|refusal| refusal.text)
     }
@@ -432,7 +432,7 @@ fn used(run: Option<&Run>, t: Stamp) -> Usage {
 /// The properties of a virtual cluster.
 pub struct Setting<'a> {
     pub workload: &'a Workload,
-    pub parties: &'a Parties,
+    pub parties: &'a Principals,
     pub config: Arc<Config>,
     /// Milliseconds since the epoch at which the workload starts.
     pub base_ms: i64,
@@ -455,7 +455,7 @@ pub struct LiveSetting {
 }
 
 /// The users that submit, each in all groups that any of the user's jobs names.
-fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
+fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
     let names = parties.users.iter().zip(UID_FIRST..);
     let mut users: Vec<Requester> = names
         .map(|(user, uid)| Requester {
@@ -474,20 +474,20 @@ fn requesters(workload: &Workload, parties: &Parties) -> Vec<Requester> {
 }
 
 /// Hosts that carry out everything at once: the simulator's sink of the plan applier.
-struct Obedient<'a, 'w> {
+struct ImmediateHosts<'a, 'w> {
     core: &'a mut VirtualLeader<'w>,
     now: Stamp,
     acts: &'a mut Vec<Act>,
 }
 
-impl Obedient<'_, '_> {
+impl ImmediateHosts<'_, '_> {
     fn suspended(&mut self, j: JobKey, on: bool) {
         let (a, t) = (self.core.attempt(j), self.now);
         self.core.state.apply(&Event::Suspended { a, on, t });
     }
 }
 
-impl Sink for Obedient<'_, '_> {
+impl Sink for ImmediateHosts<'_, '_> {
     fn state(&mut self) -> &mut State {
         &mut self.core.state
     }
@@ -605,7 +605,7 @@ impl Decider for VirtualLeader<'_> {
         apply_plan(
             plan,
             now,
-            &mut Obedient {
+            &mut ImmediateHosts {
                 core: self,
                 now,
                 acts,

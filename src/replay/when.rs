@@ -65,7 +65,7 @@ impl Found {
 ///
 /// # Errors
 /// It cannot be read, or `assume` is not a time.
-pub fn look(share: &Path, assume: &str) -> Result<Found, String> {
+pub fn read_cluster(share: &Path, assume: &str) -> Result<Found, String> {
     let assume_ms = duration::parse_ms(assume, Bare::Minutes)
         .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;
     let live = live_cluster::read(share)?;
@@ -97,7 +97,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
     {
         return published::answer(&layout, &args.jobs, args.json);
     }
-    let found = look(&share, &args.assume)?;
+    let found = read_cluster(&share, &args.assume)?;
     let config = match &args.config {
         Some(path) => load(&files::read(path)?, &path.display().to_string())?,
         None => load(&found.live.config.0, &found.live.config.1)?,
@@ -196,7 +196,7 @@ mod tests {
             now: 1_700_000_000_000,
             why: "it is not there".to_owned(),
         };
-        let said = |at| Language::Chinese.said(&answer(at).text()).into_owned();
+        let said = |at| Language::Chinese.translate(&answer(at).text()).into_owned();
         assert_eq!(said(None), "7 永远不会启动：它不存在");
         assert!(said(Some(1)).starts_with("7 自 "), "{}", said(Some(1)));
         let later = said(Some(1_700_000_060_000));

@@ -11,7 +11,7 @@ const QUOTED_MAX: usize = 20;
 
 /// A request. Many jobs share one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ask {
+pub struct JobRequest {
     pub user: String,
     pub group: String,
     pub project: String,
@@ -54,7 +54,7 @@ pub struct Job {
 pub struct Workload {
     /// Ordered by submission, then by number.
     pub jobs: Vec<Job>,
-    pub asks: Vec<Ask>,
+    pub asks: Vec<JobRequest>,
     /// Number of processors of the machine, if the file states it.
     pub procs: Option<u32>,
     /// When the workload starts, in milliseconds since the Unix epoch, if the file states it.
@@ -64,18 +64,18 @@ pub struct Workload {
 
 /// Users and groups by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parties {
+pub struct Principals {
     pub users: Vec<String>,
     pub groups: Vec<String>,
     /// Numbers of user and group of each ask.
     pub of_ask: Vec<(u32, u32)>,
 }
 
-impl Parties {
+impl Principals {
     /// The users and groups of a workload, in the order of their first ask. A job without a user
     /// belongs to `nobody`, one without a group to the group with an empty name.
-    pub fn of(workload: &Workload) -> Parties {
-        let mut out = Parties::default();
+    pub fn of(workload: &Workload) -> Principals {
+        let mut out = Principals::default();
         let mut users: HashMap<&str, u32> = HashMap::new();
         let mut groups: HashMap<&str, u32> = HashMap::new();
         for ask in &workload.asks {
@@ -115,7 +115,7 @@ impl LeftOut {
         *self.by_rule.entry(rule).or_default() += 1;
     }
 
-    pub fn mend(&mut self, what: &'static str) {
+    pub fn note_corrected(&mut self, what: &'static str) {
         *self.mended.entry(what).or_default() += 1;
     }
 
@@ -161,7 +161,7 @@ impl LeftOut {
 #[derive(Default)]
 pub struct Builder {
     pub workload: Workload,
-    known: HashMap<Ask, u32>,
+    known: HashMap<JobRequest, u32>,
 }
 
 impl Builder {
@@ -169,7 +169,7 @@ impl Builder {
     ///
     /// # Errors
     /// More than [`JOBS_MAX`] jobs.
-    pub fn push(&mut self, mut job: Job, ask: Ask) -> Result<(), String> {
+    pub fn push(&mut self, mut job: Job, ask: JobRequest) -> Result<(), String> {
         if self.workload.jobs.len() >= JOBS_MAX {
             return Err(format!("more than {JOBS_MAX} jobs: split the workload"));
         }
@@ -194,7 +194,7 @@ impl Builder {
 }
 
 impl Workload {
-    pub fn ask(&self, job: &Job) -> &Ask {
+    pub fn request(&self, job: &Job) -> &JobRequest {
         &self.asks[job.ask as usize]
     }
 
@@ -286,10 +286,10 @@ mod tests {
     #[test]
     fn jobs_are_ordered_by_submission_then_number_and_share_what_they_ask() {
         let mut b = Builder::default();
-        let ask = Ask {
+        let ask = JobRequest {
             min: 1,
             max: 1,
-            ..Ask::default()
+            ..JobRequest::default()
         };
         for (id, submit_ms) in [(3, 10), (2, 10), (9, 5)] {
             b.push(
@@ -313,10 +313,10 @@ mod tests {
         for min in [1, 4, 5] {
             b.push(
                 Job::default(),
-                Ask {
+                JobRequest {
                     min,
                     max: min,
-                    ..Ask::default()
+                    ..JobRequest::default()
                 },
             )
             .unwrap();
@@ -332,13 +332,13 @@ mod tests {
 
     #[test]
     fn users_and_groups_are_numbered_once() {
-        let ask = |user: &str, group: &str| Ask {
+        let ask = |user: &str, group: &str| JobRequest {
             user: user.to_owned(),
             group: group.to_owned(),
-            ..Ask::default()
+            ..JobRequest::default()
         };
         let asks = vec![ask("u", "g"), ask("", ""), ask("u", "h"), ask("v", "g")];
-        let parties = Parties::of(&Workload {
+        let parties = Principals::of(&Workload {
             asks,
             ..Workload::default()
         });

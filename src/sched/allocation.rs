@@ -283,7 +283,7 @@ impl RunFingerprint {
     }
 
     /// Whether the decided start is the one that was carried out.
-    pub(super) fn foresaw(&self, real: &RunFingerprint) -> bool {
+    pub(super) fn predicted(&self, real: &RunFingerprint) -> bool {
         self.attempt == 0
             && *self
                 == RunFingerprint {

@@ -187,7 +187,7 @@ impl Allocations {
         let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
         planned.is_some_and(|(_, spec, slots)| {
             let foreseen = RunFingerprint::to_be(*spec, now, *slots);
-            RunFingerprint::of(state, j).is_some_and(|sign| foreseen.foresaw(&sign))
+            RunFingerprint::of(state, j).is_some_and(|sign| foreseen.predicted(&sign))
         })
     }
 }

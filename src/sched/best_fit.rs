@@ -17,7 +17,7 @@ const BEGUN_MILLI: i64 = 250;
 
 /// Which resources the rank considers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looked {
+pub(super) enum RankedResources {
     /// Slots, units and the resources that the job requests.
     Requested,
     /// Also the resources that other jobs request.
@@ -27,12 +27,17 @@ pub(super) enum Looked {
 /// What a start leaves free on a host, in millionths of the host's amounts, summed over resources.
 /// It depends only on the host itself, so a rank holds until the host changes. Units count by the
 /// resources that the job requests; jobs that request no units avoid hosts with free ones.
-pub(super) fn leaves(usage: &HostUsage, view: &View<'_>, hold: &TrialUse, looked: Looked) -> i64 {
+pub(super) fn free_after(
+    usage: &HostUsage,
+    view: &View<'_>,
+    hold: &TrialUse,
+    looked: RankedResources,
+) -> i64 {
     let take = &hold.bundle;
     let mut sum = part(usage.free() - take.slots, usage.slots);
     for res in 0..view.names.len() {
         let (id, need) = (res as ResourceId, take.get(res));
-        let asked = need > 0 || looked == Looked::All;
+        let asked = need > 0 || looked == RankedResources::All;
         if asked && !view.names.has_units(id) && view.names.per_unit(id).is_none() {
             let have = usage.have.get(res).copied().unwrap_or(0);
             sum += part(usage.left(id) - need, have);

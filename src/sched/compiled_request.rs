@@ -9,7 +9,7 @@ use super::amount::Bundle;
 use super::host_ranking::Ranking;
 use super::host_usage::ResourceId;
 use super::resource_names::ResourceNames;
-use super::units::{BESIDE_MAX, HostUnits, UNIT, UnitAsk};
+use super::units::{HostUnits, UNIT, UNIT_AMOUNTS_MAX, UnitAsk};
 use crate::config::Config;
 use crate::config::require::Request;
 use crate::text::resreq::{self, Body, Cu, Order, Select, SelectExpr, Simple, Span, Usage};
@@ -52,7 +52,7 @@ pub(super) struct RusageItem {
 pub(super) enum UnitUse {
     No,
     /// It requests units, and of each unit these amounts of its resources; 0 = none.
-    Units([(ResourceId, i64); BESIDE_MAX]),
+    Units([(ResourceId, i64); UNIT_AMOUNTS_MAX]),
     /// It is the total of an amount that another item requests of each unit; the amount per unit.
     OfEach(i64),
 }

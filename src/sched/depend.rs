@@ -3,7 +3,7 @@
 use crate::model::{JobStat, Orphans, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Cond, Elements, Expr, Facts, JobRef, Seen, Target};
+use crate::text::depend::{Answer, Cond, ElementStates, Elements, Expr, Facts, JobRef, Target};
 use std::cell::Cell;
 
 /// The state, and a counter of the jobs and elements that were looked at.
@@ -90,7 +90,10 @@ fn cause(state: &State, cond: &Cond) -> String {
 
 /// The elements of `array` that are in `set`. A condition may name two thousand million indices:
 /// never more of them are checked than the array has.
-fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32> + 'a> {
+fn matching_elements<'a>(
+    array: &'a Array,
+    set: &'a IndexSet,
+) -> Box<dyn Iterator<Item = u32> + 'a> {
     if set.len() < array.all.len() {
         Box::new(set.iter())
     } else {
@@ -99,12 +102,12 @@ fn meant<'a>(array: &'a Array, set: &'a IndexSet) -> Box<dyn Iterator<Item = u32
 }
 
 impl View<'_> {
-    fn looked(&self, n: usize) {
+    fn count_lookups(&self, n: usize) {
         self.1.set(self.1.get() + n as u64);
     }
 
     fn job(&self, target: &Target) -> Option<&Job> {
-        self.looked(1);
+        self.count_lookups(1);
         match &target.job {
             JobRef::Id(id) => self.0.job(*id),
             JobRef::Name(_) => None,
@@ -116,8 +119,8 @@ impl View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => f(work.stat, 1, Some(work)),
             (Body::Array(array), Elements::Some(set)) => {
-                self.looked(set.len().min(array.all.len()) as usize);
-                for idx in meant(array, set) {
+                self.count_lookups(set.len().min(array.all.len()) as usize);
+                for idx in matching_elements(array, set) {
                     if let Some(stat) = job.stat(idx) {
                         f(stat, 1, array.work.get(&idx));
                     }
@@ -135,8 +138,8 @@ impl View<'_> {
 }
 
 impl Facts for View<'_> {
-    fn seen(&self, target: &Target) -> Option<Seen> {
-        let mut seen = Seen::default();
+    fn seen(&self, target: &Target) -> Option<ElementStates> {
+        let mut seen = ElementStates::default();
         self.each(target, &mut |stat, n, _| match stat {
             JobStat::Pend => seen.pend += n,
             JobStat::Psusp => seen.hold += n,
@@ -159,11 +162,11 @@ impl Facts for View<'_> {
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => hit(work),
             (Body::Array(array), Elements::Some(set)) => {
-                self.looked(set.len().min(array.all.len()) as usize);
-                meant(array, set).any(|idx| array.work.get(&idx).is_some_and(hit))
+                self.count_lookups(set.len().min(array.all.len()) as usize);
+                matching_elements(array, set).any(|idx| array.work.get(&idx).is_some_and(hit))
             }
             (Body::Array(array), _) => {
-                self.looked(array.work.len());
+                self.count_lookups(array.work.len());
                 array.work.values().any(hit)
             }
         }
@@ -180,12 +183,12 @@ impl Facts for View<'_> {
         let found = match (&job.body, &target.elements) {
             (Body::Single(work), _) => usize::from(hit(&work)),
             (Body::Array(array), Elements::Some(set)) => {
-                self.looked(set.len().min(array.all.len()) as usize);
-                let works = meant(array, set).filter_map(|idx| array.work.get(&idx));
+                self.count_lookups(set.len().min(array.all.len()) as usize);
+                let works = matching_elements(array, set).filter_map(|idx| array.work.get(&idx));
                 works.filter(hit).count()
             }
             (Body::Array(array), _) => {
-                self.looked(array.work.len());
+                self.count_lookups(array.work.len());
                 array.work.values().filter(hit).count()
             }
         };
@@ -220,7 +223,7 @@ mod tests {
             (IndexSet::from_range(2, 3), 2),
             (IndexSet::from_range(9, i32::MAX.cast_unsigned()), 0),
         ] {
-            let found = meant(&array, &set).filter(|idx| array.all.contains(*idx));
+            let found = matching_elements(&array, &set).filter(|idx| array.all.contains(*idx));
             assert_eq!(found.count(), want, "{set}");
         }
     }

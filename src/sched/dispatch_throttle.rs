@@ -20,7 +20,7 @@ pub(super) struct DispatchThrottle {
     /// Starts of the last minute, oldest first: when, where, with how many slots.
     starts: VecDeque<(i64, u32, u32)>,
     /// Their sums, by host position.
-    expected: Vec<Young>,
+    expected: Vec<RecentSlots>,
     /// Hosts with a new sample: their recent starts are to be counted at the time of the pass.
     stale: Vec<u32>,
     /// When the next host that was skipped in this pass may take jobs again.
@@ -29,14 +29,14 @@ pub(super) struct DispatchThrottle {
 
 /// Slots that started on a host within the last minute.
 #[derive(Clone, Copy, Debug, Default)]
-struct Young {
+struct RecentSlots {
     slots: i64,
     /// Sum of the times of their starts. It may overflow; the difference that is computed from it
     /// does not.
     moments: i64,
 }
 
-impl Young {
+impl RecentSlots {
     fn add(&mut self, at: i64, slots: i64) {
         self.slots += slots;
         self.moments = self.moments.wrapping_add(at.wrapping_mul(slots));
@@ -49,7 +49,7 @@ impl DispatchThrottle {
         DispatchThrottle {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
             starts: VecDeque::new(),
-            expected: vec![Young::default(); hosts],
+            expected: vec![RecentSlots::default(); hosts],
             stale: Vec::new(),
             wake: None,
         }
@@ -67,7 +67,7 @@ impl DispatchThrottle {
         let last = self.starts.back().map_or(now.0, |(last, ..)| *last);
         if last - now.0 > YOUNG_MS as i64 {
             self.starts.clear();
-            self.expected.fill(Young::default());
+            self.expected.fill(RecentSlots::default());
         }
         if let Some(expected) = self.expected.get_mut(at) {
             // If the clock was set back a little, starts still do not move before earlier ones.
@@ -143,7 +143,7 @@ mod tests {
 
     fn pace(hosts: usize) -> DispatchThrottle {
         DispatchThrottle {
-            expected: vec![Young::default(); hosts],
+            expected: vec![RecentSlots::default(); hosts],
             ..DispatchThrottle::default()
         }
     }

@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 const MAX_RETRIES: usize = 8;
 
 /// A set of hosts from which a request can be placed.
-pub(super) trait Field {
+pub(super) trait CandidateHosts {
     /// The `n`-th host by rank for a part.
     fn host(&mut self, part: usize, n: usize) -> Option<u32>;
     /// Slots that a part could take on a host beside what the job already holds there in trial.
@@ -77,7 +77,7 @@ struct Search<'a, F> {
 /// The part that fell short, and how far it got.
 pub(super) fn search(
     request: &Way,
-    field: &mut impl Field,
+    field: &mut impl CandidateHosts,
     view: &View<'_>,
     most: u32,
 ) -> Result<HostSlots, Shortfall> {
@@ -91,7 +91,7 @@ pub(super) fn search(
     search.run()
 }
 
-impl<F: Field> Search<'_, F> {
+impl<F: CandidateHosts> Search<'_, F> {
     fn run(&mut self) -> Result<HostSlots, Shortfall> {
         let request = self.request;
         if request.same.is_empty() && request.cu.is_none() {
@@ -453,7 +453,7 @@ fn shares(need: u32, units: usize) -> Vec<u32> {
 }
 
 /// The hosts of a shape with their current usage.
-struct Now<'a, 'b> {
+struct CurrentHosts<'a, 'b> {
     shape: &'a Shape,
     way: usize,
     view: &'a View<'a>,
@@ -463,7 +463,7 @@ struct Now<'a, 'b> {
     seen: Vec<Vec<Candidate>>,
 }
 
-impl Field for Now<'_, '_> {
+impl CandidateHosts for CurrentHosts<'_, '_> {
     fn host(&mut self, part: usize, n: usize) -> Option<u32> {
         while self.seen[part].len() <= n {
             let next = self.ranks[part].pop(self.view.usage)?;
@@ -515,7 +515,7 @@ pub(super) fn find(
         .map(|part| shape.take_rank((way, part), view, LimitGroup::default()))
         .collect();
     let most = terms.most;
-    let mut now = Now {
+    let mut now = CurrentHosts {
         shape,
         way,
         view,
@@ -536,7 +536,7 @@ pub(super) fn find(
 pub(super) type Offers<'a> = &'a [(u32, super::amount::Bundle)];
 
 /// The hosts of a shape as a timeline predicts them.
-struct Then<'a> {
+struct PredictedHosts<'a> {
     shape: &'a Shape,
     way: usize,
     view: &'a View<'a>,
@@ -544,7 +544,7 @@ struct Then<'a> {
     lists: Vec<Vec<u32>>,
 }
 
-impl Field for Then<'_> {
+impl CandidateHosts for PredictedHosts<'_> {
     fn host(&mut self, part: usize, n: usize) -> Option<u32> {
         self.lists[part].get(n).copied()
     }
@@ -588,7 +588,7 @@ pub(super) fn choose(
         let all = offers.iter().map(|(at, _)| *at);
         all.filter(|at| fits(part, *at)).collect()
     };
-    let mut then = Then {
+    let mut then = PredictedHosts {
         shape,
         way,
         view,

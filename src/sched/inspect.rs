@@ -4,7 +4,7 @@
 use super::amount::Bundle;
 use super::engine::Engine;
 use super::hosts::{HostInfo, HostTable};
-use super::threshold_monitor::Bar;
+use super::threshold_monitor::DispatchBlock;
 use crate::model::JobKey;
 
 impl Engine {
@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// What excludes new jobs from a host for now.
-    pub fn bar(&self, host: &HostInfo) -> Option<Bar> {
+    pub fn bar(&self, host: &HostInfo) -> Option<DispatchBlock> {
         let at = host.position as usize;
         let known = at < self.picture.usage.len();
         let expected = if known {
@@ -77,10 +77,10 @@ impl Engine {
         } else {
             0
         };
-        if self.picture.windows.shuts(at) {
-            Some(Bar::Window)
+        if self.picture.windows.is_closed(at) {
+            Some(DispatchBlock::Window)
         } else if self.picture.monitor.bars(host, expected) {
-            Some(Bar::Load)
+            Some(DispatchBlock::Load)
         } else {
             None
         }

@@ -138,6 +138,6 @@ pub(super) fn user_room(
 pub(super) fn alike(quotas: &Quotas, ident: &Ident) -> LimitGroup {
     LimitGroup {
         on_hosts: ident.on_hosts,
-        eased: quotas.eased_on_hosts(ident.on_hosts),
+        eased: quotas.last_freed_on_hosts(ident.on_hosts),
     }
 }

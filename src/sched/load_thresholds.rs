@@ -60,7 +60,7 @@ pub(super) fn exceeded(
         if let Dispatch(expected) = kind {
             value += expected_load(host, &mark.index, expected);
         }
-        let past = stops || (kind != Running && mark.keeps_away(value));
+        let past = stops || (kind != Running && mark.excludes_new_jobs(value));
         let mark_at = if stops { mark.stop } else { mark.sched };
         past.then(|| (mark.index.clone(), value, mark_at.unwrap_or(0)))
     })

@@ -60,7 +60,7 @@ pub use examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use openings::Opening;
 pub use plan::{Grow, Placement, Plan, Start};
-pub use threshold_monitor::Bar;
+pub use threshold_monitor::DispatchBlock;
 
 use crate::config::Config;
 

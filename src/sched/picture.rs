@@ -217,7 +217,7 @@ impl Picture {
         if expected > 0 {
             self.throttle.note_stale(at);
         }
-        let barred = self.monitor.look(host, at, expected) || self.windows.shuts(at);
+        let barred = self.monitor.note_sample(host, at, expected) || self.windows.is_closed(at);
         let open = host.obstacle().is_none() && !barred;
         if self.usage.get(at).open != open {
             self.hosts.epoch += 1;

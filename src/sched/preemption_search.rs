@@ -95,7 +95,7 @@ impl PreemptionSearch {
     }
 
     /// Adds the jobs that an earlier leader warned; asks for them once.
-    pub(super) fn know_warned(&mut self, all: impl FnOnce() -> BTreeSet<JobKey>) {
+    pub(super) fn add_warned(&mut self, all: impl FnOnce() -> BTreeSet<JobKey>) {
         self.warned.get_or_insert_with(all);
     }
 

@@ -164,7 +164,7 @@ impl Timeline {
 
     /// What is available from `now` on, as decreasing steps over the end time: the first step is
     /// what is free now, each later one what is left for ends after its `from`.
-    pub fn stairs(&self, now: i64, into: &mut Vec<Step>) {
+    pub fn decreasing_steps(&self, now: i64, into: &mut Vec<Step>) {
         into.clear();
         let first = self.index(now);
         let mut room = self.row(first);

@@ -20,7 +20,7 @@ pub use pools::SharedAmount;
 
 use super::amount::Bundle;
 use super::host_usage::ResourceId;
-use crate::config::{Capped, Dim, Names, Quota, UserGroup, UserSet};
+use crate::config::{Capped, Dimension, Names, Quota, UserGroup, UserSet};
 use crate::model::Stamp;
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
@@ -179,7 +179,7 @@ struct Rule {
     risen: u64,
     /// When windows change something next.
     until: Option<Stamp>,
-    /// By position of the host, if `hosts` is not [`Dim::Any`].
+    /// By position of the host, if `hosts` is not [`Dimension::Any`].
     has: Vec<bool>,
     kind: Kind,
 }
@@ -388,7 +388,7 @@ impl Quotas {
     /// When something of a host limit that applies to such jobs ([`Ident::on_hosts`]) was last
     /// returned, or a limit rose. Counters of single hosts are excluded: what they count was on
     /// that host, which changed, too.
-    pub fn eased_on_hosts(&self, on_hosts: u32) -> u64 {
+    pub fn last_freed_on_hosts(&self, on_hosts: u32) -> u64 {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
         };
@@ -655,7 +655,7 @@ impl Rule {
     #[inline]
     fn holds(&self, host: u32) -> bool {
         match self.quota.hosts {
-            Dim::Any => true,
+            Dimension::Any => true,
             _ => self.has.get(host as usize).copied().unwrap_or(false),
         }
     }
@@ -713,11 +713,15 @@ impl Rule {
 }
 
 /// The member's name if each has its own counter; `None` if it does not belong to the set.
-fn member<S>(dim: &Dim<S>, name: &str, holds: impl Fn(&S) -> bool) -> Option<Option<Box<str>>> {
+fn member<S>(
+    dim: &Dimension<S>,
+    name: &str,
+    holds: impl Fn(&S) -> bool,
+) -> Option<Option<Box<str>>> {
     match dim {
-        Dim::Any => Some(None),
-        Dim::Shared(set) => holds(set).then_some(None),
-        Dim::Per(set) => holds(set).then(|| Some(Box::from(name))),
+        Dimension::Any => Some(None),
+        Dimension::Shared(set) => holds(set).then_some(None),
+        Dimension::Per(set) => holds(set).then(|| Some(Box::from(name))),
     }
 }
 

@@ -67,10 +67,10 @@ pub trait BookRequest {
         u32::MAX
     }
     /// Slots on each host except the last.
-    fn tile(&self) -> Option<u32> {
+    fn slots_per_host(&self) -> Option<u32> {
         None
     }
-    /// Whether slots, `hosts_max` and `tile` describe the request completely. If not,
+    /// Whether slots, `hosts_max` and `slots_per_host` describe the request completely. If not,
     /// [`BookRequest::choose`] receives what is free on each host and chooses the hosts itself.
     fn plain(&self) -> bool {
         true
@@ -238,7 +238,7 @@ impl Host {
                 room,
             });
         } else {
-            self.line.stairs(now, &mut self.stairs);
+            self.line.decreasing_steps(now, &mut self.stairs);
         }
         self.tight = self.stairs[self.stairs.len() - 1].room.clone();
         if self.held_by > 0 {
@@ -256,13 +256,13 @@ impl Host {
 
 /// An interval of time that covers others.
 #[derive(Clone, Copy, Debug)]
-struct Hull {
+struct TimeSpan {
     from: i64,
     to: i64,
 }
 
-impl Hull {
-    const NONE: Hull = Hull {
+impl TimeSpan {
+    const NONE: TimeSpan = TimeSpan {
         from: i64::MAX,
         to: i64::MIN,
     };
@@ -328,13 +328,13 @@ struct Checks {
     broken: bool,
     /// Where more became free since the last sweep, and the part of it that moves in this pass
     /// freed.
-    gained: Hull,
-    moved: Hull,
+    gained: TimeSpan,
+    moved: TimeSpan,
 }
 
 /// Hosts on which more became free, from `base` on, and the total number of slots.
 #[derive(Clone, Debug, Default)]
-struct Gains {
+struct FreedHosts {
     log: Vec<u32>,
     base: u64,
     read: u64,
@@ -343,7 +343,7 @@ struct Gains {
 
 /// Jobs that give up their reservation.
 #[derive(Clone, Debug)]
-struct GiveUps<K> {
+struct AbandonedReservations<K> {
     /// No job gives up before this time.
     expiry: i64,
     /// Jobs that gave up, and the time until which they rest.
@@ -363,9 +363,9 @@ pub struct Book<K> {
     /// Number of reservations that hold slots.
     holders: usize,
     checks: Checks,
-    gains: Gains,
+    gains: FreedHosts,
     stamp: u32,
-    give_ups: GiveUps<K>,
+    give_ups: AbandonedReservations<K>,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! ways; never changes the usage of hosts.
 
 use super::amount::{Bundle, HostBundles};
-use super::best_fit::{Looked, leaves};
+use super::best_fit::{RankedResources, free_after};
 use super::compiled_request::{TrialUse, Way, compile};
 use super::fragmentation::Demand;
 use super::host_ranking::{Candidate, HostJudge, LimitGroup, Ranking, StaticFit};
@@ -432,7 +432,7 @@ impl Shape {
     }
 
     /// This many slots on each host, the rest on the last.
-    pub(super) fn tile(&self) -> Option<u32> {
+    pub(super) fn slots_per_host(&self) -> Option<u32> {
         Some(self.ways[0].parts[0].spread.tile).filter(|n| *n > 0)
     }
 
@@ -497,11 +497,11 @@ impl Shape {
         if plain && view.names.with_units().next().is_none() {
             return free;
         }
-        leaves(
+        free_after(
             usage,
             view,
             &self.least_start((way, part)),
-            Looked::Requested,
+            RankedResources::Requested,
         )
     }
 
@@ -520,7 +520,7 @@ impl Shape {
     fn cost(&self, which: (usize, usize), view: &View<'_>, at: usize) -> i64 {
         let hold = self.least_start(which);
         let usage = view.usage.get(at);
-        let left = leaves(usage, view, &hold, Looked::All);
+        let left = free_after(usage, view, &hold, RankedResources::All);
         if self.packing != Packing::Frag {
             return left;
         }

@@ -8,11 +8,11 @@
 //! order of the list, then by who came first. A charge re-orders the nodes of one path. Costs that
 //! grow with time are those of the last [`ShareTree::sweep`].
 
-mod contest;
 mod decay;
 mod past;
 #[cfg(test)]
 mod tests;
+mod tournament;
 mod usage;
 
 pub use past::{Past, ShareRow};
@@ -20,9 +20,9 @@ pub use usage::{Amounts, Delta, Meter};
 
 use crate::config::{FairFactors, Policy, ShareEntry, ShareSubject, Shares, UserGroup};
 use crate::model::Stamp;
-use contest::Contest;
 use decay::Decay;
 use std::collections::{BTreeMap, HashMap};
+use tournament::Tournament;
 use usage::{Fair, Rule, Usage};
 
 /// If groups are nested deeper than this, the deepest ones hold their users directly.
@@ -92,7 +92,7 @@ struct Inner {
     entries: Vec<ShareEntry>,
     /// By seat.
     kids: Vec<u32>,
-    contest: Contest,
+    contest: Tournament,
     /// Nodes of entries that name a user or group: by position in `entries`.
     named: HashMap<u32, u32>,
     /// Leaves created on demand: by position in `entries` and user.
@@ -100,12 +100,12 @@ struct Inner {
 }
 
 /// The user whose leaf is searched.
-struct Seeker<'a> {
+struct LeafOwner<'a> {
     user: &'a str,
     groups: &'a [String],
 }
 
-impl Seeker<'_> {
+impl LeafOwner<'_> {
     fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)
     }
@@ -158,10 +158,10 @@ impl ShareTree {
     /// entry that names the user, the first of the user's groups that has a place, `default`,
     /// `others`.
     pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
-        let seeker = Seeker { user, groups };
+        let seeker = LeafOwner { user, groups };
         let found = asked
-            .and_then(|group| self.seek(ROOT, &seeker, Some(group)))
-            .or_else(|| self.seek(ROOT, &seeker, None));
+            .and_then(|group| self.find_leaf(ROOT, &seeker, Some(group)))
+            .or_else(|| self.find_leaf(ROOT, &seeker, None));
         found.map(|(parent, entry)| Leaf(self.leaf_at(parent, entry, user)))
     }
 
@@ -263,7 +263,7 @@ impl ShareTree {
         let step = self.decay.step(now);
         let old = self.step.unwrap_or(step);
         if step > old {
-            self.fade(step - old);
+            self.decay_history(step - old);
         }
         self.step = Some(step.max(old));
         self.fresh.clear();
@@ -315,7 +315,7 @@ impl ShareTree {
     }
 
     /// Decays the history of leaves; that of inner nodes is summed up again.
-    fn fade(&mut self, steps: i64) {
+    fn decay_history(&mut self, steps: i64) {
         let (decay, now) = (self.decay, self.now);
         let mut fresh: HashMap<u32, [u64; 3]> = HashMap::new();
         for (leaf, us) in &self.fresh {
@@ -328,7 +328,7 @@ impl ShareTree {
             let usage = &mut node.usage;
             if node.inner.is_none() {
                 let fresh = fresh.get(&at).copied().unwrap_or_default();
-                usage.fade(&decay, steps, &fresh, now);
+                usage.decay(&decay, steps, &fresh, now);
             } else {
                 (usage.hist_us, usage.ended) = ([0; 3], [0; 3]);
                 usage.restart(now);
@@ -376,7 +376,7 @@ impl ShareTree {
     }
 
     /// The node, and the entry of it, that hold the user's leaf; below `asked` if that is given.
-    fn seek(&self, at: u32, seeker: &Seeker, asked: Option<&str>) -> Option<(u32, u32)> {
+    fn find_leaf(&self, at: u32, seeker: &LeafOwner, asked: Option<&str>) -> Option<(u32, u32)> {
         let inner = self.nodes[at as usize].inner.as_deref()?;
         let entries = || (0u32..).zip(&inner.entries);
         let names_him = |entry: &ShareEntry| match &entry.subject {
@@ -391,7 +391,7 @@ impl ShareTree {
             let found = match &entry.subject {
                 ShareSubject::Group(group) if seeker.is_in(group) => {
                     let rest = asked.filter(|wanted| wanted != group);
-                    self.seek(inner.named[&position], seeker, rest)
+                    self.find_leaf(inner.named[&position], seeker, rest)
                 }
                 ShareSubject::GroupEach(group) if seeker.is_in(group) => {
                     asked.is_none_or(|a| a == group).then_some((at, position))
@@ -467,7 +467,7 @@ impl ShareTree {
 
     /// The cost of each node in its contest, for tests of the increments.
     #[cfg(test)]
-    fn costs(&self) -> Vec<(contest::Cost, contest::Cost)> {
+    fn costs(&self) -> Vec<(tournament::Cost, tournament::Cost)> {
         let both = |node: &Node| {
             let above = self.nodes[node.parent as usize].inner.as_ref();
             let known = above.expect("an inner node").contest.cost(node.seat);
@@ -491,7 +491,7 @@ impl Inner {
         Inner {
             entries,
             kids: Vec::new(),
-            contest: Contest::default(),
+            contest: Tournament::default(),
             named: HashMap::new(),
             made: HashMap::new(),
         }

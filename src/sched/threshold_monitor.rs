@@ -95,12 +95,12 @@ impl ThresholdMonitor {
     }
 
     /// Notes that the current sample of a host was acted on.
-    pub(super) fn acted_on(&mut self, host: &HostInfo) {
+    pub(super) fn note_action(&mut self, host: &HostInfo) {
         self.seen.insert(host.id, host.load.beat);
     }
 
     /// Notes that a job has just resumed on the host: it takes no new jobs before its next sample.
-    pub(super) fn keep_quiet(&mut self, host: &HostInfo) {
+    pub(super) fn block_until_sample(&mut self, host: &HostInfo) {
         self.quiet.insert(host.id, host.load.beat);
     }
 
@@ -136,7 +136,7 @@ impl ThresholdMonitor {
     }
 
     /// Notes the sample of a host. Returns true if thresholds exclude new jobs for now.
-    pub(super) fn look(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
+    pub(super) fn note_sample(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
         // A threshold may be removed from the configuration while jobs are stopped because of it.
         if !self.samples && self.halted.is_empty() {
             return false;
@@ -178,7 +178,7 @@ fn conditions(queue: &Queue, config: &Config) -> Conditions {
 
 /// Why a host takes no new jobs for now, apart from what an administrator ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bar {
+pub enum DispatchBlock {
     /// Its dispatch window is closed.
     Window,
     /// Its load is past a threshold, or a job has just resumed.

@@ -84,7 +84,7 @@ impl TimeWindows {
     }
 
     /// Whether the dispatch window of a host is closed.
-    pub(super) fn shuts(&self, at: usize) -> bool {
+    pub(super) fn is_closed(&self, at: usize) -> bool {
         let found = self.hosts.binary_search_by_key(&(at as u32), |(at, _)| *at);
         found.is_ok_and(|at| !self.hosts[at].1.open)
     }

@@ -11,11 +11,11 @@ use std::cmp::Reverse;
 /// Number of thousandths in one unit of a resource.
 pub(super) const UNIT: i64 = 1000;
 /// Maximum number of resources of units (such as their memory) that one item of units can request.
-pub(super) const BESIDE_MAX: usize = 2;
+pub(super) const UNIT_AMOUNTS_MAX: usize = 2;
 
 /// Amounts requested of each unit, by resource; a resource of which nothing is requested has no
 /// entry.
-pub(super) type Beside = SmallVec<[(ResourceId, i64); 1]>;
+pub(super) type UnitAmounts = SmallVec<[(ResourceId, i64); 1]>;
 
 /// Units of one resource that a job holds on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct HeldUnits {
     pub names: Vec<String>,
     /// Thousandths of each unit.
     pub part: i64,
-    pub beside: Beside,
+    pub beside: UnitAmounts,
 }
 
 /// What a start requests of the units of one resource of a host: a number of units, and an amount
@@ -39,7 +39,7 @@ pub(super) struct UnitAsk {
     /// Thousandths of each unit; [`UNIT`] = whole units.
     pub part: i64,
     /// Amounts of each unit, by resource; 0 = none.
-    pub beside: [(ResourceId, i64); BESIDE_MAX],
+    pub beside: [(ResourceId, i64); UNIT_AMOUNTS_MAX],
 }
 
 impl UnitAsk {
@@ -74,7 +74,7 @@ struct Unit {
     name: Box<str>,
     /// Thousandths that jobs hold; more than [`UNIT`] only if the journal states it.
     taken: i64,
-    beside: Beside,
+    beside: UnitAmounts,
 }
 
 impl Unit {
@@ -208,7 +208,7 @@ impl HostUnits {
                 kind.units.push(Unit {
                     name: name.as_str().into(),
                     taken: 0,
-                    beside: Beside::new(),
+                    beside: UnitAmounts::new(),
                 });
                 kind.units.len() - 1
             });

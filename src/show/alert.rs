@@ -2,7 +2,7 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
-use crate::language::said;
+use crate::language::translated;
 use crate::record::notices::{Alert, AlertsDoc, Silence};
 use crate::text::width;
 use std::fmt::Write as _;
@@ -47,10 +47,10 @@ pub(crate) fn put_fired(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
         let (metric, value) = (&alert.metric, number(alert.value));
         let is = format!("{metric} is {value} since {since}");
         let mut line = format!("{} {} {}: ", alert.severity, alert.rule, labels(alert));
-        line.push_str(&said(&is));
+        line.push_str(&translated(&is));
         if state(alert, &doc.silences) == "silenced" {
             line.push_str(", ");
-            line.push_str(&said("silenced"));
+            line.push_str(&translated("silenced"));
         }
         put(out, format_args!("  {}", width::escape(&line)));
     }
@@ -75,7 +75,7 @@ pub(crate) fn put_list(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
     if doc.alerts.is_empty() {
         put(
             out,
-            format_args!("{}", said("No alert is pending or firing")),
+            format_args!("{}", translated("No alert is pending or firing")),
         );
     } else {
         put_rows(out, &rows);
@@ -87,16 +87,16 @@ pub(crate) fn put_list(out: &mut String, doc: &AlertsDoc, dates: &Dates) {
             "SILENCED: {} until {until} by {}: {}",
             silence.rule, silence.by, silence.because
         );
-        put(out, format_args!("{}", width::escape(&said(&text))));
+        put(out, format_args!("{}", width::escape(&translated(&text))));
     }
     for text in &doc.troubles {
         let text = format!("TROUBLE: {text}");
-        put(out, format_args!("{}", width::escape(&said(&text))));
+        put(out, format_args!("{}", width::escape(&translated(&text))));
     }
     if doc.waiting + doc.lost > 0 {
         let (waiting, lost) = (doc.waiting, doc.lost);
         let text = format!("MESSAGES: {waiting} wait, {lost} were lost");
-        put(out, format_args!("{}", said(&text)));
+        put(out, format_args!("{}", translated(&text)));
     }
 }
 

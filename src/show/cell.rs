@@ -37,7 +37,12 @@ fn is_plain(text: &str) -> bool {
 
 /// Escapes for a terminal what was appended to `out` since `from`, and cuts it to at most `columns`
 /// unless that is `None`. Returns its display width.
-pub(crate) fn tame(out: &mut String, from: usize, columns: Option<usize>, cut: Cut) -> usize {
+pub(crate) fn escape_and_cut(
+    out: &mut String,
+    from: usize,
+    columns: Option<usize>,
+    cut: Cut,
+) -> usize {
     let plain = is_plain(&out[from..]);
     if plain {
         let len = out.len() - from;
@@ -273,7 +278,7 @@ mod tests {
     fn tamed(text: &str, columns: usize, cut: Cut) -> (String, usize) {
         let mut out = String::from("x");
         out.push_str(text);
-        let width = tame(&mut out, 1, Some(columns), cut);
+        let width = escape_and_cut(&mut out, 1, Some(columns), cut);
         (out.split_off(1), width)
     }
 

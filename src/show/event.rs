@@ -78,14 +78,22 @@ impl Sentences {
                 by,
                 comment,
                 ..
-            } => format!("queue {name} {} by {by}{}", queue_act(*act), said(comment)),
+            } => format!(
+                "queue {name} {} by {by}{}",
+                queue_act(*act),
+                comment_text(comment)
+            ),
             Event::Host {
                 name,
                 act,
                 by,
                 comment,
                 ..
-            } => format!("host {name} {} by {by}{}", host_act(*act), said(comment)),
+            } => format!(
+                "host {name} {} by {by}{}",
+                host_act(*act),
+                comment_text(comment)
+            ),
             Event::HostSeen { name, up, boot, .. } => {
                 let state = if *up { "is up" } else { "does not answer" };
                 let boot = if boot.is_empty() {
@@ -354,7 +362,7 @@ fn host_act(act: HostAct) -> &'static str {
     }
 }
 
-fn said(comment: &str) -> String {
+fn comment_text(comment: &str) -> String {
     if comment.is_empty() {
         String::new()
     } else {

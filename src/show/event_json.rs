@@ -100,24 +100,24 @@ impl Documents {
                 };
                 self.specs.entry(*id).or_insert((owner, 0));
             }
-            Event::Submitted(s) => self.refer(s.id, s.s),
-            Event::Changed { j, s, .. } => self.refer(j.id, *s),
+            Event::Submitted(s) => self.add_reference(s.id, s.s),
+            Event::Changed { j, s, .. } => self.add_reference(j.id, *s),
             _ => {}
         }
     }
 
-    fn refer(&mut self, job: u32, spec: u32) {
+    fn add_reference(&mut self, job: u32, spec: u32) {
         if let Some((_, jobs)) = self.specs.get_mut(&spec) {
             *jobs += 1;
         }
         if let Some(old) = self.jobs.insert(job, spec) {
-            self.give_back(old);
+            self.release(old);
         }
     }
 
     /// Releases a specification; without jobs it is dropped, as by the leader, which records it
     /// again before another job gets it.
-    fn give_back(&mut self, spec: u32) {
+    fn release(&mut self, spec: u32) {
         if let Some((_, jobs)) = self.specs.get_mut(&spec) {
             *jobs = jobs.saturating_sub(1);
             if *jobs == 0 {
@@ -131,7 +131,7 @@ impl Documents {
         if let Event::Cleaned { ids, .. } = event {
             for id in ids {
                 if let Some(spec) = self.jobs.remove(id) {
-                    self.give_back(spec);
+                    self.release(spec);
                 }
             }
         }

@@ -235,7 +235,7 @@ impl<G: Copy> Table<G> {
                 out.push('-');
             }
             let limit = (column.cut != Cut::Never).then_some(column.width);
-            let used = cell::tame(out, from, limit, column.cut);
+            let used = cell::escape_and_cut(out, from, limit, column.cut);
             if let Some(code) = column.paint.filter(|_| color).map(|f| f(&out[from..]))
                 && !code.is_empty()
             {

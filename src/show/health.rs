@@ -3,7 +3,7 @@
 use super::cell::{self, Object};
 use super::dates::Dates;
 use super::params::Leader;
-use crate::language::said;
+use crate::language::translated;
 use crate::record::notices::AlertsDoc;
 use crate::record::view::{HostRow, Params};
 use crate::text::count::count;
@@ -102,7 +102,10 @@ impl Health<'_> {
         }
         super::alert::put_fired(out, doc, dates);
         for text in &doc.troubles {
-            put(out, format_args!("  {}\n", width::escape(&said(text))));
+            put(
+                out,
+                format_args!("  {}\n", width::escape(&translated(text))),
+            );
         }
     }
 
@@ -129,7 +132,10 @@ impl Health<'_> {
             n => line(out, &format!("ALARMS: {n}")),
         }
         for alarm in &params.alarms {
-            put(out, format_args!("  {}\n", width::escape(&said(alarm))));
+            put(
+                out,
+                format_args!("  {}\n", width::escape(&translated(alarm))),
+            );
         }
         self.put_alerts(out, dates);
         if !params.config_problems.is_empty() {
@@ -182,11 +188,11 @@ fn put(out: &mut String, args: std::fmt::Arguments<'_>) {
 
 /// Appends a line in the language of the process.
 fn line(out: &mut String, text: &str) {
-    put(out, format_args!("{}\n", said(text)));
+    put(out, format_args!("{}\n", translated(text)));
 }
 
 fn put_host(out: &mut String, name: &str, status: &str, text: &str) {
-    let text = said(text);
+    let text = translated(text);
     let (name, status, text) = (
         width::pad_right(&width::escape(name), 18),
         width::pad_right(&width::escape(status), 12),

@@ -79,7 +79,7 @@ pub(crate) struct Past {
 
 /// The history of a submitted job or array.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Story {
+pub(crate) struct SubmissionHistory {
     pub id: u32,
     pub submit: i64,
     pub spec: Option<Arc<Spec>>,
@@ -98,7 +98,7 @@ pub(crate) struct Story {
 #[derive(Debug, Default)]
 pub(crate) struct Histories {
     specs: HashMap<u32, Arc<Spec>>,
-    pub stories: BTreeMap<u32, Story>,
+    pub stories: BTreeMap<u32, SubmissionHistory>,
     /// Jobs that are on hosts now, for hosts that become silent.
     started: BTreeSet<JobKey>,
     /// Whether lines are kept.
@@ -208,7 +208,7 @@ impl Histories {
         } else {
             &s.name
         };
-        let mut story = Story {
+        let mut story = SubmissionHistory {
             id: s.id,
             submit: s.t.0,
             spec: self.specs.get(&s.s).cloned(),
@@ -220,7 +220,7 @@ impl Histories {
             } else {
                 IndexSet::parse(&s.array, 1, MAX_INDEX).ok()
             },
-            ..Story::default()
+            ..SubmissionHistory::default()
         };
         story.head.track = Track {
             stat,
@@ -234,10 +234,13 @@ impl Histories {
     /// The history of `j`. The first event of an element creates it from that of its array. For a
     /// job whose submission is no longer kept, it begins here.
     fn past(&mut self, j: JobKey, t: i64) -> &mut Past {
-        let story = self.stories.entry(j.id).or_insert_with(|| Story {
-            id: j.id,
-            ..Story::default()
-        });
+        let story = self
+            .stories
+            .entry(j.id)
+            .or_insert_with(|| SubmissionHistory {
+                id: j.id,
+                ..SubmissionHistory::default()
+            });
         if story.head.track.since == 0 {
             story.head.track.since = t;
         }
@@ -563,7 +566,7 @@ impl Histories {
 
     /// Jobs whose submission or specification is missing in the kept events.
     pub(crate) fn incomplete(&self) -> Vec<u32> {
-        let lacks = |s: &&Story| s.submit == 0 || s.spec.is_none();
+        let lacks = |s: &&SubmissionHistory| s.submit == 0 || s.spec.is_none();
         self.stories.values().filter(lacks).map(|s| s.id).collect()
     }
 
@@ -611,11 +614,11 @@ impl Past {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Episode<'h> {
     pub key: JobKey,
-    pub story: &'h Story,
+    pub story: &'h SubmissionHistory,
     pub past: &'h Past,
 }
 
-impl Story {
+impl SubmissionHistory {
     /// The job itself, or each of its elements by index.
     pub(crate) fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
         let single = self.all.is_none() && self.works.is_empty();

@@ -370,7 +370,7 @@ pub(crate) fn put_resources(out: &mut String, hosts: &[&HostRow], wanted: &[Stri
             at.join(" ")
         )
         .expect("a string takes every write");
-        cell::tame(out, from, None, Cut::Never);
+        cell::escape_and_cut(out, from, None, Cut::Never);
         out.push('\n');
     }
 }

@@ -239,7 +239,7 @@ fn line(out: &mut String, args: std::fmt::Arguments<'_>) {
     let body = text.trim_end_matches('\n');
     let from = out.len();
     out.push_str(body);
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push_str(if body.len() < text.len() {
         "\n\n"
     } else {

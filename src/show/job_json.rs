@@ -316,7 +316,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
     o.opt("warn_signal", spec.warn.map(|warn| warn.signal));
     o.some_text("pre_exec_command", &spec.hooks.pre);
     o.some_text("post_exec_command", &spec.hooks.post);
-    around(&mut o, spec);
+    task_settings(&mut o, spec);
     o.end();
     // Only the members are kept.
     out.pop();
@@ -324,7 +324,7 @@ fn spec_members(out: &mut String, spec: &Spec) {
 }
 
 /// Members about file copies, tasks, checkpoints and the container.
-fn around(o: &mut Object<'_>, spec: &Spec) {
+fn task_settings(o: &mut Object<'_>, spec: &Spec) {
     cell::list(o.key("file_copies"), &spec.files, |out, file| {
         let mut one = Object::begin(out);
         one.text("local", &file.local);

@@ -7,11 +7,11 @@ use super::job::{self, JobView};
 use super::message;
 use super::wrap;
 use crate::config::warn_signal_name;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::{JobStat, Spec, TermReason, Terminal};
 use crate::record::device_use::DeviceUse;
 use crate::text::count::count;
-use crate::text::resreq::{Anything, Builtins, ResReq};
+use crate::text::resreq::{AnyResource, Builtins, ResReq};
 use crate::text::size;
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ fn combined_request(v: &JobView<'_>) -> String {
         v.ctx.app_requests.get(&v.spec.app),
         v.ctx.queue_requests.get(&v.spec.queue),
     ];
-    let read = |text: &str| ResReq::parse_stored(text, &Anything(&Builtins)).ok();
+    let read = |text: &str| ResReq::parse_stored(text, &AnyResource(&Builtins)).ok();
     if general.iter().all(Option::is_none) {
         return own.clone();
     }
@@ -95,10 +95,10 @@ fn head(v: &JobView<'_>) -> String {
         add!(s, ", Submission Key <{}>", v.row.key);
     }
     if v.row.forced && !v.stat().is_waiting() {
-        add!(s, ", {}", said("started by force"));
+        add!(s, ", {}", translated("started by force"));
     }
     if v.row.killing && !v.stat().is_finished() {
-        add!(s, ", {}", said("being killed"));
+        add!(s, ", {}", translated("being killed"));
     }
     s
 }
@@ -108,7 +108,7 @@ fn put_orphans(s: &mut String, spec: &Spec) {
         add!(
             s,
             ", {}",
-            said("Ends if its dependency can never be satisfied")
+            translated("Ends if its dependency can never be satisfied")
         );
     }
     if let Some(orphan) = spec.orphan {
@@ -121,7 +121,7 @@ fn submitted(v: &JobView<'_>) -> String {
     let mut s = String::new();
     v.ctx.dates.long(&mut s, v.row.submit);
     let text = format!("Submitted from host <{}>", spec.sub_host);
-    add!(s, ": {}, CWD <{}>", said(&text), spec.cwd);
+    add!(s, ": {}, CWD <{}>", translated(&text), spec.cwd);
     if spec.exclusive {
         s.push_str(", Exclusive Execution");
     }
@@ -146,7 +146,7 @@ fn submitted(v: &JobView<'_>) -> String {
         s.push_str(", Copied Input File");
     }
     if spec.max > spec.min {
-        let range = said(&format!("{} to {}", spec.min, spec.max)).into_owned();
+        let range = translated(&format!("{} to {}", spec.min, spec.max)).into_owned();
         add!(s, ", {range} Slot(s) Requested");
     } else if spec.min > 1 {
         add!(s, ", {} Slot(s) Requested", spec.min);
@@ -168,7 +168,7 @@ fn submitted(v: &JobView<'_>) -> String {
         }
     }
     mode(&mut s, spec);
-    around(&mut s, spec);
+    put_task_settings(&mut s, spec);
     if let Some(n) = spec.again.retries {
         add!(s, ", Retries <{n}>");
     }
@@ -205,15 +205,15 @@ fn mode(s: &mut String, spec: &Spec) {
         Some(Terminal::Pty) => "Interactive pseudo-terminal mode",
         Some(Terminal::Shell) => "Interactive pseudo-terminal shell mode",
     };
-    add!(s, ", {}", said(how));
+    add!(s, ", {}", translated(how));
 }
 
 /// Appends the warning signal, checkpoints, container, file copies and tasks.
-fn around(s: &mut String, spec: &Spec) {
+fn put_task_settings(s: &mut String, spec: &Spec) {
     if let Some(warn) = spec.warn {
         let (name, before) = (warn_signal_name(warn.signal), warn.before_s);
         let text = format!("Warning <{name}> {before} seconds before its run limit");
-        add!(s, ", {}", said(&text));
+        add!(s, ", {}", translated(&text));
     }
     if let Some(checkpoint) = spec.chkpnt.as_deref() {
         add!(s, ", Checkpoints <{checkpoint}>");
@@ -249,7 +249,10 @@ fn around(s: &mut String, spec: &Spec) {
 fn changes(v: &JobView<'_>) -> Option<String> {
     let row = v.row;
     if row.stat.is_waiting() && !row.text.is_empty() {
-        return Some(format!("{};", said(&format!("Last attempt: {}", row.text))));
+        return Some(format!(
+            "{};",
+            translated(&format!("Last attempt: {}", row.text))
+        ));
     }
     None
 }
@@ -258,18 +261,21 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
     let text = if v.stat().is_waiting() {
         out.push_str(" PENDING REASONS:\n");
         let why = match v.why {
-            Some(why) => format!(" {};", said(&why.to_string())),
-            None => format!(" {};", said(super::job_table::NEW)),
+            Some(why) => format!(" {};", translated(&why.to_string())),
+            None => format!(" {};", translated(super::job_table::NEW)),
         };
         why + &estimate(v)
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         out.push_str(" SUSPENDING REASONS:\n");
         let mut why = String::new();
         job::put_suspend(&mut why, v);
-        format!(" {};", said(&why))
+        format!(" {};", translated(&why))
     } else if let Some(s) = job::warned_s(v) {
         out.push_str(" WARNED:\n");
-        format!(" {};", said(&format!("will be preempted in {s} seconds")))
+        format!(
+            " {};",
+            translated(&format!("will be preempted in {s} seconds"))
+        )
     } else {
         return;
     };
@@ -292,7 +298,7 @@ fn estimate(v: &JobView<'_>) -> String {
             format!("no estimate: waits for {others} without a run limit")
         }
     };
-    format!(" {};", said(&text))
+    format!(" {};", translated(&text))
 }
 
 fn put_limits(out: &mut String, v: &JobView<'_>) {
@@ -361,16 +367,16 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         for host in &row.hosts {
             add!(text, " <{host}>");
         }
-        let mut s = dated(start) + &said(&text);
+        let mut s = dated(start) + &translated(&text);
         for units in &row.units {
             add!(s, ", Units <{units}>");
         }
         add!(s, ", Execution CWD <{}>", v.spec.cwd);
         if let Some(bind) = &row.bind {
-            add!(s, ", {}", said(&bind.to_string()));
+            add!(s, ", {}", translated(&bind.to_string()));
         }
         for part in &row.part_binds {
-            let bound = said(&part.bind.to_string()).into_owned();
+            let bound = translated(&part.bind.to_string()).into_owned();
             add!(s, ", {bound} on <{}>", part.host);
         }
         s.push(';');
@@ -382,19 +388,19 @@ fn events(v: &JobView<'_>) -> Vec<String> {
     if row.suspended_ms >= 1000 {
         let seconds = row.suspended_ms / 1000;
         let text = format!("It was suspended for {seconds} seconds so far");
-        items.push(format!(" {};", said(&text)));
+        items.push(format!(" {};", translated(&text)));
     }
     if row.stat.is_finished() {
-        items.push(dated(row.end) + &said(&ending(v)));
+        items.push(dated(row.end) + &translated(&ending(v)));
         // If the job was not started, the sentence itself gives the reason.
         let in_end = row.reason == TermReason::StartFailed;
         if !in_end && (row.reason != TermReason::None || row.oom) {
             let mut why = String::new();
             v.put_term(&mut why);
-            items.push(dated(row.end) + &format!("Completed <exit>; {};", said(&why)));
+            items.push(dated(row.end) + &format!("Completed <exit>; {};", translated(&why)));
         } else if !in_end && !row.text.is_empty() {
             // Other problems: with its report, or a post-exec command.
-            items.push(dated(row.end) + &said(&row.text) + ";");
+            items.push(dated(row.end) + &translated(&row.text) + ";");
         }
     }
     items
@@ -405,7 +411,7 @@ fn usage(v: &JobView<'_>) -> String {
     let mut text = String::from("Resource usage collected. The CPU time used is ");
     cell::fraction(&mut text, u.cpu_ms, 1);
     text.push_str(" seconds.");
-    let mut s = said(&text).into_owned();
+    let mut s = translated(&text).into_owned();
     let (mem, swap) = (u.mem_kb / 1024, u.swap_kb / 1024);
     add!(s, " MEM: {mem} Mbytes; SWAP: {swap} Mbytes");
     if u.threads > 0 {
@@ -494,7 +500,7 @@ fn put_memory(out: &mut String, v: &JobView<'_>) {
             cell::fraction(out, used.gpu_ms, 1);
             out.push_str(" seconds;");
         }
-        cell::tame(out, from + 1, None, Cut::Never);
+        cell::escape_and_cut(out, from + 1, None, Cut::Never);
         out.push('\n');
     }
 }

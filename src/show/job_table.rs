@@ -5,7 +5,7 @@
 use super::cell::{self, Cut};
 use super::field::{Field, Table};
 use super::job::{self, FIELDS, JobGet, JobView};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::record::view::ArrayRow;
 use crate::text::IndexSet;
@@ -169,7 +169,7 @@ pub(crate) fn put_more_hosts(out: &mut String, v: &JobView<'_>) {
         cell::blanks(out, BEFORE_HOST);
         let from = out.len();
         write!(out, "{host}").expect("a string takes every write");
-        cell::tame(out, from, None, Cut::Never);
+        cell::escape_and_cut(out, from, None, Cut::Never);
         out.push('\n');
     }
 }
@@ -180,18 +180,18 @@ pub(crate) fn put_reason(out: &mut String, v: &JobView<'_>) {
     out.push(' ');
     if v.stat().is_waiting() {
         match v.why {
-            Some(why) => out.push_str(&said(&why.to_string())),
-            None => out.push_str(&said(NEW)),
+            Some(why) => out.push_str(&translated(&why.to_string())),
+            None => out.push_str(&translated(NEW)),
         }
     } else if v.stat().is_started() && v.stat() != JobStat::Run {
         let mut why = String::new();
         job::put_suspend(&mut why, v);
-        out.push_str(&said(&why));
+        out.push_str(&translated(&why));
     } else {
         out.truncate(from);
         return;
     }
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push_str(";\n");
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn put_array(out: &mut String, v: &JobView<'_>, wide: bool) {
         let from = out.len();
         out.push_str(text);
         let limit = (cut != Cut::Never).then_some(columns);
-        let used = cell::tame(out, from, limit, cut);
+        let used = cell::escape_and_cut(out, from, limit, cut);
         cell::blanks(out, columns.saturating_sub(used) + 1);
     };
     let cut = |c| if wide { Cut::Never } else { c };

@@ -2,7 +2,7 @@
 
 use super::cell::{self, Cut};
 use super::job::JobView;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::record::report::TaskUse;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(crate) fn put(out: &mut String, v: &JobView<'_>) {
     let more = u64::from(v.slots()).saturating_sub(tasks.len() as u64);
     if more > 0 && !v.row.usage.tasks.is_empty() {
         let text = format!("and {more} more, not started yet or beyond those that hosts report");
-        writeln!(out, " {}", said(&text)).expect("a string takes every write");
+        writeln!(out, " {}", translated(&text)).expect("a string takes every write");
     }
 }
 
@@ -79,7 +79,7 @@ fn row(out: &mut String, task: &TaskUse, stat: JobStat) {
     cell::blanks(out, blanks);
     write!(out, "{}M", task.mem_kb.div_ceil(1024)).expect("a string takes every write");
     // Names come from the environment of the job.
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push('\n');
 }
 

@@ -347,7 +347,7 @@ pub(crate) fn put_shared(out: &mut String, hosts: &[&HostRow], wanted: &[String]
             at.join(" ")
         )
         .expect("a string takes every write");
-        super::cell::tame(out, from, None, Cut::Never);
+        super::cell::escape_and_cut(out, from, None, Cut::Never);
         out.push('\n');
     }
 }

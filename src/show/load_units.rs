@@ -138,7 +138,7 @@ fn put_gpu(out: &mut String, h: &HostRow, place: usize, only: bool) {
         "ok",
     );
     line.expect("a string takes every write");
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push('\n');
 }
 
@@ -163,7 +163,7 @@ fn put_unit(out: &mut String, at: (&HostRow, &str, usize), name: &str, used: Opt
     if used.is_none() {
         out.push_str(" -");
     }
-    cell::tame(out, from, None, Cut::Never);
+    cell::escape_and_cut(out, from, None, Cut::Never);
     out.push('\n');
 }
 

@@ -5,7 +5,7 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
-use crate::language::said;
+use crate::language::translated;
 use crate::record::view::Params;
 use crate::text::{duration, size, width};
 use std::fmt::Write as _;
@@ -204,16 +204,16 @@ pub(crate) fn put_id_long(out: &mut String, params: &Params, leader: &Leader, da
     writeln!(out, "Administrators: {}", width::escape(&admins))
         .expect("a string takes every write");
     for alarm in &params.alarms {
-        let alarm = said(&format!("Alarm: {alarm}")).into_owned();
+        let alarm = translated(&format!("Alarm: {alarm}")).into_owned();
         writeln!(out, "{}", width::escape(&alarm)).expect("a string takes every write");
     }
     for problem in &params.config_problems {
-        let problem = said(&format!("Refused configuration: {problem}")).into_owned();
+        let problem = translated(&format!("Refused configuration: {problem}")).into_owned();
         writeln!(out, "{}", width::escape(&problem)).expect("a string takes every write");
     }
     for host in &params.unconfigured_hosts {
         let text = format!("Host {host} reports and is not listed in cb.yaml");
-        writeln!(out, "{}", width::escape(&said(&text))).expect("a string takes every write");
+        writeln!(out, "{}", width::escape(&translated(&text))).expect("a string takes every write");
     }
 }
 

@@ -101,14 +101,14 @@ impl Polling {
     }
 
     /// Makes the next poll due after the longest pause: any earlier change causes a hint.
-    pub fn rest(&mut self, now: u64) {
+    pub fn wait_for_hint(&mut self, now: u64) {
         self.pause_ms = self.longest_ms();
         self.due_ms = now.saturating_add(self.pause_ms);
     }
 
     /// Records the result of a poll at `now`: whether something new was `found`, and whether a hint
     /// caused the poll.
-    pub fn looked(&mut self, now: u64, found: bool, hinted: bool) {
+    pub fn note_poll(&mut self, now: u64, found: bool, hinted: bool) {
         match (found, hinted) {
             (true, true) => self.proved = (self.proved + 1).min(PROVED_MAX),
             (true, false) if self.pause_ms >= EARLY_MS => {
@@ -214,7 +214,7 @@ mod tests {
         while now < until {
             now = polling.due_ms().max(now);
             times.push(now);
-            polling.looked(now, false, false);
+            polling.note_poll(now, false, false);
         }
         times
     }
@@ -223,7 +223,7 @@ mod tests {
     fn polls_are_frequent_after_news_and_fall_back_to_the_slow_pace() {
         let mut p = Polling::new(1000);
         assert!(p.is_due(0));
-        p.looked(10_000, true, false);
+        p.note_poll(10_000, true, false);
         assert_eq!(p.due_ms(), 10_000 + QUICK_MS);
         let times = looks(&mut p, 10_000, 30_000);
         let in_first_second = times.iter().filter(|t| **t < 11_000).count();
@@ -239,7 +239,7 @@ mod tests {
         let mut p = Polling::new(1000);
         for now in 0..3 {
             assert!(!p.is_hinted());
-            p.looked(now, true, true);
+            p.note_poll(now, true, true);
         }
         assert!(p.is_hinted());
         let times = looks(&mut p, 10, 60_000);
@@ -247,12 +247,12 @@ mod tests {
         assert_eq!(last[1] - last[0], 6000);
         // Polls that find nothing prove nothing.
         assert!(p.is_hinted());
-        p.looked(70_000, true, false);
+        p.note_poll(70_000, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 70_000 + QUICK_MS);
         // Regardless of the number of hints: two finds without a hint end it.
-        (0..100).for_each(|now| p.looked(80_000 + now, true, true));
-        (0..3).for_each(|now| p.looked(90_000 + now, true, false));
+        (0..100).for_each(|now| p.note_poll(80_000 + now, true, true));
+        (0..3).for_each(|now| p.note_poll(90_000 + now, true, false));
         assert!(!p.is_hinted());
     }
 
@@ -261,31 +261,31 @@ mod tests {
         let mut p = Polling::new(1000);
         p.presume_hints();
         // It was in transit before the two knew each other.
-        p.looked(5, true, false);
+        p.note_poll(5, true, false);
         assert!(p.is_hinted());
         p.pause_ms = EARLY_MS;
-        p.looked(10, true, false);
+        p.note_poll(10, true, false);
         assert!(!p.is_hinted());
         assert_eq!(p.due_ms(), 10 + QUICK_MS);
         // A poll that follows so soon proves nothing about hints: the next one may have been in
         // transit.
         for now in 0..3 {
-            p.looked(20 + now, true, true);
+            p.note_poll(20 + now, true, true);
             p.expect(20 + now);
         }
         p.pause_ms = QUICK_MS;
         assert!(p.is_hinted());
-        p.looked(30, true, false);
+        p.note_poll(30, true, false);
         assert!(p.is_hinted());
     }
 
     #[test]
     fn a_pace_that_was_set_slower_than_hints_allow_stays() {
         let mut p = Polling::new(60_000);
-        (0..9).for_each(|now| p.looked(now, true, true));
+        (0..9).for_each(|now| p.note_poll(now, true, true));
         assert_eq!(p.longest_ms(), 60_000);
         let mut p = Polling::new(10);
-        (0..9).for_each(|now| p.looked(now, true, true));
+        (0..9).for_each(|now| p.note_poll(now, true, true));
         assert_eq!((p.quick_ms(), p.longest_ms()), (10, 60));
     }
 

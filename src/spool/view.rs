@@ -67,7 +67,7 @@ impl std::error::Error for ViewError {}
 
 /// The jobs that a reader requests; the default is every unfinished job.
 #[derive(Default)]
-pub struct Want<'f> {
+pub struct JobSet<'f> {
     /// Only jobs of these owners; empty = of all owners.
     pub uids: Vec<u32>,
     /// Only jobs with an id in one of these inclusive ranges; empty = all.
@@ -78,12 +78,12 @@ pub struct Want<'f> {
     pub spec: Option<&'f (dyn Fn(&Spec) -> bool + Sync)>,
 }
 
-impl Want<'_> {
+impl JobSet<'_> {
     /// Every known job, including finished ones.
-    pub fn all() -> Want<'static> {
-        Want {
+    pub fn all() -> JobSet<'static> {
+        JobSet {
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         }
     }
 
@@ -262,7 +262,7 @@ impl ViewReader {
     /// There is no view, or files are unreadable or keep disappearing.
     pub fn stream(
         &self,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> Result<Reading, ViewError> {
         for attempt in 0..ATTEMPTS {
@@ -283,7 +283,7 @@ impl ViewReader {
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
-    pub fn collect(&self, want: &Want<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
+    pub fn collect(&self, want: &JobSet<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
         let mut jobs = Vec::new();
         let reading = self.stream(want, &mut |piece| match piece {
             Piece::Restart => jobs.clear(),
@@ -304,7 +304,7 @@ impl ViewReader {
     /// As [`ViewReader::stream`].
     pub fn stream_into<S: Send>(
         &self,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         make: &mut dyn FnMut(Vec<S>) -> Vec<S>,
         job: TakeJob<S>,
     ) -> Result<(Vec<S>, Reading), ViewError> {
@@ -325,7 +325,7 @@ impl ViewReader {
 
     fn fill_once<S: Send>(
         &self,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         sinks: &mut [S],
         job: TakeJob<S>,
     ) -> Result<Reading, Fail> {
@@ -381,7 +381,7 @@ impl ViewReader {
 
     fn stream_once(
         &self,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> Result<Reading, Fail> {
         let manifest = self.manifest().map_err(Fail::Hard)?;
@@ -496,7 +496,7 @@ pub fn into_owned(row: JobRow<'_>) -> JobRow<'static> {
 }
 
 /// The leading fields of a job row, read without decoding it.
-struct Peek<'a> {
+struct RowHead<'a> {
     key: JobKey,
     spec: u32,
     stat: JobStat,
@@ -507,7 +507,7 @@ struct Peek<'a> {
 const JOB_PREFIX: &[u8] = b"{\"k\":\"job\",";
 
 /// Reads `{"k":"job","j":"12[3]","s":4,"p":"RUN"`; `None` if the row has another form.
-fn peek(json: &[u8]) -> Option<Peek<'_>> {
+fn peek(json: &[u8]) -> Option<RowHead<'_>> {
     let rest = json.strip_prefix(b"{\"k\":\"job\",\"j\":\"")?;
     let (id, rest) = digits(rest)?;
     let (idx, rest) = match rest.strip_prefix(b"[") {
@@ -533,7 +533,7 @@ fn peek(json: &[u8]) -> Option<Peek<'_>> {
         _ => return None,
     };
     let key = JobKey { id, idx };
-    Some(Peek {
+    Some(RowHead {
         key,
         spec,
         stat,
@@ -575,7 +575,7 @@ struct OverRow<'b> {
 }
 
 impl<'b> Overlay<'b> {
-    fn add(&mut self, name: &str, bytes: &'b [u8], want: &Want<'_>, warnings: &mut Vec<String>) {
+    fn add(&mut self, name: &str, bytes: &'b [u8], want: &JobSet<'_>, warnings: &mut Vec<String>) {
         self.specs.push(Specs::new());
         if let Err(d) = self.add_rows(bytes, want) {
             // A torn last line is still being written.
@@ -585,7 +585,7 @@ impl<'b> Overlay<'b> {
         }
     }
 
-    fn add_rows(&mut self, bytes: &'b [u8], want: &Want<'_>) -> Result<(), Damaged> {
+    fn add_rows(&mut self, bytes: &'b [u8], want: &JobSet<'_>) -> Result<(), Damaged> {
         let file = self.specs.len() - 1;
         let mut reader = Reader::new(bytes);
         Header::read(&mut reader, What::View, None)?;
@@ -634,7 +634,7 @@ impl<'b> Overlay<'b> {
     fn emit(
         &self,
         key: JobKey,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) -> bool {
@@ -661,7 +661,7 @@ impl<'b> Overlay<'b> {
 
     fn emit_rest(
         &self,
-        want: &Want<'_>,
+        want: &JobSet<'_>,
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(Piece<'_>),
     ) {
@@ -678,7 +678,7 @@ impl<'b> Overlay<'b> {
 }
 
 /// The leading fields of a job row; `None` if it is another kind of row.
-fn peek_or_decode(json: &[u8]) -> Result<Option<Peek<'_>>, Damage> {
+fn peek_or_decode(json: &[u8]) -> Result<Option<RowHead<'_>>, Damage> {
     if let Some(p) = peek(json) {
         return Ok(Some(p));
     }
@@ -686,7 +686,7 @@ fn peek_or_decode(json: &[u8]) -> Result<Option<Peek<'_>>, Damage> {
         return Ok(None);
     }
     let row: JobRow<'_> = decode_job(json)?;
-    Ok(Some(Peek {
+    Ok(Some(RowHead {
         key: row.j,
         spec: row.s,
         stat: row.stat,
@@ -702,7 +702,7 @@ fn decode_job(json: &[u8]) -> Result<JobRow<'_>, Damage> {
 
 fn emit_row(
     json: &[u8],
-    peek: Option<&Peek<'_>>,
+    peek: Option<&RowHead<'_>>,
     spec: &Arc<Spec>,
     classes: &HashMap<u32, PendReason>,
     warnings: &mut Vec<String>,
@@ -724,7 +724,7 @@ fn emit_row(
 fn read_shard(
     shard: &view::ShardInfo,
     bytes: &[u8],
-    want: &Want<'_>,
+    want: &JobSet<'_>,
     overlay: &Overlay<'_>,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(Piece<'_>),
@@ -743,7 +743,7 @@ fn read_shard(
 
 fn shard_rows(
     bytes: &[u8],
-    want: &Want<'_>,
+    want: &JobSet<'_>,
     overlay: &Overlay<'_>,
     seen: &mut u32,
     warnings: &mut Vec<String>,

@@ -54,7 +54,7 @@ impl State {
             Event::Config { digest, .. } => self.leaders.config_digest = digest.clone(),
             Event::WentBack { epoch, host, id, t } => {
                 let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
-                self.leaders.back = Some(super::Back { epoch, host, id, t });
+                self.leaders.back = Some(super::RestoredShare { epoch, host, id, t });
             }
             Event::Restored { above, id, t, .. } => {
                 self.leaders.back = None;

@@ -6,6 +6,7 @@ mod check;
 mod chunked_set;
 mod cluster;
 mod cron;
+mod dependency_watch;
 mod dirty;
 mod ends;
 mod from_rows;
@@ -22,7 +23,6 @@ mod snapshot;
 mod table;
 mod tokens;
 mod units;
-mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ pub use from_rows::RowGatherer;
 use index::Who;
 pub use index::{Class, ClassKey, InUse, Pending, Used};
 pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
-pub use parts::{Back, HostCtl, JobRuns, Known, Partly, QueueCtl, Waiting};
+pub use parts::{HostCtl, JobRuns, KnownAnswer, PartialRequest, QueueCtl, RestoredShare, Waiting};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
@@ -99,7 +99,7 @@ impl State {
 
     /// What hosts have seen beyond the share, if the share is an older copy and no administrator
     /// has confirmed that.
-    pub fn back(&self) -> Option<&Back> {
+    pub fn restored_share(&self) -> Option<&RestoredShare> {
         self.leaders.back.as_ref()
     }
 
@@ -217,13 +217,13 @@ impl State {
         Some(id)
     }
 
-    pub fn known(&self, token: Token) -> Option<&Known> {
+    pub fn known(&self, token: Token) -> Option<&KnownAnswer> {
         self.requests.tokens.get(&token)
     }
 
     /// How far a request that is carried out in parts has advanced; `None` if it is not in
     /// progress.
-    pub fn partly(&self, token: Token) -> Option<Partly> {
+    pub fn partly(&self, token: Token) -> Option<PartialRequest> {
         self.requests.partly.get(&token).copied()
     }
 
@@ -333,7 +333,7 @@ impl State {
 
     /// Makes [`State::take_changed`] return a job and its class as if they had changed, because
     /// what a scheduler has booked for it does not happen.
-    pub fn look_again(&mut self, j: JobKey) {
+    pub fn mark_changed(&mut self, j: JobKey) {
         if let Some(job) = self.job(j.id) {
             let class = self.class_of(job.spec);
             self.pending.note(class);

@@ -62,7 +62,7 @@ fn is_zero(n: &u64) -> bool {
 
 /// What hosts have seen and the share does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Back {
+pub struct RestoredShare {
     /// The epoch that a host has followed and that does not exist here, or differs from what the
     /// host knows; and the host.
     pub epoch: u64,
@@ -74,7 +74,7 @@ pub struct Back {
 
 /// The answer to a token that was carried out before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct KnownAnswer {
     pub t: Stamp,
     /// Jobs that it created: (pack line, id), few for single submissions.
     pub jobs: JobRuns,
@@ -85,7 +85,7 @@ pub type JobRuns = smallvec::SmallVec<[(u32, u32, u32); 1]>;
 
 /// How far a request of which only a part was carried out has advanced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partly {
+pub struct PartialRequest {
     pub t: Stamp,
     /// Its next verb.
     pub verb: u32,
@@ -110,7 +110,7 @@ pub(super) struct Leaders {
     pub ends: BTreeMap<u64, EpochEnd>,
     pub config_digest: String,
     /// The share is older than what hosts have seen: nothing is decided.
-    pub back: Option<Back>,
+    pub back: Option<RestoredShare>,
     /// The last restore of the share: the highest earlier epoch, and when.
     pub restored: Option<(u64, Stamp)>,
 }
@@ -128,11 +128,11 @@ pub(super) struct Numbers {
 /// Requests that were answered or are being carried out.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    pub tokens: HashMap<Token, Known>,
+    pub tokens: HashMap<Token, KnownAnswer>,
     /// Jobs created with a key, by user and key, and when.
     pub keys: HashMap<(u32, String), (u32, Stamp)>,
     /// How far requests that are carried out over several turns have advanced.
-    pub partly: HashMap<Token, Partly>,
+    pub partly: HashMap<Token, PartialRequest>,
 }
 
 /// What is known of queues and job groups.

@@ -3,7 +3,7 @@
 use super::job::{
     Array, Body, Fate, Job, OrderNumbers, Rerun, Run, RunExtras, Suspension, UserStop, Work,
 };
-use super::{HostCtl, Known, QueueCtl, State};
+use super::{HostCtl, KnownAnswer, QueueCtl, State};
 use crate::model::{
     Binding, JobKey, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
 };
@@ -59,7 +59,7 @@ pub enum SnapRecord {
         verb: u32,
         at: (u32, u32),
     },
-    Back(super::Back),
+    Back(super::RestoredShare),
     Restored {
         above: u64,
         t: Stamp,
@@ -430,7 +430,7 @@ impl State {
             SnapRecord::Token { tok, t, jobs } => {
                 self.requests.tokens.insert(
                     tok,
-                    Known {
+                    KnownAnswer {
                         t,
                         jobs: jobs.into(),
                     },
@@ -442,7 +442,7 @@ impl State {
             SnapRecord::Partly { tok, t, verb, at } => {
                 self.requests
                     .partly
-                    .insert(tok, super::Partly { t, verb, at });
+                    .insert(tok, super::PartialRequest { t, verb, at });
             }
             SnapRecord::Back(back) => self.leaders.back = Some(back),
             SnapRecord::Restored { above, t } => self.leaders.restored = Some((above, t)),

@@ -1,6 +1,6 @@
 //! The known requests by their tokens and keys. Never answers one.
 
-use super::{Known, Partly, State};
+use super::{KnownAnswer, PartialRequest, State};
 use crate::model::{Stamp, Token};
 use crate::record::event::{Event, Submitted};
 
@@ -10,7 +10,7 @@ impl State {
         self.requests.partly.remove(&tok);
         let jobs = Default::default;
         let known = self.requests.tokens.entry(tok);
-        known.or_insert_with(|| Known { t, jobs: jobs() }).t = t;
+        known.or_insert_with(|| KnownAnswer { t, jobs: jobs() }).t = t;
     }
 
     /// Notes that a part of a request was carried out.
@@ -24,17 +24,23 @@ impl State {
         } = event
         {
             let (t, verb, at) = (*t, *verb, (*at, *within));
-            self.requests.partly.insert(*tok, Partly { t, verb, at });
+            self.requests
+                .partly
+                .insert(*tok, PartialRequest { t, verb, at });
         }
     }
 
     /// Records what was created with a token and a key.
     pub(super) fn remember(&mut self, s: &Submitted) {
         let spec_uid = self.specs.get(&s.s).map(|e| e.spec.uid);
-        let known = self.requests.tokens.entry(s.tok).or_insert_with(|| Known {
-            t: s.t,
-            jobs: Default::default(),
-        });
+        let known = self
+            .requests
+            .tokens
+            .entry(s.tok)
+            .or_insert_with(|| KnownAnswer {
+                t: s.t,
+                jobs: Default::default(),
+            });
         match known.jobs.last_mut() {
             // A client may have given any line number.
             Some((line, id, n))

@@ -34,12 +34,12 @@ const STICKY: u32 = 0o1000;
 
 /// A place below a directory: `root` is absolute; `path` is relative to it, or empty for it.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot<'a> {
+pub struct PathBelow<'a> {
     pub root: &'a Path,
     pub path: &'a Path,
 }
 
-impl Spot<'_> {
+impl PathBelow<'_> {
     fn whole(&self) -> PathBuf {
         self.root.join(self.path)
     }
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
     fn below(root: &'a Path) -> io::Result<Walk<'a>> {
         let inner = root.strip_prefix("/");
         let inner = inner.map_err(|_| wrong("the directory must begin with /"))?;
-        let found = Walk::top()?.go(plain_names(inner)?, true)?;
+        let found = Walk::top()?.follow(plain_names(inner)?, true)?;
         if !found.is_dir() {
             return Err(nix::Error::ENOTDIR.into());
         }
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Follows the names. `follow`: also follows the last one if it is a link.
-    fn go(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Reached> {
+    fn follow(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Reached> {
         let mut pending: Vec<OsString> = names.into_iter().rev().collect();
         while let Some(name) = pending.pop() {
             let is_last = pending.is_empty();
@@ -218,20 +218,20 @@ fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
 }
 
 /// Finds the target of the spot. `follow`: if its last name is a link, the target of the link.
-fn find(act: &'static str, spot: Spot<'_>, follow: bool) -> Result<Reached> {
+fn find(act: &'static str, spot: PathBelow<'_>, follow: bool) -> Result<Reached> {
     let found: io::Result<Reached> =
-        (|| Walk::below(spot.root)?.go(plain_names(spot.path)?, follow))();
+        (|| Walk::below(spot.root)?.follow(plain_names(spot.path)?, follow))();
     found.at(act, &spot.whole())
 }
 
 /// The directory that contains the last name of the spot, and that name.
-fn find_above<'s>(act: &'static str, spot: Spot<'s>) -> Result<(OwnedFd, &'s OsStr)> {
+fn find_above<'s>(act: &'static str, spot: PathBelow<'s>) -> Result<(OwnedFd, &'s OsStr)> {
     let found: io::Result<_> = (|| {
         plain_names(spot.path)?;
         let name = spot.path.file_name();
         let name = name.ok_or_else(|| wrong("the directory that was chosen stays as it is"))?;
         let above = spot.path.parent().unwrap_or(Path::new(""));
-        let dir = Walk::below(spot.root)?.go(plain_names(above)?, true)?;
+        let dir = Walk::below(spot.root)?.follow(plain_names(above)?, true)?;
         match dir.is_dir() {
             true => Ok((dir.fd, name)),
             false => Err(nix::Error::ENOTDIR.into()),
@@ -240,7 +240,7 @@ fn find_above<'s>(act: &'static str, spot: Spot<'s>) -> Result<(OwnedFd, &'s OsS
     found.at(act, &spot.whole())
 }
 
-fn failed(act: &'static str, spot: Spot<'_>, why: io::Error) -> Error {
+fn failed(act: &'static str, spot: PathBelow<'_>, why: io::Error) -> Error {
     Error::new(act, &spot.whole(), why)
 }
 

@@ -44,7 +44,7 @@ pub fn with_private_umask<T: Send>(mask: u32, f: impl FnOnce() -> T + Send) -> R
 }
 
 /// Writes a message for the user to standard error.
-pub fn say(text: &str) {
+pub fn print_error(text: &str) {
     match super::platform::simulated() {
         true => tracing::info!("{text}"),
         false => eprintln!("{text}"),

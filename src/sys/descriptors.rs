@@ -88,7 +88,7 @@ pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
         };
         break (
             got.bytes,
-            brought(&got),
+            received_file(&got),
             got.flags.contains(MsgFlags::MSG_TRUNC),
         );
     };
@@ -101,7 +101,7 @@ pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
     }))
 }
 
-fn brought(got: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
+fn received_file(got: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
     let mut all = Vec::new();
     for control in got.cmsgs().into_iter().flatten() {
         if let ControlMessageOwned::ScmRights(list) = control {

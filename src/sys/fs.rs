@@ -284,7 +284,7 @@ fn overwrite(path: &Path, bytes: &[u8], sync: bool) -> Result<()> {
 /// Makes the first `len` bytes of a file durable that another process wrote and perhaps did not
 /// sync. `rewrite`: on a network file system a sync covers only this client's own writes, so the
 /// same bytes are written again in place.
-pub fn settle(path: &Path, len: u64, rewrite: bool) -> Result<()> {
+pub fn make_durable(path: &Path, len: u64, rewrite: bool) -> Result<()> {
     const CHUNK: u64 = 1 << 20;
     let file = open_both(path)?;
     let mut at = 0;

@@ -387,7 +387,7 @@ pub fn become_user(who: &Who) -> Result<()> {
 
 /// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
 /// process with one thread. The groups of `who` are kept afterwards.
-pub fn assume(who: &Who) -> Result<()> {
+pub fn switch_identity(who: &Who) -> Result<()> {
     let what = Path::new("identity");
     // SAFETY: integers and a valid list.
     unsafe {

@@ -15,7 +15,7 @@ pub fn collect_with(collect: fn()) {
 
 /// Returns freed memory to the system: after a burst (a pack of 100,000 jobs) the allocators would
 /// keep it permanently.
-pub fn give_back() {
+pub fn release_freed() {
     if let Some(collect) = COLLECT.get() {
         collect();
     }

@@ -11,6 +11,7 @@
 
 pub mod append;
 pub mod beneath;
+pub mod blocked_thread;
 pub mod caller;
 pub mod cgroup;
 pub mod child;
@@ -28,7 +29,6 @@ mod file_types;
 pub mod fork;
 pub mod fs;
 pub mod gpus;
-pub mod held_thread;
 pub mod host;
 pub mod ipc;
 pub mod launch;

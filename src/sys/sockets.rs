@@ -49,8 +49,8 @@ pub fn connections() -> Result<Vec<Connection>> {
     }
     let socket = open().map_err(failed)?;
     let mut all = Vec::new();
-    ask(&socket, AF_INET, &mut all)?;
-    ask(&socket, AF_INET6, &mut all)?;
+    query(&socket, AF_INET, &mut all)?;
+    query(&socket, AF_INET6, &mut all)?;
     Ok(all)
 }
 
@@ -91,7 +91,7 @@ fn request(family: u8) -> Vec<u8> {
     bytes
 }
 
-fn ask(fd: &OwnedFd, family: u8, all: &mut Vec<Connection>) -> Result<()> {
+fn query(fd: &OwnedFd, family: u8, all: &mut Vec<Connection>) -> Result<()> {
     let kernel = NetlinkAddr::new(0, 0);
     sendto(fd.as_raw_fd(), &request(family), &kernel, MsgFlags::empty()).map_err(failed)?;
     let mut part = vec![0; PART];

@@ -64,7 +64,7 @@ unsafe fn supervisor_set() -> libc::sigset_t {
 
 /// Why `wait_signal` returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeReason {
     /// A child may have changed state.
     Child,
     /// An order with its value, from a process of this real user id.
@@ -74,7 +74,7 @@ pub enum Woken {
 }
 
 /// Waits for a child or an order; `None` waits without limit.
-pub fn wait_signal(timeout_ms: Option<u64>) -> Woken {
+pub fn wait_signal(timeout_ms: Option<u64>) -> WakeReason {
     // SAFETY: all pointers refer to locals that outlive the call; `si_value` is read only for the
     // order signal, which is sent with a value.
     unsafe {
@@ -91,11 +91,11 @@ pub fn wait_signal(timeout_ms: Option<u64>) -> Woken {
             }
         };
         match got {
-            libc::SIGCHLD => Woken::Child,
+            libc::SIGCHLD => WakeReason::Child,
             s if s == order_signal() => {
-                Woken::Order(info.si_value().sival_ptr as usize as u64, info.si_uid())
+                WakeReason::Order(info.si_value().sival_ptr as usize as u64, info.si_uid())
             }
-            _ => Woken::Timeout,
+            _ => WakeReason::Timeout,
         }
     }
 }

@@ -98,7 +98,7 @@ impl Taken {
         Some(taken)
     }
 
-    /// Applies the settings that this process needs: again after `give_back`.
+    /// Applies the settings that this process needs: again after `restore`.
     pub fn take(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
@@ -109,14 +109,14 @@ impl Taken {
     }
 
     /// Restores the previous settings.
-    pub fn give_back(&self) {
+    pub fn restore(&self) {
         let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &self.before);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.give_back();
+        self.restore();
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Owners {
 
 impl Owners {
     /// Whether files of `uid` are trusted.
-    pub fn believe(self, uid: u32) -> bool {
+    pub fn trusts(self, uid: u32) -> bool {
         uid == 0 || uid == self.uid || platform::simulated()
     }
 
@@ -27,7 +27,7 @@ impl Owners {
     /// # Errors
     /// The error names the path and the owner.
     pub fn check(self, act: &'static str, path: &Path, uid: u32) -> Result<()> {
-        if self.believe(uid) {
+        if self.trusts(uid) {
             return Ok(());
         }
         Err(Error::invalid(act, path, self.foreign(uid)))
@@ -50,12 +50,12 @@ impl Owners {
     }
 
     /// The owner of `path` if it is not trusted. Links are not followed.
-    pub fn stranger_of(self, path: &Path) -> Option<u32> {
+    pub fn untrusted_owner(self, path: &Path) -> Option<u32> {
         if platform::simulated() {
             return None;
         }
         let found = fs::stat(path).ok().flatten()?;
-        (!self.believe(found.uid)).then_some(found.uid)
+        (!self.trusts(found.uid)).then_some(found.uid)
     }
 
     /// Why a file is not trusted, determined from the entry at its name: it belongs to an untrusted
@@ -75,14 +75,14 @@ impl Owners {
     ///
     /// # Errors
     /// The directory cannot be listed.
-    pub fn strangers_in(self, dir: &Path, max: usize) -> Result<Vec<(PathBuf, u32)>> {
+    pub fn untrusted_entries(self, dir: &Path, max: usize) -> Result<Vec<(PathBuf, u32)>> {
         if platform::simulated() {
             return Ok(Vec::new());
         }
         let all = fs::list_dir(dir, max)?.into_iter();
         let all = all.map(|entry| dir.join(entry.name));
         Ok(all
-            .filter_map(|path| self.stranger_of(&path).map(|uid| (path, uid)))
+            .filter_map(|path| self.untrusted_owner(&path).map(|uid| (path, uid)))
             .collect())
     }
 
@@ -90,7 +90,7 @@ impl Owners {
     ///
     /// # Errors
     /// It cannot be renamed.
-    pub fn hide(self, path: &Path) -> Result<PathBuf> {
+    pub fn quarantine(self, path: &Path) -> Result<PathBuf> {
         let hidden = format!(".foreign.{}", super::clock::nonce(8));
         let hidden = path.with_file_name(hidden);
         fs::rename(path, &hidden).map(|()| hidden)
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn owners() -> Owners {
-        let me = users::me();
+        let me = users::current_user();
         Owners {
             uid: me.uid,
             gid: me.gid,
@@ -210,7 +210,7 @@ mod tests {
         }
         fs::chown(&file, 65_534, 65_534).unwrap();
         assert!(owners().read_small(&file, 9).is_err());
-        assert_eq!(owners().stranger_of(&file), Some(65_534));
+        assert_eq!(owners().untrusted_owner(&file), Some(65_534));
         let service = Owners {
             uid: 65_534,
             gid: 65_534,

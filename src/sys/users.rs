@@ -178,7 +178,7 @@ pub fn effective_gid() -> u32 {
 
 /// The user as whom this process runs; for an id without a name in the database the facts are made
 /// up.
-pub fn me() -> UserFacts {
+pub fn current_user() -> UserFacts {
     let uid = effective_uid();
     by_uid(uid).unwrap_or_else(|| UserFacts {
         uid,

@@ -4,7 +4,7 @@
 //! paths of this host are arguments; nothing is looked up here.
 
 use super::spec::{
-    Base, Become, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskLimits,
+    Base, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskIdentity, TaskLimits,
     TaskSpec,
 };
 pub use super::variables::EEXEC_DATA;
@@ -29,7 +29,7 @@ pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The account of a job on this host.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Account {
-    pub who: Become,
+    pub who: TaskIdentity,
     pub name: String,
     pub home: String,
     /// Login shell; empty = /bin/sh.
@@ -53,7 +53,7 @@ pub struct Place {
     /// Whether they may become other users.
     pub may_switch: bool,
     /// The share's owner, if the daemons are root and the share belongs to another account.
-    pub service: Option<Become>,
+    pub service: Option<TaskIdentity>,
 }
 
 /// Builds the shared part. `env`: the submission's environment; `stdin_file`: local path of the

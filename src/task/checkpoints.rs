@@ -182,7 +182,7 @@ pub fn save_argv(task: &TaskCheckpoint, force: bool, leader: i32) -> Vec<String>
 
 /// What follows when a checkpoint is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Then {
+pub enum AfterCheckpoint {
     GoOn,
     /// The job is suspended, whatever the result.
     Stop,
@@ -202,7 +202,7 @@ pub struct Checkpoints {
     pub(super) before_stop: bool,
     before_end: bool,
     /// The checkpoint that is being made, with what follows.
-    pub(super) now: Option<Then>,
+    pub(super) now: Option<AfterCheckpoint>,
 }
 
 impl Checkpoints {
@@ -226,7 +226,7 @@ impl Checkpoints {
 
     /// Begins a checkpoint. Returns false if one is being made already; `then` follows after that
     /// one.
-    pub(super) fn begin(&mut self, then: Then, now: u64) -> bool {
+    pub(super) fn begin(&mut self, then: AfterCheckpoint, now: u64) -> bool {
         let period = self.period_ms;
         self.next_at = (period > 0).then(|| now.saturating_add(period));
         match &mut self.now {
@@ -235,7 +235,7 @@ impl Checkpoints {
                 true
             }
             Some(old) => {
-                if then != Then::GoOn {
+                if then != AfterCheckpoint::GoOn {
                     *old = then;
                 }
                 false
@@ -352,8 +352,11 @@ mod tests {
         };
         let mut all = Checkpoints::new(&task, &Controls::default(), 1000);
         assert_eq!(all.next_at(), Some(1010));
-        assert!(all.begin(Then::GoOn, 1010) && !all.begin(Then::Stop, 1011));
-        assert_eq!((all.now, all.next_at()), (Some(Then::Stop), None));
+        assert!(all.begin(AfterCheckpoint::GoOn, 1010) && !all.begin(AfterCheckpoint::Stop, 1011));
+        assert_eq!(
+            (all.now, all.next_at()),
+            (Some(AfterCheckpoint::Stop), None)
+        );
         all.now = None;
         assert_eq!(all.next_at(), Some(1111));
         let act = |period_min| CheckpointAct {

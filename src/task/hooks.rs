@@ -315,7 +315,7 @@ mod tests {
             ..Place::default()
         };
         let account = |name: &str, uid| Account {
-            who: super::super::spec::Become {
+            who: super::super::spec::TaskIdentity {
                 uid,
                 ..Default::default()
             },

@@ -5,7 +5,7 @@
 //! rank 0 is the first slot of the first section, on the job's first host.
 
 use crate::model::{Launch, LaunchKind, Share, Spec};
-use crate::text::resreq::{Anything, Body, Builtins, ResReq};
+use crate::text::resreq::{AnyResource, Body, Builtins, ResReq};
 use std::collections::BTreeMap;
 
 /// Maximum length of the list of a section's hosts in bytes: a longer one is omitted, since a
@@ -73,7 +73,7 @@ pub(super) fn put(out: &mut Vec<String>, spec: &Spec, hosts: &[Share]) {
 /// # Errors
 /// The sections differ between the alternatives.
 pub fn section_slots(res_req: &str, total: u32) -> Result<Vec<u32>, String> {
-    let all = ResReq::parse_stored(res_req, &Anything(&Builtins)).map_err(|e| e.to_string())?;
+    let all = ResReq::parse_stored(res_req, &AnyResource(&Builtins)).map_err(|e| e.to_string())?;
     let groups = |body: &Body| match body {
         Body::Simple(_) => vec![],
         Body::Groups { groups, .. } => groups.iter().map(|g| g.slots).collect(),

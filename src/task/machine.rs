@@ -3,7 +3,7 @@
 //! A state machine over the boot-time clock: orders and the passing of time in, effects out. It
 //! never signals anything itself, and its effects may be repeated without harm.
 
-use super::checkpoints::{Checkpoints, Then};
+use super::checkpoints::{AfterCheckpoint, Checkpoints};
 use super::spec::TaskAct;
 use crate::model::{CheckpointAct, RunWarning, TermReason};
 
@@ -164,9 +164,9 @@ impl Machine {
             TaskAct::Resume => {
                 self.stop_at = None;
                 if let Some(then) = self.saving.as_mut().and_then(|all| all.now.as_mut())
-                    && *then == Then::Stop
+                    && *then == AfterCheckpoint::Stop
                 {
-                    *then = Then::GoOn;
+                    *then = AfterCheckpoint::GoOn;
                 }
                 self.resume(now);
                 vec![Effect::Thaw]
@@ -225,12 +225,12 @@ impl Machine {
         match self.ending {
             Some(e) if e.step == Step::Save => self.advance(e, now),
             Some(_) => Vec::new(),
-            None if then == Then::Stop => vec![Effect::Freeze],
+            None if then == AfterCheckpoint::Stop => vec![Effect::Freeze],
             None => {
                 let reason = match then {
-                    Then::End => TermReason::Checkpoint,
-                    Then::Migrate => TermReason::Migrate,
-                    Then::GoOn | Then::Stop => return Vec::new(),
+                    AfterCheckpoint::End => TermReason::Checkpoint,
+                    AfterCheckpoint::Migrate => TermReason::Migrate,
+                    AfterCheckpoint::GoOn | AfterCheckpoint::Stop => return Vec::new(),
                 };
                 let grace_ms = self.grace_ms;
                 match made {
@@ -248,9 +248,9 @@ impl Machine {
             return Vec::new();
         };
         let then = match (act.kill, act.migrate) {
-            (_, true) => Then::Migrate,
-            (true, _) => Then::End,
-            _ => Then::GoOn,
+            (_, true) => AfterCheckpoint::Migrate,
+            (true, _) => AfterCheckpoint::End,
+            _ => AfterCheckpoint::GoOn,
         };
         let begun = saving.begin(then, now);
         saving.set_period(act, now);
@@ -267,11 +267,11 @@ impl Machine {
         self.suspended_at.get_or_insert(now);
         match &mut self.saving {
             Some(all) if all.now.is_some() => {
-                all.begin(Then::Stop, now);
+                all.begin(AfterCheckpoint::Stop, now);
                 Vec::new()
             }
             Some(all) if all.before_stop && !again => {
-                all.begin(Then::Stop, now);
+                all.begin(AfterCheckpoint::Stop, now);
                 vec![Effect::Checkpoint(false)]
             }
             _ => vec![Effect::Freeze],
@@ -309,7 +309,7 @@ impl Machine {
     }
 
     /// The next program is controlled by `next`, which is suspended if this machine is.
-    pub fn go_over(&mut self, next: Machine, now: u64) -> Vec<Effect> {
+    pub fn continue_with(&mut self, next: Machine, now: u64) -> Vec<Effect> {
         let stopped = self.is_suspended();
         *self = next;
         match stopped {
@@ -406,7 +406,7 @@ impl Machine {
         }
         if let Some(all) = self.saving.as_mut().filter(|all| all.comes_before(reason)) {
             let limit_ms = all.limit_ms;
-            let begun = all.begin(Then::GoOn, now);
+            let begun = all.begin(AfterCheckpoint::GoOn, now);
             return self.save_first(reason, (limit_ms, grace_ms), begun, now);
         }
         self.end_by_signals(reason, grace_ms, now)

@@ -16,7 +16,7 @@ pub const MESSAGE_MAX: usize = 32 << 20;
 /// The identity that a process takes on.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Become {
+pub struct TaskIdentity {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
@@ -45,10 +45,10 @@ pub struct Base {
     pub env: Vec<String>,
     /// `None`: run as the user of the shepherd.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<Become>,
+    pub user: Option<TaskIdentity>,
     /// The account that owns the system's files on the share, if it is not the shepherd's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<Become>,
+    pub service: Option<TaskIdentity>,
     pub cwd: String,
     /// Create `cwd` as the user if it is missing.
     pub cwd_create: bool,
@@ -257,7 +257,7 @@ pub struct Hook {
     pub argv: Vec<String>,
     /// The identity to take on; `None` = that of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<Become>,
+    pub user: Option<TaskIdentity>,
     /// For a queue's hook: its complete environment except the task's own part. A job's hook gets
     /// the job's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

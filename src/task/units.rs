@@ -19,7 +19,7 @@ pub(super) const DEVICES: [&str; 3] = [
 ];
 
 /// A unit with everything that the task has of it.
-struct Mine<'a> {
+struct TaskUnit<'a> {
     name: &'a str,
     place: Option<u32>,
     /// Thousandths of the unit.
@@ -54,8 +54,8 @@ fn variable(res: &str) -> String {
 }
 
 /// The units of a resource, each listed once.
-fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
-    let mut all: Vec<Mine<'a>> = Vec::new();
+fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<TaskUnit<'a>> {
+    let mut all: Vec<TaskUnit<'a>> = Vec::new();
     for of in units.list.iter().filter(|of| of.res == res) {
         for HeldUnit {
             name,
@@ -66,7 +66,7 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
         {
             let at = all.iter().position(|unit| unit.name == name);
             let at = at.unwrap_or_else(|| {
-                all.push(Mine {
+                all.push(TaskUnit {
                     name,
                     place,
                     part: 0,
@@ -86,7 +86,7 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<Mine<'a>> {
 
 /// The amounts that the task has of each unit, in the order of the names: parts, if a unit is not
 /// whole, and other amounts.
-fn parts(out: &mut Vec<String>, res: &str, mine: &[Mine<'_>]) {
+fn parts(out: &mut Vec<String>, res: &str, mine: &[TaskUnit<'_>]) {
     let mut put = |res: &str, amounts: Vec<i64>| {
         let amounts = amounts.iter().map(|n| (*n as f64 / 1000.0).to_string());
         let amounts = amounts.collect::<Vec<_>>().join(",");
@@ -100,12 +100,12 @@ fn parts(out: &mut Vec<String>, res: &str, mine: &[Mine<'_>]) {
         .flat_map(|unit| unit.beside.keys().copied())
         .collect();
     for own in own {
-        let amount = |unit: &Mine<'_>| unit.beside.get(own).copied().unwrap_or(0);
+        let amount = |unit: &TaskUnit<'_>| unit.beside.get(own).copied().unwrap_or(0);
         put(own, mine.iter().map(amount).collect());
     }
 }
 
-fn devices(out: &mut Vec<String>, gpus: &[Mine<'_>], by_place: bool) {
+fn devices(out: &mut Vec<String>, gpus: &[TaskUnit<'_>], by_place: bool) {
     let number = |name: &str| name.bytes().all(|b| b.is_ascii_digit());
     let uuid = |name: &str| name.starts_with("GPU-") || name.starts_with("MIG-");
     let by_name = match by_place {

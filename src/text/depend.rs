@@ -106,7 +106,7 @@ pub enum Answer {
 
 /// The number of elements of a target in each state; a job that is not an array counts 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct ElementStates {
     /// Pending.
     pub pend: u64,
     /// Held before the start.
@@ -121,7 +121,7 @@ pub struct Seen {
     pub exit: u64,
 }
 
-impl Seen {
+impl ElementStates {
     fn total(&self) -> u64 {
         self.pend + self.hold + self.run + self.susp + self.ended()
     }
@@ -134,7 +134,7 @@ impl Seen {
 /// The facts about jobs that the evaluation needs.
 pub trait Facts {
     /// The states of the elements that `target` names; `None` if the job no longer exists.
-    fn seen(&self, target: &Target) -> Option<Seen>;
+    fn seen(&self, target: &Target) -> Option<ElementStates>;
     /// True if an element that ended without success has an exit code that passes `test`.
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool;
     /// The number of ended elements whose post-exec command failed.
@@ -307,7 +307,7 @@ impl Expr {
                 answer
             }
             Expr::Not(inner) => match inner.eval(facts) {
-                Answer::True if inner.stays() => Answer::Never,
+                Answer::True if inner.is_permanent() => Answer::Never,
                 Answer::True => Answer::False,
                 Answer::False | Answer::Never => Answer::True,
             },
@@ -316,9 +316,9 @@ impl Expr {
     }
 
     /// True if the expression, once true, stays true (except after a requeue).
-    fn stays(&self) -> bool {
+    fn is_permanent(&self) -> bool {
         match self {
-            Expr::And(parts) | Expr::Or(parts) => parts.iter().all(Expr::stays),
+            Expr::And(parts) | Expr::Or(parts) => parts.iter().all(Expr::is_permanent),
             Expr::Not(_) => false,
             Expr::Is(cond) => !matches!(cond.test, Test::Num(..)),
         }

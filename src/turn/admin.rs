@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use super::context::Turn;
 use crate::config::{Config, SILENCE_MAX_MS, SILENCE_MIN_MS};
-use crate::intake::{Action, Over, Requester};
+use crate::intake::{Action, ActionObject, Requester};
 use crate::model::Stamp;
 use crate::record::ack::Code;
 use crate::record::event::Event;
@@ -31,7 +31,7 @@ fn host_words(config: &Config) -> impl Iterator<Item = &str> {
 
 impl Turn<'_> {
     /// Whether `who` may do something to a queue or to the cluster.
-    pub(super) fn may(&self, who: &Requester, action: Action, over: Over<'_>) -> bool {
+    pub(super) fn may(&self, who: &Requester, action: Action, over: ActionObject<'_>) -> bool {
         who.may(
             action,
             over,
@@ -49,7 +49,7 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         if comment.len() > COMMENT_MAX {
-            return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
+            return answer.add_result("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
         }
         let config = self.core.config.clone();
         let all = || {
@@ -67,11 +67,11 @@ impl Turn<'_> {
         for name in names {
             if config.queue(&name).is_none() {
                 let known = config.queues.iter().map(|q| q.name.as_str());
-                answer.say(&name, Code::NotFound, unknown("queue", &name, known));
+                answer.add_result(&name, Code::NotFound, unknown("queue", &name, known));
                 continue;
             }
-            if !self.may(who, Action::Queue, Over::Queue(&name)) {
-                answer.say(&name, Code::Permission, "permission denied");
+            if !self.may(who, Action::Queue, ActionObject::Queue(&name)) {
+                answer.add_result(&name, Code::Permission, "permission denied");
                 continue;
             }
             let before = self.core.state.queue_ctl(&name);
@@ -91,7 +91,7 @@ impl Turn<'_> {
                     t: self.now,
                 });
             }
-            answer.say(&name, Code::Ok, text);
+            answer.add_result(&name, Code::Ok, text);
         }
         self.core.pass.needed = true;
         self.out.publish = true;
@@ -106,16 +106,16 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         if comment.len() > COMMENT_MAX {
-            return answer.say("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
+            return answer.add_result("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
         }
-        if !self.may(who, Action::Host, Over::Cluster) {
-            return answer.say("hosts", Code::Permission, "permission denied");
+        if !self.may(who, Action::Host, ActionObject::Cluster) {
+            return answer.add_result("hosts", Code::Permission, "permission denied");
         }
         let config = self.core.config.clone();
         for word in names {
             let Some(set) = config.hosts_named(word) else {
                 let text = unknown("host or host group", word, host_words(&config));
-                answer.say(word, Code::NotFound, text);
+                answer.add_result(word, Code::NotFound, text);
                 continue;
             };
             let joined = self
@@ -139,7 +139,7 @@ impl Turn<'_> {
                         t: self.now,
                     });
                 }
-                answer.say(name, Code::Ok, text);
+                answer.add_result(name, Code::Ok, text);
             }
         }
         self.core.hosts_changed();
@@ -154,21 +154,21 @@ impl Turn<'_> {
         (for_ms, why): (u64, String),
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::SilenceAlert, Over::Cluster) {
-            return answer.say(name, Code::Permission, "permission denied");
+        if !self.may(who, Action::SilenceAlert, ActionObject::Cluster) {
+            return answer.add_result(name, Code::Permission, "permission denied");
         }
         let rules = &self.core.config.notices.alerts;
         // A silence may outlive its rule; it can still be ended.
         if for_ms > 0 && rules.iter().all(|rule| rule.name != name) {
             let known = rules.iter().map(|rule| rule.name.as_str());
             let text = unknown("alert", name, known);
-            return answer.say(name, Code::NotFound, text);
+            return answer.add_result(name, Code::NotFound, text);
         }
         let lasts = for_ms == 0 || (SILENCE_MIN_MS..=SILENCE_MAX_MS).contains(&for_ms);
         if !lasts || why.len() > COMMENT_MAX {
             let text =
                 format!("at most 30 days, at least a minute, and {COMMENT_MAX} bytes of reason");
-            return answer.say(name, Code::Usage, text);
+            return answer.add_result(name, Code::Usage, text);
         }
         let (text, until) = match for_ms {
             0 => ("is not silenced any more", Stamp(0)),
@@ -181,7 +181,7 @@ impl Turn<'_> {
             why,
             t: self.now,
         });
-        answer.say(name, Code::Ok, text);
+        answer.add_result(name, Code::Ok, text);
     }
 
     /// Handles a reconfiguration: the driver has read cb.yaml; a bad one changes nothing.
@@ -191,27 +191,27 @@ impl Turn<'_> {
         config: Option<Result<Arc<Config>, Vec<String>>>,
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::Reconfig, Over::Cluster) {
-            return answer.say("reconfig", Code::Permission, "permission denied");
+        if !self.may(who, Action::Reconfig, ActionObject::Cluster) {
+            return answer.add_result("reconfig", Code::Permission, "permission denied");
         }
         match config {
             Some(Ok(config)) => {
                 let before = self.core.config.clone();
                 self.configure(config);
                 self.core.config_problems.clear();
-                answer.say("reconfig", Code::Ok, "the new configuration is in force");
+                answer.add_result("reconfig", Code::Ok, "the new configuration is in force");
                 self.name_removed_hosts(&before, answer);
             }
             Some(Err(problems)) => {
                 for problem in &problems {
-                    answer.say("cb.yaml", Code::Refused, problem.clone());
+                    answer.add_result("cb.yaml", Code::Refused, problem.clone());
                 }
                 let text = "the old configuration stays in force";
-                answer.say("reconfig", Code::Refused, text);
+                answer.add_result("reconfig", Code::Refused, text);
                 self.core.config_problems = problems;
                 self.out.publish = true;
             }
-            None => answer.say("reconfig", Code::Refused, "cb.yaml could not be read"),
+            None => answer.add_result("reconfig", Code::Refused, "cb.yaml could not be read"),
         }
     }
 
@@ -228,24 +228,24 @@ impl Turn<'_> {
                     "host {host} is not listed any more and still runs {jobs}: list it again, \
                      closed by 'cadmin hclose', until they have ended"
                 );
-                answer.say(host, Code::Ok, text);
+                answer.add_result(host, Code::Ok, text);
             }
         }
     }
 
     pub(super) fn host_lost(&mut self, who: &Requester, host: &str, answer: &mut Answer) {
-        if !self.may(who, Action::HostLost, Over::Cluster) {
-            return answer.say(host, Code::Permission, "permission denied");
+        if !self.may(who, Action::HostLost, ActionObject::Cluster) {
+            return answer.add_result(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {
             let text = unknown("host", host, host_words(&self.core.config));
-            return answer.say(host, Code::NotFound, text);
+            return answer.add_result(host, Code::NotFound, text);
         }
         if self.core.state.host_ctl(host).up {
             let text = "its heart beats: stop its daemons first, or wait until it is unavailable";
-            return answer.say(host, Code::Refused, text);
+            return answer.add_result(host, Code::Refused, text);
         }
         let n = self.lose_all_on(host);
-        answer.say(host, Code::Ok, format!("{n} jobs on it are ended as lost"));
+        answer.add_result(host, Code::Ok, format!("{n} jobs on it are ended as lost"));
     }
 }

@@ -28,7 +28,7 @@ impl Answer {
     }
 
     /// Adds a result.
-    pub(crate) fn say(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
+    pub(crate) fn add_result(&mut self, what: impl ToString, code: Code, text: impl Into<String>) {
         if self.ack.results.len() >= RESULTS_MAX {
             self.ack.more += 1;
             return;
@@ -45,7 +45,7 @@ impl Answer {
 
     pub(crate) fn refuse(&mut self, what: impl ToString, refusal: Refusal) {
         self.ack.retry_s = self.ack.retry_s.max(refusal.retry_s);
-        self.say(what, refusal.code, refusal.text);
+        self.add_result(what, refusal.code, refusal.text);
     }
 }
 

@@ -194,7 +194,7 @@ impl Turn<'_> {
                     return false;
                 }
                 match self.signal_answer(j, how, &job_verb.counts) {
-                    Ok(text) => answer.say(j, Code::Ok, text),
+                    Ok(text) => answer.add_result(j, Code::Ok, text),
                     Err(refusal) => answer.refuse(j, refusal),
                 }
                 self.core.pass.needed = true;
@@ -215,8 +215,12 @@ impl Turn<'_> {
                     return false;
                 }
                 match job_verb.counts.done {
-                    0 => answer.say(j, Code::Refused, "is not in a state to be requeued"),
-                    _ => answer.say(j, Code::Ok, requeued(job_verb.counts.stray_host.as_deref())),
+                    0 => answer.add_result(j, Code::Refused, "is not in a state to be requeued"),
+                    _ => answer.add_result(
+                        j,
+                        Code::Ok,
+                        requeued(job_verb.counts.stray_host.as_deref()),
+                    ),
                 }
                 self.core.pass.needed = true;
             }
@@ -229,7 +233,7 @@ impl Turn<'_> {
                 match self.switch_one(who, j, changes) {
                     Ok(note) => {
                         let text = format!("is switched to queue <{queue}>{note}");
-                        answer.say(j, Code::Ok, text);
+                        answer.add_result(j, Code::Ok, text);
                     }
                     Err(refusal) => answer.refuse(j, refusal),
                 }
@@ -238,7 +242,11 @@ impl Turn<'_> {
                 self.spend(CHANGE);
                 match self.modify_one(who, j, changes) {
                     Ok(note) => {
-                        answer.say(j, Code::Ok, format!("parameters are being changed{note}"));
+                        answer.add_result(
+                            j,
+                            Code::Ok,
+                            format!("parameters are being changed{note}"),
+                        );
                     }
                     Err(refusal) => answer.refuse(j, refusal),
                 }
@@ -279,7 +287,7 @@ impl Turn<'_> {
         match (counts.done, counts.refusal.take()) {
             (0, Some(refusal)) => answer.refuse(j, refusal),
             (0, None) => answer.refuse(j, not_found()),
-            _ => answer.say(j, Code::Ok, "is being migrated"),
+            _ => answer.add_result(j, Code::Ok, "is being migrated"),
         }
         self.core.pass.needed = true;
         true

@@ -5,8 +5,8 @@ use super::request_queue::RequestQueue;
 use crate::config::Config;
 use crate::model::{Mono, Now, Stamp};
 use crate::record::load::LoadDoc;
-use crate::ress::gather::Gather;
 use crate::sched::{Engine, HostTable};
+use crate::sensors::cluster_resources::ClusterResources;
 use crate::state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct Inputs {
     /// Last load sample by host, and milliseconds since its beat changed.
     pub loads: BTreeMap<String, (LoadDoc, u64)>,
     /// What sensors report.
-    pub sensors: Gather,
+    pub sensors: ClusterResources,
     /// The share is full: nothing is started or moved, and the scheduler ends nothing.
     pub share_full: bool,
 }
@@ -67,7 +67,7 @@ impl Core {
                 service_uid,
                 groups: BTreeMap::new(),
                 loads: BTreeMap::new(),
-                sensors: Gather::default(),
+                sensors: ClusterResources::default(),
                 share_full: false,
             },
             pass: PassTimer {
@@ -120,7 +120,7 @@ impl Core {
     /// Milliseconds until something becomes due by the passing of time; `None`: never.
     pub fn idle_ms(&self, now: Now) -> Option<u64> {
         // After a restore nothing is decided, even if something is due.
-        if self.state.back().is_some() {
+        if self.state.restored_share().is_some() {
             return None;
         }
         let wall = self.clock.agreed(now.wall);

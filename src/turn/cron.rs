@@ -14,7 +14,7 @@ use super::core::Core;
 use super::job_verb::WorkCounts;
 use super::pack::attachments;
 use super::request_queue::{CHANGE, SUBMIT};
-use crate::intake::{self, Action, Admitted, NameRoom, Over, Owner, Refusal, Requester};
+use crate::intake::{self, Action, ActionObject, Admitted, NameBudget, Owner, Refusal, Requester};
 use crate::model::{JobKey, Mono, Stamp, Submission, Token};
 use crate::record::ack::{Code, IdRun};
 use crate::record::cron::{
@@ -313,7 +313,7 @@ impl Turn<'_> {
     /// Admits all jobs, or returns why one is refused.
     fn admit_all(&self, jobs: Vec<Submission>, owner: &Requester) -> Result<Vec<Admitted>, String> {
         let (config, state) = (&self.core.config, &self.core.state);
-        let mut room = NameRoom::default();
+        let mut room = NameBudget::default();
         let admit = |job| intake::admit(job, owner, config, state, self.now, &mut room);
         let admitted: Result<Vec<Admitted>, Refusal> = jobs.into_iter().map(admit).collect();
         admitted.map_err(|refusal| refusal.text)
@@ -354,7 +354,7 @@ impl Turn<'_> {
         self.spend(SUBMIT);
         let name = put.def.name.clone();
         match self.define_cron(who, others, head, put) {
-            Ok(text) => answer.say(name, Code::Ok, text),
+            Ok(text) => answer.add_result(name, Code::Ok, text),
             Err(refusal) => answer.refuse(name, refusal),
         }
     }
@@ -370,7 +370,7 @@ impl Turn<'_> {
             "" => who,
             name if name == who.user => who,
             name => {
-                if !self.may(who, Action::CronAs, Over::Cluster) {
+                if !self.may(who, Action::CronAs, ActionObject::Cluster) {
                     return Err(Refusal::permission(
                         "permission denied: only root and the account that owns the share may \
                          name another user, whose programs it runs",
@@ -453,7 +453,7 @@ impl Turn<'_> {
                 "the jobs of a pack have no script and no input of their own: give commands",
             ));
         }
-        let mut room = NameRoom::default();
+        let mut room = NameBudget::default();
         let core = &*self.core;
         for job in def.jobs().cloned() {
             intake::admit(job, owner, &core.config, &core.state, self.now, &mut room)?;
@@ -491,12 +491,12 @@ impl Turn<'_> {
             Some(uid) => vec![(uid, name.to_owned())],
         };
         if keys.is_empty() {
-            return answer.say(name, Code::NotFound, "no cron job is found");
+            return answer.add_result(name, Code::NotFound, "no cron job is found");
         }
         for key in keys {
             self.spend(CHANGE);
             match self.act_on_one(who, token, &key, act, answer) {
-                Ok(text) => answer.say(&key.1, Code::Ok, text),
+                Ok(text) => answer.add_result(&key.1, Code::Ok, text),
                 Err(refusal) => answer.refuse(&key.1, refusal),
             }
         }
@@ -519,7 +519,7 @@ impl Turn<'_> {
             groups: self.core.groups_of(&cron.user),
             queue: &cron.def.job.spec.queue,
         };
-        if !self.may(who, Action::Cron, Over::Job(over)) {
+        if !self.may(who, Action::Cron, ActionObject::Job(over)) {
             return Err(Refusal::permission("permission denied"));
         }
         let ((uid, name), by, t) = (key.clone(), who.user.clone(), self.now);

@@ -3,7 +3,7 @@
 
 use super::answer::Answer;
 use super::context::Turn;
-use crate::intake::{Action, Over, Refusal, Requester};
+use crate::intake::{Action, ActionObject, Refusal, Requester};
 use crate::model::{JobKey, JobStat, Share};
 use crate::record::ack::Code;
 use crate::sched::plan_applier;
@@ -25,7 +25,7 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         match self.try_run_now(who, id, hosts, closed) {
-            Ok(text) => answer.say(id, Code::Ok, text),
+            Ok(text) => answer.add_result(id, Code::Ok, text),
             Err(refusal) => answer.refuse(id, refusal),
         }
     }
@@ -43,7 +43,7 @@ impl Turn<'_> {
         if !self.may_act(who, Action::Run, j.id)
             && !who.may(
                 Action::Run,
-                Over::Cluster,
+                ActionObject::Cluster,
                 &core.config,
                 core.inputs.service_uid,
             )

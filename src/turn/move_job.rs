@@ -37,18 +37,18 @@ impl Turn<'_> {
     ) {
         let j = match JobSel::parse(id) {
             Ok(JobSel::Job(id)) => JobKey::job(id),
-            Ok(_) => return answer.say(id, Code::Usage, "name one job"),
-            Err(e) => return answer.say(id, Code::Usage, e.to_string()),
+            Ok(_) => return answer.add_result(id, Code::Usage, "name one job"),
+            Err(e) => return answer.add_result(id, Code::Usage, e.to_string()),
         };
         let state = &self.core.state;
         let Some(job) = state.job(j.id) else {
-            return answer.say(id, Code::NotFound, "no matching job found");
+            return answer.add_result(id, Code::NotFound, "no matching job found");
         };
         if !self.may_act(who, Action::Move, j.id) {
             return answer.refuse(id, denied());
         }
         if state.stat(j) != Some(JobStat::Pend) {
-            return answer.say(id, Code::Refused, "only pending jobs can be moved");
+            return answer.add_result(id, Code::Refused, "only pending jobs can be moved");
         }
         let own = (job.order, j.id);
         let spec = state.spec(job.spec);
@@ -68,6 +68,6 @@ impl Turn<'_> {
         self.core.requests.moves = Some(pending);
         let from = if bottom { "bottom" } else { "top" };
         let text = format!("has been moved to position {} from {from}", target.pos);
-        answer.say(id, Code::Ok, text);
+        answer.add_result(id, Code::Ok, text);
     }
 }

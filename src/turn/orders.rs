@@ -126,7 +126,7 @@ fn hooks_of(core: &Core, spec: &Spec) -> Option<Box<HookOrder>> {
         },
         env: app.map_or_else(BTreeMap::new, |app| app.env.clone()),
         controls: match app {
-            Some(app) => app.controls.over(&hooks.controls),
+            Some(app) => app.controls.or(&hooks.controls),
             None => hooks.controls.clone(),
         },
         checkpoint,

@@ -34,7 +34,7 @@ pub(super) struct Pack {
     /// Lines whose jobs an earlier leader created.
     made: FxHashSet<u32>,
     /// Remaining limits of names in dependencies.
-    pub names: intake::NameRoom,
+    pub names: intake::NameBudget,
 }
 
 impl Pack {
@@ -43,7 +43,7 @@ impl Pack {
             attachments,
             last: None,
             made: FxHashSet::default(),
-            names: intake::NameRoom::default(),
+            names: intake::NameBudget::default(),
         }
     }
 

@@ -192,7 +192,7 @@ impl Turn<'_> {
         self.spend(CHANGE);
         let (who, answer) = (&request.who, &mut request.answer);
         match verb {
-            Verb::Submit { .. } => answer.say(
+            Verb::Submit { .. } => answer.add_result(
                 "submission",
                 Code::Usage,
                 "a request holds either submissions or other verbs, not both",

@@ -9,20 +9,20 @@
 use super::answer::Answer;
 use super::context::Turn;
 use super::orders::attempt_of;
-use crate::intake::{Action, Over, Requester};
+use crate::intake::{Action, ActionObject, Requester};
 use crate::model::{AttemptId, Stamp, Token};
 use crate::record::ack::{Ack, Code};
 use crate::record::event::Event;
 use crate::record::request::Verb;
-use crate::state::Back;
+use crate::state::RestoredShare;
 use std::collections::VecDeque;
 
 /// Ids continue at a multiple of this, so that a new job is not mistaken for a forgotten one.
 const ID_STEP: u32 = 10_000;
 
 /// The text about it in alarms and answers.
-pub fn alarm_text(back: &Back, newest: u64) -> String {
-    let Back { host, epoch, .. } = back;
+pub fn alarm_text(back: &RestoredShare, newest: u64) -> String {
+    let RestoredShare { host, epoch, .. } = back;
     let what = match *epoch > newest {
         true => format!("host {host} has followed epoch {epoch}, the newest here is {newest}"),
         false => format!(
@@ -42,7 +42,11 @@ pub fn alarm_text(back: &Back, newest: u64) -> String {
 
 impl Turn<'_> {
     pub(super) fn note_restored_share(&mut self, host: String, epoch: u64, id: u32) {
-        let known = self.core.state.back().map(|back| (back.epoch, back.id));
+        let known = self
+            .core
+            .state
+            .restored_share()
+            .map(|back| (back.epoch, back.id));
         // A leader whose epoch is not above the confirmed one steps down; what it detects has
         // already been confirmed by the administrator.
         let last_id = self.core.state.last_id();
@@ -64,10 +68,10 @@ impl Turn<'_> {
     ) -> Option<Ack> {
         let state = &self.core.state;
         let confirms = verbs.iter().all(|v| matches!(v, Verb::Restored));
-        if !state.is_old() || (confirms && state.back().is_some()) {
+        if !state.is_old() || (confirms && state.restored_share().is_some()) {
             return None;
         }
-        let why = match state.back() {
+        let why = match state.restored_share() {
             Some(back) => alarm_text(back, state.epoch()),
             None => "the leader is being replaced: ask again".to_owned(),
         };
@@ -76,12 +80,12 @@ impl Turn<'_> {
 
     /// `cadmin restored --confirm`.
     pub(super) fn confirm_restored(&mut self, who: &Requester, answer: &mut Answer) {
-        if !self.may(who, Action::Restored, Over::Cluster) {
-            return answer.say("restored", Code::Permission, "permission denied");
+        if !self.may(who, Action::Restored, ActionObject::Cluster) {
+            return answer.add_result("restored", Code::Permission, "permission denied");
         }
-        let Some(back) = self.core.state.back().cloned() else {
+        let Some(back) = self.core.state.restored_share().cloned() else {
             let text = "no host has seen more than the share knows: there is nothing to confirm";
-            return answer.say("restored", Code::Refused, text);
+            return answer.add_result("restored", Code::Refused, text);
         };
         for a in self.unstarted() {
             self.unbind(a, "", "the share was restored from a backup".to_owned());
@@ -100,7 +104,7 @@ impl Turn<'_> {
              'cresume' those that did not run meanwhile; 'cadmin check' names tasks that run and \
              are not known here"
         );
-        answer.say("restored", Code::Ok, text);
+        answer.add_result("restored", Code::Ok, text);
     }
 
     /// Attempts that are bound but that no host reported as started.

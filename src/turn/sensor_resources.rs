@@ -13,7 +13,7 @@ const WARNINGS_MAX: usize = 10;
 impl Turn<'_> {
     /// The configuration in force: cb.yaml, and the definitions of sensors.
     pub(super) fn with_sensor_resources(&mut self, config: Arc<Config>) -> Arc<Config> {
-        self.core.inputs.sensors.look_again();
+        self.core.inputs.sensors.derive_again();
         let sensed = &self.core.config.hosts.sensed;
         if sensed.is_empty() || *sensed == config.hosts.sensed {
             return config;

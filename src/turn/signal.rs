@@ -4,7 +4,7 @@ use super::context::Turn;
 use super::job_verb::{RequeueStates, WorkCounts};
 use super::orders::{attempt_of, checkpoint_of};
 use super::request_queue::EVENT;
-use crate::intake::{Action, Over, Owner, Refusal, Requester};
+use crate::intake::{Action, ActionObject, Owner, Refusal, Requester};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
@@ -38,7 +38,7 @@ impl Turn<'_> {
         };
         who.may(
             action,
-            Over::Job(owner),
+            ActionObject::Job(owner),
             &core.config,
             core.inputs.service_uid,
         )
@@ -207,7 +207,7 @@ impl Turn<'_> {
 
     /// Whether a signal changes nothing: the requested state is reached already, or is being
     /// reached.
-    fn is_moot(run: &Run, how: SignalHow, own: bool) -> bool {
+    fn has_no_effect(run: &Run, how: SignalHow, own: bool) -> bool {
         match how {
             SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
             SignalHow::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
@@ -235,7 +235,7 @@ impl Turn<'_> {
         };
         let (by, t) = (who.user.clone(), self.now);
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
-        if run.is_some_and(|run| Self::is_moot(run, how, own)) {
+        if run.is_some_and(|run| Self::has_no_effect(run, how, own)) {
             return;
         }
         // A stop by the system stays in force regardless of users, and theirs regardless of the

@@ -76,7 +76,7 @@ impl Turn<'_> {
         answer: &mut Answer,
     ) {
         if !pack.complete(&mut job, same) {
-            return answer.say(what(line), Code::Usage, "the first job has no options");
+            return answer.add_result(what(line), Code::Usage, "the first job has no options");
         }
         if pack.has_made(line) {
             return;
@@ -108,7 +108,7 @@ impl Turn<'_> {
                     let t = self.now.0;
                     push_id(answer, (line, id, t), queue, default);
                 }
-                Err(why) => answer.say(what(line), Code::Refused, why),
+                Err(why) => answer.add_result(what(line), Code::Refused, why),
             },
         }
     }

@@ -6,7 +6,7 @@ use crate::model::{Charge, JobKey, Stamp, WHOLE_UNIT};
 use crate::record::view::{
     AppRow, Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow,
 };
-use crate::sched::{Bar, HostInfo};
+use crate::sched::{DispatchBlock, HostInfo};
 use crate::state::{InUse, Waiting};
 use crate::text::{size, units};
 use std::collections::BTreeMap;
@@ -139,13 +139,13 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
         "unreach"
     } else if host.ctl.closed || !host.entry.server {
         "closed_Adm"
-    } else if core.engine.bar(host) == Some(Bar::Window) {
+    } else if core.engine.bar(host) == Some(DispatchBlock::Window) {
         "closed_Wind"
     } else if exclusive() {
         "closed_Excl"
     } else if used.host(host.id).total() >= host.slots {
         "closed_Full"
-    } else if core.engine.bar(host) == Some(Bar::Load) {
+    } else if core.engine.bar(host) == Some(DispatchBlock::Load) {
         "closed_Busy"
     } else {
         "ok"
@@ -387,7 +387,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         params,
         resources: crate::sched::resource_table(config),
         released: released(config),
-        sensed: crate::ress::gather::published(&config.hosts.sensed),
+        sensed: crate::sensors::cluster_resources::published(&config.hosts.sensed),
         models: config
             .host_models
             .values()

@@ -1,10 +1,10 @@
 //! The published view, read once for all clients and again when it has changed.
 //!
-//! Owns the copy in memory. It contains the jobs of all users; [`SeenJobs`] decides at each request
-//! what a user may see. Takes no lock of the cluster and writes nothing.
+//! Owns the copy in memory. It contains the jobs of all users; [`VisibleJobs`] decides at each
+//! request what a user may see. Takes no lock of the cluster and writes nothing.
 
 use corral::api::Failure;
-use corral::api::jobs::{JobIndex, JobSums, SeenJobs, ViewMark};
+use corral::api::jobs::{JobIndex, JobSums, ViewMark, VisibleJobs};
 use corral::api::read::{ClusterHead, Reader, Waits};
 use corral::record::view::{HostRow, QueueRow};
 use corral::spool::Site;
@@ -49,7 +49,7 @@ impl Cluster {
     /// A copy read as this process's user; it serves all users.
     pub fn new(site: &Site) -> Cluster {
         Cluster {
-            reader: Reader::new(site, sys::users::me()),
+            reader: Reader::new(site, sys::users::current_user()),
             known: RwLock::default(),
             reading: Mutex::new(()),
             changes: watch::channel(0).0,
@@ -71,7 +71,7 @@ impl Cluster {
 
     /// Checks the view and reads what has changed. Blocks. `at_once`: reads the jobs even if they
     /// were read a moment ago, for a user who has just changed one.
-    pub fn look(&self, at_once: bool) {
+    pub fn refresh(&self, at_once: bool) {
         let _one = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.now();
         let new = match self.read(&old, at_once) {
@@ -94,7 +94,7 @@ impl Cluster {
         drop(old);
         if renewed {
             // For a moment, there were two copies of all jobs in memory.
-            sys::memory::give_back();
+            sys::memory::release_freed();
         }
     }
 
@@ -140,7 +140,7 @@ impl Cluster {
 
     /// Jobs by queue and user as the user of this process sees them; `None`: unknown. Blocks.
     pub fn sums(&self, now: i64) -> Option<JobSums> {
-        let seen = SeenJobs::of(&self.reader).ok()?;
+        let seen = VisibleJobs::of(&self.reader).ok()?;
         Some(self.now().jobs.sums(&seen, now))
     }
 
@@ -156,8 +156,8 @@ impl Cluster {
     ///
     /// # Errors
     /// The view cannot be read.
-    pub fn seen(reader: &Reader) -> Result<SeenJobs, Failure> {
-        SeenJobs::of(reader)
+    pub fn visible_jobs(reader: &Reader) -> Result<VisibleJobs, Failure> {
+        VisibleJobs::of(reader)
     }
 }
 
@@ -173,7 +173,7 @@ pub async fn watch(app: crate::App) {
         }
         let app = app.clone();
         let _ = tokio::task::spawn_blocking(move || {
-            app.cluster.look(false);
+            app.cluster.refresh(false);
             app.sample(sys::clock::wall_ms());
         })
         .await;

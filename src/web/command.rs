@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            program::tell(&format!("cbweb: {refusal}"));
+            program::print_error(&format!("cbweb: {refusal}"));
             ExitCode::from(refusal.code)
         }
     }
@@ -205,12 +205,12 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
     let actor = Arc::new(SameUser::new(site.clone()));
     let app = Shared::new(settings, Cluster::new(&site), actor, ending.clone());
     let first = app.clone();
-    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let _ = tokio::task::spawn_blocking(move || first.cluster.refresh(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
-    tokio::spawn(until_told(end));
+    tokio::spawn(until_signal(end));
     publish_address(&site, &address).map_err(Refusal::system)?;
     println!("{}", address.url);
-    program::tell("cbweb: log in with the link that clogin prints");
+    program::print_error("cbweb: log in with the link that clogin prints");
     sys::service::ready("serving");
     serve(listener, routes::router(app), ending).await;
     sys::service::stopping();
@@ -280,7 +280,7 @@ fn bind(path: &Path) -> Result<UnixListener, Refusal> {
 }
 
 /// Waits for a signal to end, and passes it on.
-pub(crate) async fn until_told(end: watch::Sender<bool>) {
+pub(crate) async fn until_signal(end: watch::Sender<bool>) {
     let of = |kind| signal(kind).ok();
     let (mut term, mut int) = (of(SignalKind::terminate()), of(SignalKind::interrupt()));
     let next = async |from: &mut Option<tokio::signal::unix::Signal>| match from {

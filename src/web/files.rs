@@ -11,7 +11,7 @@ use crate::{App, blocking};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use corral::api::files::{FileAsk, FileMark, FilePlace, FileSaid};
+use corral::api::files::{FileAnswer, FileLocation, FileMark, FileRequest};
 use corral::api::portal::Scope;
 use futures_core::Stream;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -87,7 +87,7 @@ impl ByteQuery {
 ///
 /// # Errors
 /// The user is not served, or the caller may not access files.
-pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FilePlace, WebError> {
+pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FileLocation, WebError> {
     allow(caller)?;
     let root = match asked.get("root") {
         b"" => {
@@ -96,7 +96,7 @@ pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FilePlace,
         }
         root => root.to_vec(),
     };
-    Ok(FilePlace {
+    Ok(FileLocation {
         root,
         path: asked.get("path").to_vec(),
     })
@@ -161,17 +161,17 @@ pub fn shown(bytes: &[u8]) -> String {
 pub fn read(
     app: &App,
     who: &Identity,
-    at: &FilePlace,
+    at: &FileLocation,
     offset: u64,
     most: usize,
 ) -> Result<(Vec<u8>, FileMark), WebError> {
-    let ask = FileAsk::Read {
+    let ask = FileRequest::Read {
         at: at.clone(),
         offset,
         most,
     };
     match app.actor.files(who, &ask)? {
-        FileSaid::Bytes { bytes, mark } => Ok((bytes, mark)),
+        FileAnswer::Bytes { bytes, mark } => Ok((bytes, mark)),
         _ => Err(WebError::internal()),
     }
 }
@@ -263,10 +263,10 @@ pub enum Give {
 ///
 /// # Errors
 /// The system refuses access, or too many streams are open.
-pub async fn give(
+pub async fn send_file(
     app: App,
     caller: Caller,
-    at: FilePlace,
+    at: FileLocation,
     headers: &HeaderMap,
     how: Give,
 ) -> Result<Response, WebError> {
@@ -329,7 +329,7 @@ pub async fn give(
 async fn send(
     app: App,
     who: Identity,
-    (at, mark): (FilePlace, FileMark),
+    (at, mark): (FileLocation, FileMark),
     (mut from, end): (u64, u64),
     to: mpsc::Sender<io::Result<Bytes>>,
 ) {

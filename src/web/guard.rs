@@ -54,17 +54,17 @@ pub struct Caller {
 
 /// Language and theme of the responses to a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct DisplaySettings {
     pub words: Words,
     /// `light`, `dark`, or empty: the setting of the system.
     pub theme: &'static str,
 }
 
-impl Look {
-    pub fn of(headers: &HeaderMap) -> Look {
+impl DisplaySettings {
+    pub fn of(headers: &HeaderMap) -> DisplaySettings {
         let accepted = text(headers, header::ACCEPT_LANGUAGE);
         let chosen = cookie(headers, LANGUAGE).and_then(Language::parse);
-        Look {
+        DisplaySettings {
             words: Words(chosen.unwrap_or_else(|| Language::accepted(accepted))),
             theme: match cookie(headers, THEME) {
                 Some("dark") => "dark",
@@ -104,7 +104,7 @@ pub fn set_cookie(name: &str, value: &str, age_s: Option<i64>) -> (HeaderName, S
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let begun = sys::clock::boot_ms();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let look = Look::of(request.headers());
+    let look = DisplaySettings::of(request.headers());
     let mut user = String::new();
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.unwrap_or_default();
@@ -151,7 +151,7 @@ fn is_for_programs(path: &str) -> bool {
 
 async fn pass(
     app: &App,
-    (look, from): (Look, &Origin),
+    (look, from): (DisplaySettings, &Origin),
     request: Request,
     next: Next,
     user: &mut String,
@@ -398,7 +398,7 @@ fn keep_encrypted(headers: &mut HeaderMap) {
 }
 
 /// Completes the response: renders its error and adds the headers that every response has.
-fn finished(mut response: Response, look: Look, path: &str) -> Response {
+fn finished(mut response: Response, look: DisplaySettings, path: &str) -> Response {
     let status = response.status();
     let error = response.extensions_mut().remove::<WebError>();
     let error = error.or_else(|| {

@@ -5,11 +5,11 @@
 //! (`broker::client`), whose processes use [`SameUser`] after becoming the user. No other code in
 //! this package submits, acts, or opens a file of a user.
 
-use crate::broker::wire::PasswordSaid;
+use crate::broker::wire::PasswordResult;
 use crate::secret::Secret;
-use corral::api::admin::{self, AdminAct, AdminAnswer};
-use corral::api::attend::{self, AttendAsk};
-use corral::api::files::{self, FileAsk, FileSaid};
+use corral::api::admin::{self, AdminAction, AdminAnswer};
+use corral::api::attend::{self, AttachRequest};
+use corral::api::files::{self, FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
@@ -55,41 +55,46 @@ impl std::fmt::Debug for Proof {
 
 /// What can be done to jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum JobAct {
+pub enum JobAction {
     Kill,
     Stop,
     Resume,
     Requeue,
 }
 
-impl JobAct {
-    pub const ALL: [JobAct; 4] = [JobAct::Kill, JobAct::Stop, JobAct::Resume, JobAct::Requeue];
+impl JobAction {
+    pub const ALL: [JobAction; 4] = [
+        JobAction::Kill,
+        JobAction::Stop,
+        JobAction::Resume,
+        JobAction::Requeue,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
-            JobAct::Kill => "kill",
-            JobAct::Stop => "stop",
-            JobAct::Resume => "resume",
-            JobAct::Requeue => "requeue",
+            JobAction::Kill => "kill",
+            JobAction::Stop => "stop",
+            JobAction::Resume => "resume",
+            JobAction::Requeue => "requeue",
         }
     }
 
-    pub fn parse(word: &str) -> Option<JobAct> {
-        JobAct::ALL.into_iter().find(|act| act.word() == word)
+    pub fn parse(word: &str) -> Option<JobAction> {
+        JobAction::ALL.into_iter().find(|act| act.word() == word)
     }
 }
 
 /// Something that runs for a user, who communicates with it through `end`; it is ended when this is
 /// dropped.
-pub struct Held {
+pub struct AttachedProgram {
     pub end: File,
     keeps: Box<dyn Send + Sync>,
 }
 
-impl Held {
+impl AttachedProgram {
     /// `keeps`: ends it when dropped.
-    pub fn new(end: File, keeps: impl Send + Sync + 'static) -> Held {
-        Held {
+    pub fn new(end: File, keeps: impl Send + Sync + 'static) -> AttachedProgram {
+        AttachedProgram {
             end,
             keeps: Box::new(keeps),
         }
@@ -123,7 +128,12 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The whole request is refused, or no answer came.
-    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure>;
+    fn act(
+        &self,
+        who: &Identity,
+        act: JobAction,
+        jobs: Vec<String>,
+    ) -> Result<Vec<Outcome>, Failure>;
 
     /// The ends of a job's files, read with the user's rights.
     ///
@@ -135,13 +145,13 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not an administrator, something is refused, or no answer came.
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure>;
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure>;
 
     /// Carries out an operation on the user's files.
     ///
     /// # Errors
     /// The system refuses it.
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure>;
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure>;
 
     /// Submits an unchanged copy of a job. `key`: repeated calls with the same key return the same
     /// job.
@@ -161,7 +171,7 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here, a value is invalid, or the system refuses.
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure>;
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure>;
 
     /// Uses up a login link; returns its user if it is valid.
     ///
@@ -179,8 +189,8 @@ pub trait AsUser: Send + Sync {
         _user: &str,
         _password: &Secret,
         _from: Option<IpAddr>,
-    ) -> Result<PasswordSaid, Failure> {
-        Ok(PasswordSaid::Unchecked)
+    ) -> Result<PasswordResult, Failure> {
+        Ok(PasswordResult::Unchecked)
     }
 
     /// The user of a token for programs, if the token is valid.
@@ -216,7 +226,7 @@ pub struct SameUser {
 impl SameUser {
     /// An actor for the user of this process.
     pub fn new(site: Site) -> SameUser {
-        let me = sys::users::me();
+        let me = sys::users::current_user();
         SameUser { site, me }
     }
 
@@ -251,13 +261,18 @@ impl AsUser for SameUser {
         api::dry_run(&self.site, job)
     }
 
-    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    fn act(
+        &self,
+        who: &Identity,
+        act: JobAction,
+        jobs: Vec<String>,
+    ) -> Result<Vec<Outcome>, Failure> {
         self.check(who)?;
         let how = match act {
-            JobAct::Kill => SignalHow::Kill,
-            JobAct::Stop => SignalHow::Stop,
-            JobAct::Resume => SignalHow::Resume,
-            JobAct::Requeue => return api::requeue(&self.site, jobs),
+            JobAction::Kill => SignalHow::Kill,
+            JobAction::Stop => SignalHow::Stop,
+            JobAction::Resume => SignalHow::Resume,
+            JobAction::Requeue => return api::requeue(&self.site, jobs),
         };
         api::signal(&self.site, jobs, how)
     }
@@ -266,11 +281,11 @@ impl AsUser for SameUser {
         Ok(self.reader(who)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         admin::administer(&self.reader(who)?, act)
     }
 
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         self.check(who)?;
         files::carry_out(ask)
     }
@@ -284,10 +299,10 @@ impl AsUser for SameUser {
         Ok(self.reader(who)?.texts(job))
     }
 
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         self.check(who)?;
         let (end, attended) = attend::attend(&self.site, &self.me, ask, false)?;
-        Ok(Held::new(end, attended))
+        Ok(AttachedProgram::new(end, attended))
     }
 
     fn log_in(&self, secret: &str, now: i64) -> Result<Option<Identity>, Failure> {

@@ -6,7 +6,7 @@
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::rest::{Answered, Asked, key_of};
+use crate::rest::{Answered, RestQuery, key_of};
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -173,7 +173,7 @@ pub(crate) async fn events(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Answered {
     let asked = Fields(asked);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
@@ -187,7 +187,7 @@ pub(crate) async fn events(
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         loop {
-            let Ok(lines) = look(following.clone()).await else {
+            let Ok(lines) = next_events(following.clone()).await else {
                 return;
             };
             for line in lines {
@@ -203,10 +203,10 @@ pub(crate) async fn events(
     Ok(answer)
 }
 
-async fn look(following: Arc<Mutex<Events>>) -> Result<Vec<String>, WebError> {
+async fn next_events(following: Arc<Mutex<Events>>) -> Result<Vec<String>, WebError> {
     blocking(move || {
         let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(following.look()?)
+        Ok(following.next_events()?)
     })
     .await
 }

@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::identity::JobAct;
+use crate::identity::JobAction;
 use crate::submission::JobForm;
 use crate::{App, blocking, routes};
 use axum::Extension;
@@ -28,7 +28,7 @@ pub const COUNT: usize = 100;
 /// The result of a handler.
 pub type Answered = Result<Response, WebError>;
 /// A query, with names that may occur more than once.
-pub type Asked = Query<Vec<(String, String)>>;
+pub type RestQuery = Query<Vec<(String, String)>>;
 
 fn object(value: &Value) -> Response {
     text(value.to_string())
@@ -115,11 +115,11 @@ fn listed(job: &ListedJob) -> Value {
 pub(crate) async fn jobs(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Answered {
     let query = job_query(&Fields(asked));
     blocking(move || {
-        let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
+        let seen = Cluster::visible_jobs(&app.actor.reader(&caller.who)?)?;
         let now = app.cluster.now();
         let page = now.jobs.page(&query, &seen, sys::clock::wall_ms())?;
         Ok(object(&json!({
@@ -258,7 +258,7 @@ pub(crate) async fn crons(
 pub(crate) async fn acct(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Answered {
     let asked = Fields(asked);
     let mut line = words(["--json"]);
@@ -304,7 +304,7 @@ pub(crate) async fn submit(
         let home = app.actor.reader(&caller.who)?.user().home.clone();
         let job = form.request(&home.to_string_lossy())?;
         let accepted = app.actor.submit(&caller.who, &job)?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let answer = json!({
             "jobid": accepted.id.to_string(),
             "id": accepted.id,
@@ -338,11 +338,11 @@ pub(crate) async fn dry_run(
     .await
 }
 
-async fn act(app: App, caller: Caller, id: String, act: JobAct) -> Answered {
+async fn act(app: App, caller: Caller, id: String, act: JobAction) -> Answered {
     blocking(move || {
         key_of(&id)?;
         let outcomes = app.actor.act(&caller.who, act, vec![id])?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         if let [only] = outcomes.as_slice()
             && only.code != Code::Ok
         {
@@ -361,7 +361,7 @@ pub(crate) async fn kill(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answered {
-    act(app, caller, id, JobAct::Kill).await
+    act(app, caller, id, JobAction::Kill).await
 }
 
 pub(crate) async fn stop(
@@ -369,7 +369,7 @@ pub(crate) async fn stop(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answered {
-    act(app, caller, id, JobAct::Stop).await
+    act(app, caller, id, JobAction::Stop).await
 }
 
 pub(crate) async fn resume(
@@ -377,7 +377,7 @@ pub(crate) async fn resume(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answered {
-    act(app, caller, id, JobAct::Resume).await
+    act(app, caller, id, JobAction::Resume).await
 }
 
 pub(crate) async fn requeue(
@@ -385,7 +385,7 @@ pub(crate) async fn requeue(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Answered {
-    act(app, caller, id, JobAct::Requeue).await
+    act(app, caller, id, JobAction::Requeue).await
 }
 
 pub(crate) async fn openapi() -> Response {

@@ -13,7 +13,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use corral::api::files::{FileAsk, FileEntry, FilePlace, FileSaid};
+use corral::api::files::{FileAnswer, FileEntry, FileLocation, FileRequest};
 use serde_json::{Value, json};
 
 /// Default number of entries of a page.
@@ -42,7 +42,7 @@ async fn answer(
     app: App,
     caller: Caller,
     query: Option<String>,
-    ask: impl FnOnce(FilePlace, &ByteQuery) -> Result<FileAsk, WebError> + Send + 'static,
+    ask: impl FnOnce(FileLocation, &ByteQuery) -> Result<FileRequest, WebError> + Send + 'static,
 ) -> Answered {
     blocking(move || {
         let asked = ByteQuery::parse(query.as_deref())?;
@@ -50,7 +50,7 @@ async fn answer(
         let root = shown(&at.root);
         let said = app.actor.files(&caller.who, &ask(at, &asked)?)?;
         Ok(match said {
-            FileSaid::Listed {
+            FileAnswer::Listed {
                 entries,
                 total,
                 is_cut,
@@ -60,11 +60,11 @@ async fn answer(
                 "total": total,
                 "cut": is_cut,
             })),
-            FileSaid::Received { bytes, taken, done } => {
+            FileAnswer::Received { bytes, taken, done } => {
                 object(&json!({"received": bytes, "taken": taken, "done": done}))
             }
-            FileSaid::Done => object(&json!({"done": true})),
-            FileSaid::Bytes { .. } => return Err(WebError::internal()),
+            FileAnswer::Done => object(&json!({"done": true})),
+            FileAnswer::Bytes { .. } => return Err(WebError::internal()),
         })
     })
     .await
@@ -80,7 +80,7 @@ pub(crate) async fn list(
             let n = asked.number(name, otherwise)?;
             usize::try_from(n).map_err(|_| WebError::wrong(format!("{name}: too large")))
         };
-        Ok(FileAsk::List {
+        Ok(FileRequest::List {
             at,
             from: number("from", 0)?,
             count: number("count", COUNT)?,
@@ -98,7 +98,7 @@ pub(crate) async fn content(
     let asked = ByteQuery::parse(query.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::give(app, caller, at, &headers, Give::Download).await
+    files::send_file(app, caller, at, &headers, Give::Download).await
 }
 
 pub(crate) async fn received(
@@ -106,7 +106,7 @@ pub(crate) async fn received(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    answer(app, caller, query, |at, _| Ok(FileAsk::Received { at })).await
+    answer(app, caller, query, |at, _| Ok(FileRequest::Received { at })).await
 }
 
 pub(crate) async fn upload(
@@ -119,7 +119,7 @@ pub(crate) async fn upload(
         if asked.get("size").is_empty() {
             return Err(WebError::wrong("size: give the bytes of the whole file"));
         }
-        Ok(FileAsk::Write {
+        Ok(FileRequest::Write {
             at,
             offset: asked.number("offset", 0)?,
             bytes: body.to_vec(),
@@ -135,7 +135,7 @@ pub(crate) async fn make_dir(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    answer(app, caller, query, |at, _| Ok(FileAsk::MakeDir { at })).await
+    answer(app, caller, query, |at, _| Ok(FileRequest::MakeDir { at })).await
 }
 
 pub(crate) async fn rename(
@@ -144,7 +144,7 @@ pub(crate) async fn rename(
     RawQuery(query): RawQuery,
 ) -> Answered {
     answer(app, caller, query, |at, asked| {
-        Ok(FileAsk::Rename {
+        Ok(FileRequest::Rename {
             at,
             to: asked.get("to").to_vec(),
         })
@@ -157,7 +157,7 @@ pub(crate) async fn remove(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> Answered {
-    answer(app, caller, query, |at, _| Ok(FileAsk::Remove { at })).await
+    answer(app, caller, query, |at, _| Ok(FileRequest::Remove { at })).await
 }
 
 pub(crate) async fn clone_job(
@@ -173,7 +173,7 @@ pub(crate) async fn clone_job(
     blocking(move || {
         key_of(&id)?;
         let accepted = app.actor.clone_job(&caller.who, &id, &key)?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let mut response = object(&json!({
             "jobid": accepted.id.to_string(),
             "id": accepted.id,

@@ -313,7 +313,7 @@ pub fn router(app: App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), guard))
         // First of all: a request to a job's program is not a request to the portal.
-        .layer(from_fn_with_state(app.clone(), apps::divert))
+        .layer(from_fn_with_state(app.clone(), apps::route_by_name))
         .with_state(app)
 }
 

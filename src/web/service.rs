@@ -8,7 +8,7 @@
 use crate::broker::client;
 use crate::broker::{Broker, Ended};
 use crate::cluster::{self, Cluster};
-use crate::command::{Refusal, in_runtime, until_told};
+use crate::command::{Refusal, in_runtime, until_signal};
 use crate::server::{Listener, serve};
 use crate::{App, Settings, Shared, routes, tls};
 use corral::api::Failure;
@@ -200,7 +200,7 @@ fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
     let asked = fork_snapshot(|| match pam::can_be_asked() {
         Ok(()) => 0,
         Err(why) => {
-            program::tell(&format!("cbweb: {why}"));
+            program::print_error(&format!("cbweb: {why}"));
             1
         }
     });
@@ -264,7 +264,7 @@ fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -
         &[half.listener.as_raw_fd(), half.control.as_raw_fd()],
     );
     if let Err(e) = confine::confine(account.uid, account.gid) {
-        program::tell(&format!("cbweb: {e}"));
+        program::print_error(&format!("cbweb: {e}"));
         return 1;
     }
     confine::login_environment(account);
@@ -276,7 +276,7 @@ fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -
     match in_runtime(live(half, site)) {
         Ok(()) => 0,
         Err(refusal) => {
-            program::tell(&format!("cbweb: {refusal}"));
+            program::print_error(&format!("cbweb: {refusal}"));
             1
         }
     }
@@ -298,12 +298,12 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     );
     app.follow(half.portal);
     let first = app.clone();
-    let _ = tokio::task::spawn_blocking(move || first.cluster.look(true)).await;
+    let _ = tokio::task::spawn_blocking(move || first.cluster.refresh(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));
     // Registered before the broker may send it.
     let hangup = signal(SignalKind::hangup()).ok();
     tokio::spawn(follow(app.clone(), site.clone(), hangup));
-    tokio::spawn(until_told(end));
+    tokio::spawn(until_signal(end));
     actor.ready().map_err(Refusal::system)?;
     serve(listener, routes::router(app), ending).await;
     let _ = watching.await;
@@ -355,7 +355,7 @@ fn as_owner(
         match became.then(|| work(&layout)) {
             Some(Ok(())) => 0,
             Some(Err(failure)) => {
-                program::tell(&format!("cbweb: {failure}"));
+                program::print_error(&format!("cbweb: {failure}"));
                 1
             }
             None => 1,

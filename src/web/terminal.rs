@@ -9,7 +9,7 @@
 use crate::App;
 use crate::error::WebError;
 use crate::guard::{Caller, session_only, websocket_origin};
-use crate::identity::Held;
+use crate::identity::AttachedProgram;
 use crate::peer::Origin;
 use axum::Extension;
 use axum::body::Bytes;
@@ -154,7 +154,12 @@ impl Entry {
 ///
 /// # Errors
 /// The descriptor cannot be used.
-pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<String, WebError> {
+pub fn begin(
+    app: &App,
+    caller: &Caller,
+    label: String,
+    held: AttachedProgram,
+) -> Result<String, WebError> {
     let (master, keeps) = held.split();
     let unusable = |e: &dyn std::fmt::Display| {
         tracing::warn!("a terminal cannot be used: {e}");
@@ -176,7 +181,7 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
         end,
     };
     app.terminals.all().insert(name.clone(), entry);
-    let life = Life {
+    let life = RunningTerminal {
         app: app.clone(),
         session: caller.secret.clone(),
         master,
@@ -195,7 +200,7 @@ pub fn begin(app: &App, caller: &Caller, label: String, held: Held) -> Result<St
 }
 
 /// A running terminal.
-struct Life {
+struct RunningTerminal {
     app: App,
     session: String,
     master: AsyncFd<File>,
@@ -205,14 +210,14 @@ struct Life {
 }
 
 /// Why a page is no longer connected to a terminal.
-enum Left {
+enum DisconnectReason {
     /// The terminal is over.
     Over,
     Away,
     For(Page),
 }
 
-impl Life {
+impl RunningTerminal {
     async fn run(mut self) {
         let mut page = None;
         loop {
@@ -221,25 +226,25 @@ impl Life {
                 None => self.without().await,
             };
             match left {
-                Left::Over => return,
-                Left::Away => {}
-                Left::For(next) => page = Some(next),
+                DisconnectReason::Over => return,
+                DisconnectReason::Away => {}
+                DisconnectReason::For(next) => page = Some(next),
             }
         }
     }
 
     /// Waits for a page. Nothing is read in the meantime, so a shell that writes waits, too.
-    async fn without(&mut self) -> Left {
+    async fn without(&mut self) -> DisconnectReason {
         tokio::select! {
-            page = self.coming.recv() => page.map_or(Left::Over, Left::For),
-            _ = self.ending.wait_for(|end| *end) => Left::Over,
-            () = tokio::time::sleep(AWAY) => Left::Over,
-            () = until_over(&self.app, &self.session) => Left::Over,
+            page = self.coming.recv() => page.map_or(DisconnectReason::Over, DisconnectReason::For),
+            _ = self.ending.wait_for(|end| *end) => DisconnectReason::Over,
+            () = tokio::time::sleep(AWAY) => DisconnectReason::Over,
+            () = until_over(&self.app, &self.session) => DisconnectReason::Over,
         }
     }
 
     /// Serves a page until it disconnects or another one connects.
-    async fn with(&mut self, page: Page) -> Left {
+    async fn with(&mut self, page: Page) -> DisconnectReason {
         let Page {
             mut keys,
             sizes,
@@ -248,18 +253,18 @@ impl Life {
         } = page;
         let kept: Vec<u8> = self.kept.iter().copied().collect();
         if !kept.is_empty() && out.send(kept.into()).await.is_err() {
-            return Left::Away;
+            return DisconnectReason::Away;
         }
         let (app, session, master) = (&self.app, &self.session, &self.master);
         let left = tokio::select! {
             left = show(master, &mut self.kept, &out) => left,
             left = take_keys(master, &mut keys, || use_session(app, session)) => left,
             left = take_sizes(master, sizes) => left,
-            next = self.coming.recv() => next.map_or(Left::Over, Left::For),
-            _ = self.ending.wait_for(|end| *end) => Left::Over,
-            () = until_over(app, session) => Left::Over,
+            next = self.coming.recv() => next.map_or(DisconnectReason::Over, DisconnectReason::For),
+            _ = self.ending.wait_for(|end| *end) => DisconnectReason::Over,
+            () = until_over(app, session) => DisconnectReason::Over,
         };
-        if matches!(left, Left::For(_)) {
+        if matches!(left, DisconnectReason::For(_)) {
             let _ = taken.send(true);
         }
         left
@@ -294,20 +299,24 @@ fn use_session(app: &App, session: &str) {
 }
 
 /// Forwards the shell's output at the speed of the page.
-async fn show(master: &AsyncFd<File>, kept: &mut VecDeque<u8>, out: &mpsc::Sender<Bytes>) -> Left {
+async fn show(
+    master: &AsyncFd<File>,
+    kept: &mut VecDeque<u8>,
+    out: &mpsc::Sender<Bytes>,
+) -> DisconnectReason {
     loop {
         let Ok(room) = out.reserve().await else {
-            return Left::Away;
+            return DisconnectReason::Away;
         };
         let mut piece = vec![0; PIECE];
         let n = loop {
             let Ok(mut ready) = master.readable().await else {
-                return Left::Over;
+                return DisconnectReason::Over;
             };
             match read_now(ready.get_inner(), &mut piece) {
                 Ok(Some(n)) if n > 0 => break n,
                 Ok(None) => ready.clear_ready(),
-                _ => return Left::Over,
+                _ => return DisconnectReason::Over,
             }
         };
         piece.truncate(n);
@@ -323,7 +332,7 @@ async fn take_keys(
     master: &AsyncFd<File>,
     keys: &mut mpsc::Receiver<Bytes>,
     used: impl Fn(),
-) -> Left {
+) -> DisconnectReason {
     let mut used_at = None;
     while let Some(bytes) = keys.recv().await {
         let now = sys::clock::boot_ms();
@@ -334,22 +343,25 @@ async fn take_keys(
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let Ok(mut ready) = master.writable().await else {
-                return Left::Over;
+                return DisconnectReason::Over;
             };
             match write_now(ready.get_inner(), rest) {
                 Ok(0) => ready.clear_ready(),
                 Ok(n) => rest = &rest[n..],
-                Err(_) => return Left::Over,
+                Err(_) => return DisconnectReason::Over,
             }
         }
     }
-    Left::Away
+    DisconnectReason::Away
 }
 
-async fn take_sizes(master: &AsyncFd<File>, mut sizes: watch::Receiver<(u16, u16)>) -> Left {
+async fn take_sizes(
+    master: &AsyncFd<File>,
+    mut sizes: watch::Receiver<(u16, u16)>,
+) -> DisconnectReason {
     loop {
         if sizes.changed().await.is_err() {
-            return Left::Away;
+            return DisconnectReason::Away;
         }
         let (rows, cols) = *sizes.borrow_and_update();
         set_size(master.get_ref(), rows, cols);
@@ -359,7 +371,7 @@ async fn take_sizes(master: &AsyncFd<File>, mut sizes: watch::Receiver<(u16, u16
 /// Messages of a page other than keys.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Said {
+enum PageMessage {
     /// The size of its screen: rows, columns.
     Size(u16, u16),
     /// This many bytes were shown.
@@ -389,12 +401,12 @@ pub(crate) async fn socket(
 
 /// Keys that a page has sent and the shell has not read.
 #[derive(Default)]
-struct Typed {
+struct PendingKeys {
     pieces: VecDeque<Bytes>,
     len: usize,
 }
 
-impl Typed {
+impl PendingKeys {
     /// False: too many bytes are waiting.
     fn add(&mut self, bytes: Bytes) -> bool {
         self.len += bytes.len();
@@ -424,7 +436,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
     if pages.send(page).await.is_err() {
         return close(socket, ENDED, "").await;
     }
-    let (mut typed, mut unshown) = (Typed::default(), 0);
+    let (mut typed, mut unshown) = (PendingKeys::default(), 0);
     let mut alive = tokio::time::interval(ALIVE);
     loop {
         tokio::select! {
@@ -448,7 +460,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
                         return close(socket, TOO_MUCH, "the shell does not read").await;
                     }
                 }
-                Some(Ok(Message::Text(text))) => heed(&text, &size, &mut unshown),
+                Some(Ok(Message::Text(text))) => handle_message(&text, &size, &mut unshown),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 _ => return,
             },
@@ -456,7 +468,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
                 match (room, typed.next()) {
                     (Ok(room), Some(bytes)) => room.send(bytes),
                     // The terminal is gone: the end of its output reports it.
-                    _ => typed = Typed::default(),
+                    _ => typed = PendingKeys::default(),
                 }
             }
             _ = alive.tick() => {
@@ -474,13 +486,13 @@ async fn send(socket: &mut WebSocket, message: Message) -> bool {
     matches!(sent, Ok(Ok(())))
 }
 
-fn heed(text: &str, size: &watch::Sender<(u16, u16)>, unshown: &mut usize) {
+fn handle_message(text: &str, size: &watch::Sender<(u16, u16)>, unshown: &mut usize) {
     match serde_json::from_str(text) {
-        Ok(Said::Size(rows, cols)) => {
+        Ok(PageMessage::Size(rows, cols)) => {
             let sane = |n: u16| n.clamp(1, SCREEN_MAX);
             let _ = size.send((sane(rows), sane(cols)));
         }
-        Ok(Said::Shown(n)) => *unshown = unshown.saturating_sub(n),
+        Ok(PageMessage::Shown(n)) => *unshown = unshown.saturating_sub(n),
         Err(_) => {}
     }
 }

@@ -86,8 +86,8 @@ impl Words {
     }
 
     /// Translates a sentence of the cluster: a reason, a refusal.
-    pub fn said(self, text: &str) -> std::borrow::Cow<'_, str> {
-        self.0.of_library().said(text)
+    pub fn translated(self, text: &str) -> std::borrow::Cow<'_, str> {
+        self.0.of_library().translate(text)
     }
 
     /// The words of a key that is composed of parts, or `otherwise` if there are none.

@@ -84,7 +84,7 @@ impl Lanes {
     }
 
     /// Reads and writes what is `ready` among the watched. Returns true if something moved.
-    pub(crate) fn carry(
+    pub(crate) fn transfer(
         &mut self,
         ready: &[(bool, bool)],
         mut budget: usize,
@@ -112,7 +112,7 @@ impl Lanes {
     ///
     /// # Errors
     /// It sends more than it may.
-    pub(crate) fn heed(
+    pub(crate) fn handle_message(
         &mut self,
         n: u32,
         said: &[u8],
@@ -133,7 +133,7 @@ impl Lanes {
     }
 
     /// Notes that the other end has passed on this many bytes of a lane.
-    pub(crate) fn took(&mut self, n: u32, bytes: u32) {
+    pub(crate) fn note_consumed(&mut self, n: u32, bytes: u32) {
         if let Some(lane) = self.lanes.get_mut(&n) {
             lane.room = lane.room.saturating_add(bytes as usize).min(WINDOW);
         }

@@ -51,7 +51,7 @@ impl Server {
                 }
             };
             let cookie = cookie_of(&display, &at, authority)?;
-            let answer = ask(&socket, cookie.as_ref());
+            let answer = probe_display(&socket, cookie.as_ref());
             answer.map_err(|e| match cookie {
                 Some(_) => format!("DISPLAY={name}: {e}"),
                 None => format!(
@@ -157,7 +157,7 @@ fn wait(socket: &File, read: bool, until: u64) -> io::Result<()> {
 }
 
 /// Checks whether a display admits a program with this cookie.
-fn ask(socket: &File, cookie: Option<&Cookie>) -> Result<(), String> {
+fn probe_display(socket: &File, cookie: Option<&Cookie>) -> Result<(), String> {
     let failed = |e: io::Error| format!("it gives no answer of X11: {}", sys::reason(&e));
     let words = setup::words(b'l', [11, 0, 0, 0], cookie);
     // These are a few bytes on an empty connection.

@@ -70,15 +70,15 @@ impl Bed {
     fn turn(&mut self) {
         let list: Vec<Watched> = self.host.watched(BUDGET).collect();
         let ready = stream::wait(&list, Some(0)).unwrap();
-        self.host.carry(&ready, BUDGET, &mut self.mine);
+        self.host.transfer(&ready, BUDGET, &mut self.mine);
         let list: Vec<Watched> = match &self.home {
             Home::Lanes(lanes, _) => lanes.watched(BUDGET).collect(),
             Home::Windows(windows) => windows.watched(BUDGET).collect(),
         };
         let ready = stream::wait(&list, Some(0)).unwrap();
         match &mut self.home {
-            Home::Lanes(lanes, _) => drop(lanes.carry(&ready, BUDGET, &mut self.its)),
-            Home::Windows(windows) => windows.carry(&ready, BUDGET, &mut self.its),
+            Home::Lanes(lanes, _) => drop(lanes.transfer(&ready, BUDGET, &mut self.its)),
+            Home::Windows(windows) => windows.transfer(&ready, BUDGET, &mut self.its),
         }
         let waited = self.mine.outgoing().len().max(self.its.outgoing().len());
         self.waited = self.waited.max(waited);
@@ -86,7 +86,7 @@ impl Bed {
         while let Some(Message::X(said)) = self.its.next_message().unwrap() {
             match &mut self.home {
                 Home::Windows(windows) => {
-                    let warned = windows.heed(said, &mut self.its).unwrap();
+                    let warned = windows.handle_message(said, &mut self.its).unwrap();
                     self.warned.extend(warned);
                 }
                 Home::Lanes(lanes, displays) => match said {
@@ -94,8 +94,10 @@ impl Bed {
                         let at = displays.iter().position(|(of, _)| *of == n).unwrap();
                         lanes.open(n, Some(displays.remove(at).1)).unwrap();
                     }
-                    XMessage::Data(n, bytes) => lanes.heed(n, &bytes, &mut self.its).unwrap(),
-                    XMessage::Took(n, bytes) => lanes.took(n, bytes),
+                    XMessage::Data(n, bytes) => {
+                        lanes.handle_message(n, &bytes, &mut self.its).unwrap()
+                    }
+                    XMessage::Took(n, bytes) => lanes.note_consumed(n, bytes),
                 },
             }
         }
@@ -104,9 +106,9 @@ impl Bed {
             match said {
                 XMessage::Data(n, bytes) => {
                     self.told.extend_from_slice(&bytes);
-                    self.host.heed(n, &bytes, &mut self.mine).unwrap();
+                    self.host.handle_message(n, &bytes, &mut self.mine).unwrap();
                 }
-                XMessage::Took(n, bytes) => self.host.took(n, bytes),
+                XMessage::Took(n, bytes) => self.host.note_consumed(n, bytes),
                 XMessage::Open(n) => panic!("client {n} at the display"),
             }
         }
@@ -227,16 +229,16 @@ fn more_than_a_channel_may_carry_ends_it() {
         assert!(lanes.open(n, None).is_err());
     }
     assert!(lanes.is_full() && lanes.open(99, None).is_err());
-    assert!(lanes.heed(99, b"x", &mut bed.mine).is_err());
-    lanes.heed(1, b"", &mut bed.mine).unwrap();
-    assert!(lanes.heed(1, b"", &mut bed.mine).is_err());
+    assert!(lanes.handle_message(99, b"x", &mut bed.mine).is_err());
+    lanes.handle_message(1, b"", &mut bed.mine).unwrap();
+    assert!(lanes.handle_message(1, b"", &mut bed.mine).is_err());
     lanes.open(99, None).unwrap();
     // A client that reads nothing gets a window, and not a byte more.
     let (_client, socket) = sockets();
     let mut lanes = Lanes::default();
     lanes.open(1, Some(socket)).unwrap();
     let part = [0; 16 << 10];
-    let taken = (0..1_000).take_while(|_| lanes.heed(1, &part, &mut bed.mine).is_ok());
+    let taken = (0..1_000).take_while(|_| lanes.handle_message(1, &part, &mut bed.mine).is_ok());
     let taken = taken.count() * part.len();
     assert!((256 << 10..1 << 20).contains(&taken), "{taken}");
 }

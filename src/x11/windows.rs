@@ -48,15 +48,15 @@ impl Windows {
     }
 
     /// Carries bytes between the displays' connections and the channel.
-    pub(crate) fn carry(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) {
-        self.lanes.carry(ready, budget, link);
+    pub(crate) fn transfer(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) {
+        self.lanes.transfer(ready, budget, link);
     }
 
     /// Handles a message of the host about its clients. Returns a warning for the user.
     ///
     /// # Errors
     /// It sends more than it may.
-    pub(crate) fn heed(
+    pub(crate) fn handle_message(
         &mut self,
         said: XMessage,
         link: &mut Link,
@@ -68,7 +68,7 @@ impl Windows {
                 Ok(None)
             }
             XMessage::Took(n, bytes) => {
-                self.lanes.took(n, bytes);
+                self.lanes.note_consumed(n, bytes);
                 Ok(None)
             }
             XMessage::Data(n, bytes) => self.pass(n, &bytes, link),
@@ -83,7 +83,7 @@ impl Windows {
     ) -> Result<Option<String>, ChannelError> {
         let Some(gate) = self.gates.get_mut(&n).filter(|_| !bytes.is_empty()) else {
             self.gates.remove(&n);
-            self.lanes.heed(n, bytes, link)?;
+            self.lanes.handle_message(n, bytes, link)?;
             return Ok(None);
         };
         let gated = gate.take(bytes, self.server.cookie());
@@ -95,7 +95,7 @@ impl Windows {
             Gated::Pass(bytes) => match self.server.call() {
                 Ok(socket) => {
                     self.lanes.connect(n, socket);
-                    self.lanes.heed(n, &bytes, link)?;
+                    self.lanes.handle_message(n, &bytes, link)?;
                     return Ok(None);
                 }
                 Err(e) => format!("the display does not answer: {}", sys::reason(&e)),

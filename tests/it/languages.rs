@@ -395,7 +395,7 @@ fn is_known(text: &str, patterns: &str) -> bool {
     if patterns.contains(text) || patterns.contains(text.trim_matches([' ', ';', ':', ',', '.'])) {
         return true;
     }
-    let said = Language::Chinese.said(text);
+    let said = Language::Chinese.translate(text);
     said.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
 }
 
@@ -423,7 +423,7 @@ fn the_catalogue_has_every_sentence_that_people_read() {
     for file in source::files("src", &["rs"]) {
         for (line, text) in helped_by(&file) {
             helped += 1;
-            if Language::Chinese.said(&text) == text {
+            if Language::Chinese.translate(&text) == text {
                 wrong.push(format!("{file}:{line}: {text}"));
             }
         }

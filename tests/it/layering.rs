@@ -20,7 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("alert", 3),
     ("intake", 3),
     ("lease", 3),
-    ("ress", 3),
+    ("sensors", 3),
     ("task", 3),
     ("show", 3),
     ("state_loader", 3),
@@ -45,7 +45,7 @@ const BESIDE: &[(&str, &str)] = &[("journal", "spool"), ("client", "replay"), ("
 /// Modules that decide and never act: time, ids and files reach them as arguments.
 const PURE: &[&str] = &[
     "model", "text", "record", "channel", "language", "config", "state", "sched", "intake",
-    "lease", "ress", "alert", "task", "show", "turn",
+    "lease", "sensors", "alert", "task", "show", "turn",
 ];
 
 fn floor(module: &str) -> Option<u8> {

@@ -218,7 +218,7 @@ fn logs_under_conservative_start_as_in_the_reference() {
 
 #[test]
 fn a_replay_is_the_same_on_every_run() {
-    let wish = generate::Wish {
+    let wish = generate::WorkloadOptions {
         jobs: 600,
         procs: 64,
         users: 10,
@@ -294,9 +294,9 @@ fn fairshare_with_backfill_serves_as_well_as_a_published_simulator() {
 
 /// Five per cent more at most, over all jobs and for each user.
 fn serves_as_well(published: &Published, file: &Path) {
-    let wish = convert::AleangWish {
+    let wish = convert::AleangOptions {
         backfill: "1",
-        ..convert::AleangWish::default()
+        ..convert::AleangOptions::default()
     };
     let made = cbsim::convert_aleang(file, wish).unwrap();
     assert_eq!(made.workload.left_out.total(), 0);
@@ -308,7 +308,7 @@ fn serves_as_well(published: &Published, file: &Path) {
     let wait_of = |user: &str| {
         let job = |d: &&metrics::Done| &made.workload.jobs[d.job as usize];
         let of = outcome.done.iter();
-        let waits = of.filter(|d| made.workload.ask(job(d)).user == user);
+        let waits = of.filter(|d| made.workload.request(job(d)).user == user);
         let waits: Vec<u64> = waits.map(metrics::Done::wait_ms).collect();
         metrics::Spread::of(waits).mean
     };
@@ -343,7 +343,7 @@ fn allocated(dir: &Path, packing: &str, seed: u64) -> f64 {
     // Nothing ends before all have come: what started later did not fit.
     let last = made.workload.jobs.last().unwrap().submit_ms;
     let gpus = |job: &corral::replay::workload::Job| {
-        let ask = &made.workload.ask(job).res_req;
+        let ask = &made.workload.request(job).res_req;
         let amount = ask
             .split_once(":gpu=")
             .map(|(_, n)| n.trim_end_matches(']'));

@@ -1,7 +1,7 @@
 //! The spawner and its shepherds, driven as `cbexe` drives them: real processes on a temporary
 //! local directory. Without privilege the control groups are left out and the reason is printed.
 
-use corral::host::exe::spawn::{How, Spawner, SpawnerEvent};
+use corral::host::exe::spawn::{SpawnMode, Spawner, SpawnerEvent};
 use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, TermReason};
 use corral::record::report::Ended;
@@ -26,7 +26,7 @@ struct Host {
 }
 
 fn start(local: &Local, log: u64, cgroups: bool) -> Spawner {
-    let how = How {
+    let how = SpawnMode {
         program: env!("CARGO_BIN_EXE_cbtask").into(),
         host: "h1".into(),
         cgroups,

@@ -578,7 +578,7 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/config/",
     "src/text/",
     "src/model/",
-    "src/ress/",
+    "src/sensors/",
     "src/sys/",
     "src/state/",
     "src/spool/",

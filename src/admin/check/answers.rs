@@ -18,14 +18,14 @@ const ACKS_MAX: usize = 2_000_000;
 const EACH_MAX: usize = 20;
 
 /// Acknowledged jobs.
-pub(super) struct Told {
+pub(super) struct AcknowledgedJobs {
     jobs: Vec<(u64, Token, IdRun)>,
 }
 
-impl Told {
+impl AcknowledgedJobs {
     /// Reads the newest acknowledgements.
-    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Told {
-        let mut told = Told { jobs: Vec::new() };
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> AcknowledgedJobs {
+        let mut told = AcknowledgedJobs { jobs: Vec::new() };
         let newest = Chain::newest(&ctx.layout).unwrap_or(0);
         for epoch in (1..=newest).rev().take(EPOCHS as usize) {
             for path in [ctx.layout.acks(epoch), ctx.layout.acks_before(epoch)] {
@@ -66,7 +66,7 @@ impl Told {
     }
 
     /// Checks that every acknowledged job is in the journal.
-    pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn check_against(&self, state: &State, out: &mut Vec<Finding>) {
         let next = next_id(state);
         let lost = self.jobs.iter().filter(|(_, tok, run)| {
             run.id >= next && state.job(run.id).is_none() && state.known(*tok).is_none()

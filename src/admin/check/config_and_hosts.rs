@@ -39,7 +39,7 @@ pub(super) fn config(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Config> {
 }
 
 /// Checks that no host follows an epoch that is not claimed here.
-fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
+fn check_epochs_of_hosts(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
     let Some((host, _, doc)) = hosts.iter().max_by_key(|(_, _, doc)| doc.epoch) else {
         return;
     };
@@ -58,7 +58,7 @@ fn ahead(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut Vec<Finding>) {
 }
 
 /// Runs the checks that need no second pass.
-pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
+pub(super) fn check_all(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     alarms(ctx, &mut out);
     beats(ctx, &mut out);
@@ -130,7 +130,7 @@ fn beats(ctx: &Ctx, out: &mut Vec<Finding>) {
             hosts.push((host.to_owned(), ahead, doc));
         }
     }
-    ahead(ctx, &hosts, out);
+    check_epochs_of_hosts(ctx, &hosts, out);
     let beat_at = |ahead: i64, doc: &LoadDoc| doc.t.saturating_sub(ahead);
     let newest = hosts
         .iter()

@@ -1,7 +1,7 @@
 //! A finding of a check, and how it is printed.
 
 use crate::client::exit::Exit;
-use crate::language::said;
+use crate::language::translated;
 use crate::text::count::count;
 use crate::text::width::{escape, pad_right};
 use serde::Serialize;
@@ -115,7 +115,7 @@ impl Finding {
 
 /// The number of checked items, for the last line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct CheckedCounts {
     pub epochs: u64,
     pub events: u64,
     pub jobs: usize,
@@ -127,7 +127,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub findings: Vec<Finding>,
-    pub seen: Seen,
+    pub seen: CheckedCounts,
 }
 
 impl Report {
@@ -159,37 +159,43 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             Level::Unknown => "UNKNOWN",
             Level::Warning => "warning",
         };
-        let word = pad_right(&said(word), 7);
-        let (area, place) = (said(f.area), place(&f.place));
-        let (place, what) = (escape(&place), lines(&said(&f.what)));
+        let word = pad_right(&translated(word), 7);
+        let (area, place) = (translated(f.area), place(&f.place));
+        let (place, what) = (escape(&place), lines(&translated(&f.what)));
         put(&mut out, format_args!("{word} {area}: {place}: {what}\n"));
         if !f.todo.is_empty() {
-            let (label, todo) = (said("do:"), said(&f.todo));
+            let (label, todo) = (translated("do:"), translated(&f.todo));
             put(&mut out, format_args!("        {label} {}\n", lines(&todo)));
         }
     }
     if all.len() > most {
         put(
             &mut out,
-            format_args!("{}\n", said(&format!("... and {} more", all.len() - most))),
+            format_args!(
+                "{}\n",
+                translated(&format!("... and {} more", all.len() - most))
+            ),
         );
     }
     if !quiet {
         put(
             &mut out,
-            format_args!("{} ", said(&format!("Checked {}.", checked(&report.seen)))),
+            format_args!(
+                "{} ",
+                translated(&format!("Checked {}.", checked(&report.seen)))
+            ),
         );
     }
     let verdict = format!("{}.", verdict(report));
-    put(&mut out, format_args!("{}\n", said(&verdict)));
+    put(&mut out, format_args!("{}\n", translated(&verdict)));
     out
 }
 
 /// A place such as `host h1`: its word is translated, the name is not.
 fn place(text: &str) -> String {
     match text.split_once(' ') {
-        Some((word, name)) if !name.contains(' ') => format!("{} {name}", said(word)),
-        _ => said(text).into_owned(),
+        Some((word, name)) if !name.contains(' ') => format!("{} {name}", translated(word)),
+        _ => translated(text).into_owned(),
     }
 }
 
@@ -200,7 +206,7 @@ fn lines(text: &str) -> String {
 }
 
 /// The number of checked items; kinds without any are left out.
-fn checked(seen: &Seen) -> String {
+fn checked(seen: &CheckedCounts) -> String {
     let all = [
         (seen.epochs, "epoch"),
         (seen.events, "event"),

@@ -32,7 +32,7 @@ const EACH_MAX: usize = 20;
 /// A report with the mark of its run: runs before and after the restore of a share may have the
 /// same name.
 #[derive(Deserialize)]
-struct Said {
+struct ReportWithMark {
     #[serde(flatten)]
     report: Report,
     #[serde(rename = "m", default)]
@@ -128,7 +128,8 @@ impl Logs {
         for n in reports {
             let path = ctx.layout.reports(host, n);
             let mut log = Log::default();
-            let read = records::<Said>(&path, &mut |said| self.report(at, &mut log, said));
+            let read =
+                records::<ReportWithMark>(&path, &mut |said| self.report(at, &mut log, said));
             self.read_of("hosts", &path, read, out);
             self.hosts[at as usize].1 = log;
         }
@@ -162,7 +163,7 @@ impl Logs {
         }
     }
 
-    fn report(&mut self, at: u32, log: &mut Log, said: Said) {
+    fn report(&mut self, at: u32, log: &mut Log, said: ReportWithMark) {
         let mark = said.mark;
         match said.report {
             Report::Hello { .. } => *log = Log::default(),
@@ -199,7 +200,7 @@ impl Logs {
     }
 
     /// Compares everything with the journal, which was read later.
-    pub(super) fn hold(&self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn check_against(&self, state: &State, out: &mut Vec<Finding>) {
         for (a, first, second) in &self.twice {
             let what = format!("it was started on {first} and on {second}");
             out.push(Finding::defect("hosts", format!("attempt {a}"), what));

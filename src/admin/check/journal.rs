@@ -1,8 +1,8 @@
 //! The journal: every kept record of all epochs, and the state that results from it.
 
 use super::finding::Finding;
-use super::{Ctx, Seen};
-use crate::admin::journal_damage::{self, Met};
+use super::{CheckedCounts, Ctx};
+use crate::admin::journal_damage::{self, ReadFinding};
 use crate::journal::{self, Chain, Error};
 use crate::model::{AttemptId, JobKey};
 use crate::record::event::Event;
@@ -85,7 +85,7 @@ impl Attempts {
 }
 
 /// Reads every kept record and checks checksums, sequence, seals, and the phases of each attempt.
-pub(super) fn history(ctx: &Ctx, seen: &mut Seen, out: &mut Vec<Finding>) {
+pub(super) fn history(ctx: &Ctx, seen: &mut CheckedCounts, out: &mut Vec<Finding>) {
     let mut walk = Walk::default();
     if let Err(e) = walk.all(ctx) {
         out.push(refused(ctx, &e));
@@ -123,19 +123,19 @@ impl Walk {
         Ok(())
     }
 
-    fn met(&mut self, met: Met) {
+    fn met(&mut self, met: ReadFinding) {
         match met {
-            Met::Event(event) => {
+            ReadFinding::Event(event) => {
                 self.events += 1;
                 self.attempts.event(&event);
             }
-            Met::Damage { place, .. } => {
+            ReadFinding::Damage { place, .. } => {
                 let (path, offset, what) = place;
                 self.damage
                     .push((format!("{}:{offset}", path.display()), what));
             }
             // The record is being written, or was never acknowledged.
-            Met::Half(..) => {}
+            ReadFinding::Half(..) => {}
         }
     }
 }

@@ -49,7 +49,7 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
 }
 
 /// Checks that a leader leads, i.e. that the beat has changed since `before`.
-pub(super) fn look(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
+pub(super) fn check_beat(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> Vec<Finding> {
     let mut out = Vec::new();
     let start = "start cbsched on a host that may lead; if it runs, see its log";
     let path = ctx.layout.epoch();

@@ -1,6 +1,6 @@
 //! Shows on a terminal what `cadmin check` is doing if it takes long.
 
-use crate::language::said;
+use crate::language::translated;
 use crate::sys::clock;
 use std::io::{IsTerminal as _, Write as _};
 
@@ -32,7 +32,7 @@ impl Progress {
     }
 
     /// Begins a step.
-    pub(super) fn at(&mut self, what: &str) {
+    pub(super) fn begin_step(&mut self, what: &str) {
         if !self.on {
             return;
         }
@@ -54,7 +54,7 @@ impl Progress {
 fn line(what: &str, passed_ms: u64) -> Option<String> {
     let seconds = passed_ms / 1000;
     let text = format!("{seconds} s: checking {what} ...");
-    (passed_ms >= QUIET_MS).then(|| format!("\r\x1b[K{}", said(&text)))
+    (passed_ms >= QUIET_MS).then(|| format!("\r\x1b[K{}", translated(&text)))
 }
 
 fn put(text: &str) {

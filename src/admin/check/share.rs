@@ -22,7 +22,7 @@ const OLD_MS: i64 = 24 * 3600 * 1000;
 const OTHERS: u32 = 0o022;
 
 /// Runs all checks of the share.
-pub(super) fn look(ctx: &Ctx) -> Vec<Finding> {
+pub(super) fn check_all(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
     leftovers(ctx, &mut out);

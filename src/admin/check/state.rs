@@ -19,7 +19,7 @@ const EACH_MAX: usize = 20;
 
 /// What the started jobs of a host hold.
 #[derive(Default)]
-struct Held {
+struct HostAllocations {
     slots: u32,
     /// When the last of them was dispatched.
     last: Stamp,
@@ -27,7 +27,7 @@ struct Held {
 }
 
 /// Checks that no host holds more than it has, and that no quota is exceeded.
-pub(super) fn hold(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
+pub(super) fn check_totals(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
     let held = held(&state);
     let changed = changed_at(ctx);
     let last = held.values().map(|h| h.last).max().unwrap_or_default();
@@ -78,8 +78,8 @@ fn over(place: String, what: String, excused: bool) -> Finding {
 }
 
 /// Slots by host; those that a preempted job lends count for the borrower.
-fn held(state: &State) -> BTreeMap<String, Held> {
-    let mut all: BTreeMap<String, Held> = BTreeMap::new();
+fn held(state: &State) -> BTreeMap<String, HostAllocations> {
+    let mut all: BTreeMap<String, HostAllocations> = BTreeMap::new();
     for j in state.all_started() {
         let Some(run) = state.work(j).and_then(|w| w.run.as_deref()) else {
             continue;
@@ -134,7 +134,7 @@ pub(super) fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
     None
 }
 
-fn slots(host: &HostInfo, held: &Held, changed: Stamp, out: &mut Vec<Finding>) {
+fn slots(host: &HostInfo, held: &HostAllocations, changed: Stamp, out: &mut Vec<Finding>) {
     if held.slots <= host.slots {
         return;
     }

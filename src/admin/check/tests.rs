@@ -232,8 +232,8 @@ impl TestShare {
         let mut findings = Vec::new();
         let config = config_and_hosts::config(&self.ctx, &mut findings);
         findings.extend(round(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
-        findings.extend(share::look(&self.ctx));
-        let seen = Seen::default();
+        findings.extend(share::check_all(&self.ctx));
+        let seen = CheckedCounts::default();
         finding::text(&Report { findings, seen }, false, 99)
     }
 

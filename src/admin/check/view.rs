@@ -4,7 +4,7 @@ use super::Ctx;
 use super::finding::Finding;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::{JobRow, Row};
-use crate::spool::view::{Piece, ViewError, ViewReader, Want};
+use crate::spool::view::{JobSet, Piece, ViewError, ViewReader};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,7 @@ const REBUILD: &str = "a new leader publishes the view again: 'cadmin schedresta
 type Facts = (JobStat, u32);
 
 /// The rows of the view.
-pub(super) struct Shown {
+pub(super) struct ViewRows {
     rows: FxHashMap<JobKey, Facts>,
     all: bool,
 }
@@ -27,15 +27,15 @@ fn facts(row: &JobRow<'_>) -> Facts {
     (row.stat, row.attempt)
 }
 
-impl Shown {
+impl ViewRows {
     /// Reads the view; `None` if there is none or it cannot be read.
-    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<Shown> {
-        let mut shown = Shown {
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<ViewRows> {
+        let mut shown = ViewRows {
             rows: FxHashMap::default(),
             all: true,
         };
         let reader = ViewReader::new(&ctx.layout);
-        let read = reader.stream(&Want::all(), &mut |piece| match piece {
+        let read = reader.stream(&JobSet::all(), &mut |piece| match piece {
             Piece::Restart => shown.rows.clear(),
             Piece::Job { row, .. } if shown.rows.len() < ROWS_MAX => {
                 shown.rows.insert(row.j, facts(&row));
@@ -50,7 +50,7 @@ impl Shown {
                 Some(shown)
             }
             Err(e) => {
-                out.push(told(&e));
+                out.push(view_error(&e));
                 None
             }
         }
@@ -61,7 +61,7 @@ impl Shown {
     }
 
     /// Checks that every row agrees with the journal, which was read later.
-    pub(super) fn hold(mut self, state: &State, out: &mut Vec<Finding>) {
+    pub(super) fn check_against(mut self, state: &State, out: &mut Vec<Finding>) {
         let mut wrong = Vec::new();
         for shard in state.shards() {
             for row in state.shard_rows(shard) {
@@ -98,7 +98,7 @@ impl Shown {
     }
 }
 
-fn told(e: &ViewError) -> Finding {
+fn view_error(e: &ViewError) -> Finding {
     match e {
         ViewError::Io(e) => Finding::unreadable("view", e),
         ViewError::None(path) => Finding::broken(

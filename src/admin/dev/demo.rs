@@ -4,8 +4,8 @@
 use super::progress::ProgressLines;
 use super::site::Site;
 use crate::client::Fail;
-use crate::language::{answer, said};
-use crate::spool::view::{ViewReader, Want};
+use crate::language::{answer, translated};
+use crate::spool::view::{JobSet, ViewReader};
 use crate::sys::{clock, fs, reason};
 use crate::text::width::pad_left;
 use std::path::Path;
@@ -27,7 +27,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 ];
 
 /// One submitted job of the demonstration.
-struct Shown {
+struct DemoJob {
     id: u32,
     elements: u32,
     /// The number of its line of progress.
@@ -49,7 +49,7 @@ pub(super) fn demo(site: &Site) -> Result<(), Fail> {
     }
     println!();
     let mut progress = ProgressLines::new();
-    let mut shown: Vec<Shown> = shown
+    let mut shown: Vec<DemoJob> = shown
         .into_iter()
         .map(|(label, id, elements)| show(&mut progress, label, id, elements))
         .collect();
@@ -153,11 +153,11 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn show(progress: &mut ProgressLines, label: &str, id: u32, elements: u32) -> Shown {
-    let label = format!("{} {id}", said(label));
+fn show(progress: &mut ProgressLines, label: &str, id: u32, elements: u32) -> DemoJob {
+    let label = format!("{} {id}", translated(label));
     let line = progress.add(pad_left(&label, LABEL_COLUMNS), elements);
-    progress.set(line, 0, said("pending").into_owned());
-    Shown {
+    progress.set(line, 0, translated("pending").into_owned());
+    DemoJob {
         id,
         elements,
         line,
@@ -167,14 +167,14 @@ fn show(progress: &mut ProgressLines, label: &str, id: u32, elements: u32) -> Sh
 
 /// Numbers of started, ended and failed elements of one job, from the view.
 #[derive(Default)]
-struct Count {
+struct ElementCounts {
     started: u32,
     ended: u32,
     failed: u32,
 }
 
 /// Follows the jobs to their ends; returns how many elements failed.
-fn watch(site: &Site, shown: &mut [Shown], progress: &mut ProgressLines) -> Result<u32, Fail> {
+fn watch(site: &Site, shown: &mut [DemoJob], progress: &mut ProgressLines) -> Result<u32, Fail> {
     let reader = ViewReader::new(&site.layout());
     let end = clock::boot_ms() + PATIENCE_MS;
     loop {
@@ -191,7 +191,7 @@ fn watch(site: &Site, shown: &mut [Shown], progress: &mut ProgressLines) -> Resu
                 (_, _, 0) => "pending".to_string(),
                 (_, _, n) => format!("{n} running"),
             };
-            progress.set(one.line, count.ended, said(&state).into_owned());
+            progress.set(one.line, count.ended, translated(&state).into_owned());
             if ended && !one.said && progress.is_hidden() {
                 one.said = true;
                 answer!(
@@ -216,16 +216,16 @@ fn watch(site: &Site, shown: &mut [Shown], progress: &mut ProgressLines) -> Resu
     }
 }
 
-fn count(reader: &ViewReader, one: &Shown) -> Result<Count, Fail> {
-    let want = Want {
+fn count(reader: &ViewReader, one: &DemoJob) -> Result<ElementCounts, Fail> {
+    let want = JobSet {
         ids: vec![(one.id, one.id)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let (jobs, _) = reader
         .collect(&want)
         .map_err(|e| Fail::system(e.to_string()))?;
-    let mut count = Count::default();
+    let mut count = ElementCounts::default();
     for job in jobs.iter().filter(|j| j.row.arr.is_none()) {
         count.started += u32::from(job.row.start > 0 || job.row.stat.is_finished());
         count.ended += u32::from(job.row.stat.is_finished());
@@ -243,7 +243,7 @@ fn next_steps(site: &Site, work: &Path) {
     answer!("then for example:");
     println!();
     for (command, what) in EXAMPLES {
-        println!("  {command:<34} {}", said(what));
+        println!("  {command:<34} {}", translated(what));
     }
     println!();
     answer!("End the cluster:  {cb} dev down --dir {dir} --purge");

@@ -70,10 +70,10 @@ pub(crate) fn find(site: &Site) -> Processes {
     let mut processes = Processes::default();
     let mut roots = Vec::new();
     for p in all.iter().filter(|p| p.pid != me) {
-        match belongs(site, p) {
-            Belongs::Member(m) => processes.members.push(m),
-            Belongs::Job => roots.push(p.pid),
-            Belongs::No => {}
+        match membership(site, p) {
+            Membership::Member(m) => processes.members.push(m),
+            Membership::Job => roots.push(p.pid),
+            Membership::No => {}
         }
     }
     mark_daemons(&mut processes.members);
@@ -109,13 +109,13 @@ fn rank(role: &str) -> usize {
     ROLES.iter().position(|r| *r == role).unwrap_or(ROLES.len())
 }
 
-enum Belongs {
+enum Membership {
     Member(Member),
     Job,
     No,
 }
 
-fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
+fn membership(site: &Site, p: &ProcInfo) -> Membership {
     let env = detach::environment(p.pid);
     let get = |name: &str| {
         env.iter()
@@ -124,7 +124,7 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
     };
     let text = |name: &str| get(name).map(|v| v.to_string_lossy().into_owned());
     if get(MARK) == Some(site.dir.as_os_str()) {
-        return Belongs::Member(Member {
+        return Membership::Member(Member {
             pid: p.pid,
             start: p.start,
             ppid: p.ppid,
@@ -137,8 +137,8 @@ fn belongs(site: &Site, p: &ProcInfo) -> Belongs {
     // A job whose shepherd was killed can no longer be found by its parent, but by its environment.
     let inside = |dir: &OsStr| Path::new(OsStr::from_bytes(dir.as_bytes())).starts_with(&site.dir);
     match (get("CB_JOBID"), get("CB_ENVDIR")) {
-        (Some(_), Some(dir)) if inside(dir) => Belongs::Job,
-        _ => Belongs::No,
+        (Some(_), Some(dir)) if inside(dir) => Membership::Job,
+        _ => Membership::No,
     }
 }
 

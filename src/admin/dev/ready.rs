@@ -46,7 +46,7 @@ impl Readiness {
 }
 
 /// Looks once at the progress.
-pub(super) fn look(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
+pub(super) fn observe(layout: &Layout, settings: &Settings, processes: &Processes) -> Readiness {
     let Some((pid, epoch)) = leading(layout, processes) else {
         let waiting = settings.hosts().collect();
         return Readiness {
@@ -176,19 +176,22 @@ mod tests {
             hosts: 2,
             ..Settings::default()
         };
-        assert!(!look(&layout, &settings, &processes()).complete());
+        assert!(!observe(&layout, &settings, &processes()).complete());
         publish(&layout, 3, 77, "closed_Adm");
-        let p = look(&layout, &settings, &processes());
+        let p = observe(&layout, &settings, &processes());
         assert!(p.complete(), "{p:?}");
         assert_eq!((p.leader.as_deref(), p.steps()), (Some("h1"), 3));
         publish(&layout, 3, 77, "unavail");
         assert_eq!(
-            look(&layout, &settings, &processes()).waiting,
+            observe(&layout, &settings, &processes()).waiting,
             ["h2 (unavail)"]
         );
         publish(&layout, 2, 77, "ok");
-        assert_eq!(look(&layout, &settings, &processes()).waiting, ["h1", "h2"]);
+        assert_eq!(
+            observe(&layout, &settings, &processes()).waiting,
+            ["h1", "h2"]
+        );
         publish(&layout, 3, 78, "ok");
-        assert_eq!(look(&layout, &settings, &processes()).leader, None);
+        assert_eq!(observe(&layout, &settings, &processes()).leader, None);
     }
 }

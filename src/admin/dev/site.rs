@@ -191,7 +191,11 @@ impl Site {
         fs::ensure_file(&self.lock_file(), 0o644)?;
         let layout = self.layout();
         if !fs::exists(&layout.cluster()) {
-            init::make(&layout, "dev", &self.settings.config(&users::me().name))?;
+            init::make(
+                &layout,
+                "dev",
+                &self.settings.config(&users::current_user().name),
+            )?;
         }
         super::templates::copy(&layout)?;
         self.write_conf(&self.etc(), None)?;

@@ -140,7 +140,7 @@ fn wait(
             return Err(fail);
         }
         let processes: Processes = processes::find(site);
-        let progress = ready::look(&layout, &site.settings, &processes);
+        let progress = ready::observe(&layout, &site.settings, &processes);
         let text = format!(
             "{} ({} s)",
             progress.missing(),

@@ -120,7 +120,7 @@ impl Redactor {
                 kinds.entry(kind).or_default().insert(name.to_owned());
             }
         };
-        add("user", &sys::users::me().name);
+        add("user", &sys::users::current_user().name);
         add("host", &sys::host::hostname());
         add("host", &site.host);
         let hosts = sys::fs::list_dir(&layout.hosts(), 100_000).unwrap_or_default();

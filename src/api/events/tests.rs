@@ -98,7 +98,7 @@ fn held(writer: &mut Writer, id: u32) {
     writer.commit().unwrap();
 }
 
-fn positions(look: &EventLook) -> Vec<&str> {
+fn positions(look: &EventBatch) -> Vec<&str> {
     look.events.iter().map(|e| e.position.as_str()).collect()
 }
 
@@ -120,24 +120,27 @@ fn batches_follow_each_other_without_a_gap_and_a_position_resumes() {
     let mut writer = bed.lead(1, &[]);
     (1..=5).for_each(|id| submit(&mut writer, id));
     let mut follower = bed.follow(None);
-    let first = follower.look(3, 1 << 20).unwrap();
+    let first = follower.next_events(3, 1 << 20).unwrap();
     assert_eq!(positions(&first), ["1.1.1", "1.1.3", "1.1.5"]);
     assert!(first.more && !first.gap && first.problems.is_empty());
-    let rest = follower.look(100, 1 << 20).unwrap();
+    let rest = follower.next_events(100, 1 << 20).unwrap();
     assert_eq!(positions(&rest), ["1.1.7", "1.1.9", "1.1.11"]);
     assert!(!rest.more);
-    assert_eq!(follower.look(100, 1 << 20).unwrap(), EventLook::default());
+    assert_eq!(
+        follower.next_events(100, 1 << 20).unwrap(),
+        EventBatch::default()
+    );
     held(&mut writer, 2);
     // A follower that continues knows the owner of the job although the submission precedes its
     // position.
     for follower in [&mut follower, &mut bed.follow(Some("1.1.11"))] {
-        let look = follower.look(100, 1 << 20).unwrap();
+        let look = follower.next_events(100, 1 << 20).unwrap();
         assert_eq!(positions(&look), ["1.1.12"]);
         assert!(look.events[0].json.contains("\"user\":\"ada\""), "{look:?}");
         assert!(!look.gap);
     }
     // The size of the documents also limits a batch.
-    let small = bed.follow(None).look(100, 1).unwrap();
+    let small = bed.follow(None).next_events(100, 1).unwrap();
     assert_eq!(positions(&small), ["1.1.1"]);
 }
 
@@ -152,13 +155,13 @@ fn what_a_replaced_leader_appends_is_never_given() {
     bed.claim(2);
     submit(&mut old, 2);
     let mut follower = bed.follow(None);
-    let look = follower.look(100, 1 << 20).unwrap();
+    let look = follower.next_events(100, 1 << 20).unwrap();
     assert_eq!(positions(&look), [""; 0], "not certain yet");
     let mut new = bed.lead(2, &[seal]);
     submit(&mut new, 2);
     let mut all: Vec<String> = Vec::new();
     for _ in 0..4 {
-        let look = follower.look(100, 1 << 20).unwrap();
+        let look = follower.next_events(100, 1 << 20).unwrap();
         all.extend(look.events.into_iter().map(|e| e.position));
     }
     assert_eq!(all, ["1.1.1", "1.1.3", "2.1.1", "2.1.4"]);
@@ -175,10 +178,10 @@ fn a_position_that_is_not_kept_any_more_is_said_once() {
     submit(&mut writer, 2);
     std::fs::remove_dir_all(bed.layout().epoch_dir(1)).unwrap();
     let mut follower = bed.follow(Some("1.1.1"));
-    let look = follower.look(1, 1 << 20).unwrap();
+    let look = follower.next_events(1, 1 << 20).unwrap();
     assert!(look.gap && look.events.len() == 1, "{look:?}");
-    assert!(!follower.look(9, 1 << 20).unwrap().gap);
-    assert!(!bed.follow(None).look(9, 1 << 20).unwrap().gap);
+    assert!(!follower.next_events(9, 1 << 20).unwrap().gap);
+    assert!(!bed.follow(None).next_events(9, 1 << 20).unwrap().gap);
     let Err(wrong) = EventFollower::open(&bed.site, Some("x")) else {
         panic!("taken");
     };

@@ -34,7 +34,7 @@ const RUN_STEP_S: u64 = 300;
 
 /// The properties by which jobs count as similar.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-struct Kind {
+struct JobKind {
     user: String,
     queue: String,
     name: String,
@@ -57,7 +57,7 @@ struct Use {
 /// All kinds of jobs among the selected attempts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Advice {
-    kinds: FxHashMap<Kind, Use>,
+    kinds: FxHashMap<JobKind, Use>,
     /// Attempts of kinds beyond the maximum.
     left_out: u64,
 }
@@ -92,8 +92,8 @@ impl Advice {
     }
 
     /// Kinds with enough jobs, those with the most slot time first.
-    fn rows(&self) -> Vec<(&Kind, &Use)> {
-        let enough = |(_, of): &(&Kind, &Use)| of.run_used.count() >= RUNS_MIN;
+    fn rows(&self) -> Vec<(&JobKind, &Use)> {
+        let enough = |(_, of): &(&JobKind, &Use)| of.run_used.count() >= RUNS_MIN;
         let mut rows: Vec<_> = self.kinds.iter().filter(enough).collect();
         rows.sort_unstable_by(|a, b| b.1.slot_ms.cmp(&a.1.slot_ms).then(a.0.cmp(b.0)));
         rows
@@ -166,7 +166,7 @@ impl Advice {
             o.int("run_most_s", of.run_used.most());
             o.int("slots", of.slots.percentile(50));
             o.real("cores_p95", of.cores.percentile(95) as f64 / 1000.0);
-            let Told {
+            let RequestAdvice {
                 mem_mb,
                 run_s,
                 slots,
@@ -180,7 +180,7 @@ impl Advice {
     }
 }
 
-fn kind_of(record: &AttemptRecord<'_>) -> Kind {
+fn kind_of(record: &AttemptRecord<'_>) -> JobKind {
     let name = match &*record.name {
         "" => {
             let program = record.command.split_whitespace().next().unwrap_or_default();
@@ -188,7 +188,7 @@ fn kind_of(record: &AttemptRecord<'_>) -> Kind {
         }
         name => name,
     };
-    Kind {
+    JobKind {
         user: record.user.to_string(),
         queue: record.queue.to_string(),
         name: without_digits(name),
@@ -210,7 +210,7 @@ fn without_digits(name: &str) -> String {
 
 /// The advice; `None`: leave the value as it is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Told {
+struct RequestAdvice {
     mem_mb: Option<u64>,
     run_s: Option<u64>,
     slots: Option<u64>,
@@ -255,7 +255,7 @@ impl Use {
         }
     }
 
-    fn advice(&self) -> Told {
+    fn advice(&self) -> RequestAdvice {
         let runs = self.run_used.count();
         let too_low = |killed: u64| killed > 0 && killed * KILLED_ONE_OF >= runs + killed;
         let limit = |asked: &Spread, used: &Spread, killed: u64, margin: u64| {
@@ -271,7 +271,7 @@ impl Use {
         let run = limit(&self.run_asked, &self.run_used, self.run_killed, RUN_MARGIN);
         let slots = self.slots.percentile(50);
         let busy = self.cores.percentile(95).div_ceil(1000).max(1);
-        Told {
+        RequestAdvice {
             mem_mb: mem.map(|kb| rounded_mb(kb.div_ceil(1024))),
             run_s: run.map(|s| s.div_ceil(RUN_STEP_S) * RUN_STEP_S),
             slots: Some(busy).filter(|busy| *busy < slots),
@@ -298,7 +298,7 @@ fn run_text(seconds: u64) -> String {
     format!("{}:{:02}", minutes / 60, minutes % 60)
 }
 
-fn advice_text(told: &Told) -> String {
+fn advice_text(told: &RequestAdvice) -> String {
     let parts = [
         told.mem_mb.map(|mb| format!("-M {mb}M")),
         told.run_s.map(|s| format!("-W {}", run_text(s))),
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    fn told(records: &[AttemptRecord<'_>]) -> Option<Told> {
+    fn told(records: &[AttemptRecord<'_>]) -> Option<RequestAdvice> {
         let mut advice = Advice::default();
         records.iter().for_each(|r| advice.add(r));
         let rows = advice.rows();
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn what_is_too_much_comes_down_with_a_margin() {
         let all: Vec<_> = (0..5).map(|n| record("run_1", 1000 + n, 600)).collect();
-        let want = Told {
+        let want = RequestAdvice {
             // 1,004 MB plus a quarter; 10 minutes plus a half; 1.5 cores of four.
             mem_mb: Some(1300),
             run_s: Some(900),
@@ -362,16 +362,16 @@ mod tests {
             ..record("x", 7000, 25_000)
         };
         let mut all = vec![busy; 9];
-        assert_eq!(told(&all), Some(Told::default()));
+        assert_eq!(told(&all), Some(RequestAdvice::default()));
         all.push(AttemptRecord {
             code: None,
             sig: 9,
             reason: TermReason::MemLimit,
             ..record("x", 8192, 10)
         });
-        let want = Told {
+        let want = RequestAdvice {
             mem_mb: Some(13_000),
-            ..Told::default()
+            ..RequestAdvice::default()
         };
         assert_eq!(told(&all), Some(want));
         // An end for another reason tells nothing about the limits.
@@ -380,7 +380,7 @@ mod tests {
             code: Some(1),
             ..record("x", 8192, 10)
         });
-        assert_eq!(told(&all), Some(Told::default()));
+        assert_eq!(told(&all), Some(RequestAdvice::default()));
     }
 
     #[test]

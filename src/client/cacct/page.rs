@@ -5,7 +5,7 @@
 
 use super::print::{Cost, exit, hosts, hours};
 use super::totals::{ByName, Totals};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::Money;
 use crate::record::acct::AttemptRecord;
 use crate::show::Dates;
@@ -39,7 +39,7 @@ pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>,
             crate::show::wrap::item(out, &line, false);
         }
     };
-    let said_of = |text: &str| format!("{};", said(text));
+    let said_of = |text: &str| format!("{};", translated(text));
     event(record.submit, said_of("Submitted"));
     let on = said_of(&format!("Dispatched to <{}>", escape(&hosts(record))));
     event(record.dispatch, format!("[{}] {on}", record.at));
@@ -50,26 +50,26 @@ pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>,
         (true, _) => "Completed <done>".to_owned(),
         (false, 0) => {
             let code = format!("exit code {}", exit(record));
-            format!("Completed <exit>; {}", said(&code))
+            format!("Completed <exit>; {}", translated(&code))
         }
-        (false, sig) => format!("Completed <exit>; {}", said(&format!("signal {sig}"))),
+        (false, sig) => format!("Completed <exit>; {}", translated(&format!("signal {sig}"))),
     };
     if !why.is_empty() {
         let _ = write!(end, "; {why}");
     }
     if record.requeued {
         end.push_str("; ");
-        end.push_str(&said("requeued"));
+        end.push_str(&translated("requeued"));
     }
     event(record.end, format!("{end}."));
     let _ = writeln!(
         out,
         "\n{}",
-        said("Accounting information about this attempt:")
+        translated("Accounting information about this attempt:")
     );
     usage(out, record);
     if let Some((cost, currency)) = cost {
-        let cost = format!("{} {} {currency}", said("cost:"), Money(cost));
+        let cost = format!("{} {} {currency}", translated("cost:"), Money(cost));
         let _ = writeln!(out, " {}", cost.trim_end());
     }
     out.push_str(RULE);
@@ -111,7 +111,7 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
             record.gpu_util().unwrap_or(0),
             record.max_gpu_mem_mb
         );
-        let _ = writeln!(out, " {}", said(&text));
+        let _ = writeln!(out, " {}", translated(&text));
     }
     let memory = record.mem_b.map(|b| format!("-M {}", size::exact(b)));
     let time = record.run_s.map(|s| format!("-W {}", duration::exact(s)));
@@ -120,7 +120,7 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
         text => Some(format!("-R {}", escape(text))),
     };
     for option in [memory, time, request].into_iter().flatten() {
-        let _ = writeln!(out, " {} {option}", said("asked:"));
+        let _ = writeln!(out, " {} {option}", translated("asked:"));
     }
 }
 
@@ -149,7 +149,7 @@ pub(super) fn spread(out: &mut String, hosts: &ByName) {
         hours(mean),
         variation(&all),
     );
-    let _ = writeln!(out, "\n{}", said(&text));
+    let _ = writeln!(out, "\n{}", translated(&text));
 }
 
 /// Standard deviation in percent of the mean, with one digit.

@@ -99,7 +99,7 @@ impl Records {
                 Err(LineError::Io(e)) if e.is_not_found() => return Ok(()),
                 Err(LineError::Io(e)) => return Err(e),
                 Err(LineError::Damaged(_)) => {
-                    if !lines.skip()?.intact_behind {
+                    if !lines.skip()?.intact_after {
                         return Ok(());
                     }
                 }
@@ -112,7 +112,7 @@ impl Records {
     ///
     /// # Errors
     /// A file cannot be read, or `on` failed.
-    pub(crate) fn each(
+    pub(crate) fn for_each(
         &self,
         on: &mut Sink<'_>,
         warn: &mut dyn FnMut(String),
@@ -254,7 +254,7 @@ impl Records {
                 Err(LineError::Io(e)) if e.is_not_found() => return Ok(()),
                 Err(LineError::Io(e)) => return Err(e),
                 Err(LineError::Damaged(damaged)) => {
-                    let intact = lines.skip()?.intact_behind;
+                    let intact = lines.skip()?.intact_after;
                     // A partial line at the end: its writer crashed, or is still writing it.
                     if intact || damaged.damage != Damage::Torn {
                         warn(text_of(path, damaged.offset, &damaged.damage));
@@ -379,7 +379,7 @@ mod tests {
             *one.0.entry(r.j.id).or_default() += 1;
             Ok(())
         };
-        records.each(on, &mut |text| one.1.push(text)).unwrap();
+        records.for_each(on, &mut |text| one.1.push(text)).unwrap();
         let mut many = (Seen::new(), Vec::new());
         let merge = &mut |part: Seen| {
             for (id, n) in part {

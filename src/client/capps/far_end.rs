@@ -149,7 +149,7 @@ impl<'a> FarEnd<'a> {
             for (stream, (read, write)) in order.iter().zip(&ready[2..]) {
                 self.attend(*stream, *read, *write);
             }
-            if ready[0].0 && !self.hear()? {
+            if ready[0].0 && !self.receive()? {
                 return Ok(());
             }
             if !self.going.is_empty() {
@@ -177,12 +177,12 @@ impl<'a> FarEnd<'a> {
         (list, self.streams.keys().copied().collect())
     }
 
-    fn say(&mut self, frame: &Frame) {
+    fn send_frame(&mut self, frame: &Frame) {
         frame.put(&mut self.going);
     }
 
     /// Takes what the near end says; false: it has closed.
-    fn hear(&mut self) -> Result<bool> {
+    fn receive(&mut self) -> Result<bool> {
         let mut buf = [0; 32 << 10];
         match terminal::read_now(&self.input, &mut buf) {
             Ok(None) => return Ok(true),
@@ -195,11 +195,11 @@ impl<'a> FarEnd<'a> {
                 None => return Ok(true),
                 Some(Frame::Ask) => {
                     let about = (self.announced)().map(|(bytes, _)| bytes);
-                    self.say(&Frame::About(about));
+                    self.send_frame(&Frame::About(about));
                 }
                 Some(Frame::Open(n)) => match self.open(n) {
                     Ok(stream) => drop(self.streams.insert(n, stream)),
-                    Err(why) => self.say(&Frame::Over(n, why)),
+                    Err(why) => self.send_frame(&Frame::Over(n, why)),
                 },
                 Some(Frame::Data(n, bytes)) => self.take(n, &bytes),
                 Some(Frame::Took(n, bytes)) => {
@@ -221,7 +221,7 @@ impl<'a> FarEnd<'a> {
         if stream.came_all || stream.going.len() + bytes.len() > WINDOW as usize {
             self.streams.remove(&n);
             let why = "more came than was granted".to_owned();
-            return self.say(&Frame::Over(n, why));
+            return self.send_frame(&Frame::Over(n, why));
         }
         stream.came_all = bytes.is_empty();
         stream.going.extend_from_slice(bytes);
@@ -274,7 +274,7 @@ impl<'a> FarEnd<'a> {
         if !goes_on {
             self.streams.remove(&n);
         }
-        said.iter().for_each(|frame| self.say(frame));
+        said.iter().for_each(|frame| self.send_frame(frame));
     }
 }
 

@@ -6,11 +6,11 @@
 //! ends with the job or with this process. Never interprets the transferred data.
 
 use crate::channel::Frame;
-use crate::client::claunch::{Started, catch_signals};
+use crate::client::claunch::{LaunchedCommand, catch_signals};
 use crate::client::cpeek;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
-use crate::client::interactive::several::Over;
+use crate::client::interactive::several::RunResult;
 use crate::client::job_requests::finish;
 use crate::model::{AttemptId, JobStat};
 use crate::spool::view::{Job, ViewReader};
@@ -47,7 +47,7 @@ fn tunnel(operands: &[String]) -> Result<i32> {
     let counted = job.row.hosts.iter();
     let counted = counted.map(|share| format!("{} {}", share.0, share.1));
     let counted = counted.collect::<Vec<_>>().join(" ");
-    let started = Started {
+    let started = LaunchedCommand {
         a: AttemptId {
             j: job.row.j,
             at: job.row.attempt,
@@ -60,8 +60,8 @@ fn tunnel(operands: &[String]) -> Result<i32> {
             .collect(),
     };
     Ok(match started.run(&site, &[host], true, &queue)? {
-        Over::Codes(codes) => codes.into_iter().flatten().max().unwrap_or(5),
-        Over::Signal(signal) => 128 + signal,
+        RunResult::Codes(codes) => codes.into_iter().flatten().max().unwrap_or(5),
+        RunResult::Signal(signal) => 128 + signal,
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure. Lines are not changed: a command runs as written, with `/bin/sh`.
 
-use super::definition::Written;
+use super::definition::RawDefinition;
 use crate::client::exit::{Fail, Result};
 use crate::client::job_description::Description;
 use crate::record::cron::{CronDef, HISTORY_DEFAULT};
@@ -24,7 +24,7 @@ struct Settings {
 ///
 /// # Errors
 /// Every line that is not supported, with line and column.
-pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Vec<Written>> {
+pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Vec<RawDefinition>> {
     let (mut out, mut wrong) = (Vec::new(), String::new());
     let mut settings = Settings {
         zone: zone.to_owned(),
@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
         match one_line(line, &mut settings) {
             Ok(None) => {}
             Ok(Some((schedule, command))) => {
-                let mut written = Written {
+                let mut written = RawDefinition {
                     def: CronDef {
                         name: format!("{stem}-{}", n + 1),
                         schedule,
@@ -48,7 +48,7 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
                         history: HISTORY_DEFAULT,
                         ..CronDef::default()
                     },
-                    ..Written::default()
+                    ..RawDefinition::default()
                 };
                 written.job = Description {
                     command,
@@ -177,7 +177,7 @@ fn unescaped(command: &str) -> std::result::Result<String, usize> {
 }
 
 /// The definitions in the form of a file for `ccron create`.
-pub(super) fn printed(all: &[Written]) -> String {
+pub(super) fn printed(all: &[RawDefinition]) -> String {
     let mut out = String::new();
     let quote = |text: &str| format!("'{}'", text.replace('\'', "''"));
     for written in all {

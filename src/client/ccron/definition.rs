@@ -33,7 +33,7 @@ const HISTORY: &str = "historylimit";
 
 /// A definition whose job specification is not parsed yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct RawDefinition {
     pub def: CronDef,
     pub user: String,
     pub job: Description,
@@ -41,7 +41,7 @@ pub(super) struct Written {
     pub more: Vec<Description>,
 }
 
-impl Written {
+impl RawDefinition {
     /// The jobs that each run submits.
     pub(super) fn jobs(&self) -> impl Iterator<Item = &Description> {
         std::iter::once(&self.job).chain(&self.more)
@@ -60,7 +60,7 @@ pub(super) fn read(
     place: &str,
     zone: &str,
     file: ReadFile<'_>,
-) -> Result<Vec<Written>> {
+) -> Result<Vec<RawDefinition>> {
     let root = tree(bytes, place)?;
     let nodes = match root.value {
         Value::List(nodes) => nodes,
@@ -76,15 +76,19 @@ pub(super) fn read(
     nodes.iter().map(read).collect()
 }
 
-fn definition(node: &Node, (place, zone): (&str, &str), file: ReadFile<'_>) -> Result<Written> {
+fn definition(
+    node: &Node,
+    (place, zone): (&str, &str),
+    file: ReadFile<'_>,
+) -> Result<RawDefinition> {
     let r = Reader { place };
-    let mut out = Written {
+    let mut out = RawDefinition {
         def: CronDef {
             zone: zone.to_owned(),
             history: HISTORY_DEFAULT,
             ..CronDef::default()
         },
-        ..Written::default()
+        ..RawDefinition::default()
     };
     let of = |key: &str| match key {
         "jobspec" => "job".to_owned(),
@@ -187,7 +191,7 @@ fn jobs_in(node: &Node, place: &str) -> Result<Vec<Description>> {
 mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> Result<Vec<Written>> {
+    fn read_text(text: &str) -> Result<Vec<RawDefinition>> {
         let file = |name: &str| match name {
             "j.yaml" => Ok(b"{command: from a file}".to_vec()),
             _ => Err(Fail::usage("no such file")),
@@ -216,7 +220,7 @@ job: {command: ./run a b, queue: night, options: -n 4}
  "JobSpec": {"Command": "./run a b", "Queue": "night", "Options": "-n 4"}}]"#;
         let (mut a, mut b) = (read_text(yaml).unwrap(), read_text(json).unwrap());
         (a[0].job.place, b[0].job.place) = (String::new(), String::new());
-        let sort = |w: &mut Vec<Written>| w[0].job.named.sort();
+        let sort = |w: &mut Vec<RawDefinition>| w[0].job.named.sort();
         sort(&mut a);
         sort(&mut b);
         assert_eq!(a, b);

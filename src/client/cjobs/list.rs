@@ -4,7 +4,7 @@
 //! Rows are formatted while they are read, so that a list of a hundred thousand jobs keeps only
 //! their text in memory and not their values. JSON Lines need no order and are printed at once.
 
-use super::{Asked, Style};
+use super::{ListRequest, Style};
 use crate::client::exit::{self, Exit, Fail};
 use crate::client::read::{self, Source};
 use crate::language::tell;
@@ -14,7 +14,7 @@ use crate::show::job::{Ctx, JobView};
 use crate::show::job_json::{self, JsonJobs};
 use crate::show::job_select::{SortKey, Stats, Users, sort_key};
 use crate::show::{cell, job_long, job_table, job_tasks};
-use crate::spool::view::{Piece, Want, into_owned};
+use crate::spool::view::{JobSet, Piece, into_owned};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::jobids::JobSel;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -34,7 +34,7 @@ pub(super) struct Outcome {
 }
 
 /// Receives text piece by piece, so that a long list is not in memory twice.
-pub(super) type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
+pub(super) type TextSink<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 
 /// Lists the requested jobs as of the moment of `ctx`.
 ///
@@ -42,9 +42,9 @@ pub(super) type Put<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 /// The view cannot be read, or a requested queue does not exist.
 pub(super) fn run_at(
     source: &Source,
-    asked: &Asked,
+    asked: &ListRequest,
     ctx: Ctx,
-    put: Put<'_>,
+    put: TextSink<'_>,
 ) -> Result<Outcome, Fail> {
     // Without queues all priorities are equal: a missing order is not a reason to fail.
     let queues = source.view.queues().unwrap_or_default();
@@ -103,8 +103,8 @@ struct List<'a> {
 
 /// The rows written so far.
 struct Rows<'a> {
-    asked: &'a Asked,
-    put: Put<'a>,
+    asked: &'a ListRequest,
+    put: TextSink<'a>,
     ctx: Ctx,
     priority: &'a BTreeMap<String, i64>,
     text: String,
@@ -124,11 +124,11 @@ struct Rows<'a> {
 
 /// What is requested from the view. Names of users, queues etc. are checked row by row, so that
 /// arrays are read together with their elements.
-fn want(asked: &Asked) -> Want<'static> {
+fn want(asked: &ListRequest) -> JobSet<'static> {
     let selection = &asked.selection;
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
     let finished = Stats::live().union(selection.stats) != Stats::live();
-    Want {
+    JobSet {
         uids: match &selection.users {
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
@@ -141,10 +141,10 @@ fn want(asked: &Asked) -> Want<'static> {
 
 impl<'a> List<'a> {
     fn new(
-        asked: &'a Asked,
+        asked: &'a ListRequest,
         ctx: Ctx,
         priority: &'a BTreeMap<String, i64>,
-        put: Put<'a>,
+        put: TextSink<'a>,
     ) -> List<'a> {
         let rows = Rows {
             asked,
@@ -215,10 +215,10 @@ impl<'a> List<'a> {
             .filter(|id| !arrays.contains_key(id))
             .collect();
         if !missing.is_empty() {
-            let want = Want {
+            let want = JobSet {
                 ids: missing.iter().map(|id| (*id, *id)).collect(),
                 finished: true,
-                ..Want::default()
+                ..JobSet::default()
             };
             let mut sink = |piece: Piece<'_>| {
                 if let Piece::Job { row, .. } = piece
@@ -376,11 +376,11 @@ impl Listed<'_> {
 /// Output text, collected into pieces before it is written.
 struct Pieces<'p> {
     text: String,
-    put: Put<'p>,
+    put: TextSink<'p>,
 }
 
 impl<'p> Pieces<'p> {
-    fn new(put: Put<'p>) -> Pieces<'p> {
+    fn new(put: TextSink<'p>) -> Pieces<'p> {
         let text = String::new();
         Pieces { text, put }
     }
@@ -401,7 +401,7 @@ impl<'p> Pieces<'p> {
 
 /// Checks the names of queues if nothing was found, because a queue may not exist.
 fn check_names(
-    asked: &Asked,
+    asked: &ListRequest,
     source: &Source,
     priority: &BTreeMap<String, i64>,
 ) -> Result<(), Fail> {
@@ -482,11 +482,11 @@ impl Rows<'_> {
             _ => {}
         }
         let key = sort_key(&v, self.priority);
-        self.keep(key, from);
+        self.add_row_key(key, from);
         self.mark(row.j, spec);
     }
 
-    fn keep(&mut self, key: SortKey, from: usize) {
+    fn add_row_key(&mut self, key: SortKey, from: usize) {
         self.at.push((key, from, self.text.len()));
         self.count += 1;
     }
@@ -558,7 +558,7 @@ impl Rows<'_> {
             self.flush();
         } else {
             let sort = sort_key(&v, self.priority);
-            self.keep(sort, from);
+            self.add_row_key(sort, from);
         }
         if !asked.selection.ids.is_empty() {
             self.mark(key, spec);

@@ -57,7 +57,7 @@ fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Said, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let source = bed.source("cjobs", uid);
-    let asked = understood(&m, &source)?;
+    let asked = parse_line(&m, &source)?;
     let mut ctx = source.ctx();
     ctx.now = Stamp(NOW);
     ctx.dates = Dates::new(TimeZone::UTC);

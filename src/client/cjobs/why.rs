@@ -23,7 +23,7 @@ use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::replay::estimate::{Beginning, StartEstimates, estimate};
 use crate::replay::live_cluster;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;
@@ -131,10 +131,10 @@ fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
 
 fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<Job>, Fail> {
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
-    let want = Want {
+    let want = JobSet {
         ids: ids.iter().filter_map(range).collect(),
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let (jobs, reading) = source.view.collect(&want).map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);

@@ -8,8 +8,8 @@ use crate::config::{self, Config, OsNames};
 use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
-use crate::ress::gather;
-use crate::spool::view::{Piece, Want};
+use crate::sensors::cluster_resources;
+use crate::spool::view::{JobSet, Piece};
 use crate::state::{RowGatherer, State};
 use crate::sys;
 use jiff::tz::TimeZone;
@@ -58,7 +58,7 @@ fn config(source: &Source, params: &Params) -> Result<Arc<Config>> {
             source.name
         );
     }
-    config.hosts.sensed = gather::defined(&params.sensed);
+    config.hosts.sensed = cluster_resources::defined(&params.sensed);
     Ok(Arc::new(config))
 }
 
@@ -66,14 +66,16 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     let mut rows = RowGatherer::default();
     let mut wrong = None;
     // Includes finished jobs, because dependencies refer to them.
-    let reading = source.view.stream(&Want::all(), &mut |piece| match piece {
-        Piece::Restart => rows = RowGatherer::default(),
-        Piece::Job { row, spec, why } => {
-            if let Err(e) = rows.job(&row, spec, why) {
-                wrong = Some(e);
+    let reading = source
+        .view
+        .stream(&JobSet::all(), &mut |piece| match piece {
+            Piece::Restart => rows = RowGatherer::default(),
+            Piece::Job { row, spec, why } => {
+                if let Err(e) = rows.job(&row, spec, why) {
+                    wrong = Some(e);
+                }
             }
-        }
-    });
+        });
     let reading = reading.map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     if let Some(e) = wrong {

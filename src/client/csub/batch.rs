@@ -4,10 +4,10 @@ use super::foreign::slurm::translate;
 use super::foreign::{self, Context, Foreign, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Work};
-use super::{Told, answered, esub, head, shift_of, spec};
-use crate::client::ask;
+use super::{SubmitContext, answered, esub, head, shift_of, spec};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
+use crate::client::requests;
 use crate::record::ack::IdRun;
 use crate::record::request::Verb;
 use crate::sys;
@@ -53,7 +53,7 @@ impl From<Fail> for NotSent {
 /// # Errors
 /// The job is refused, or no answer comes.
 pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
-    let told = Told::now()?;
+    let told = SubmitContext::now()?;
     let work = work(&called)?;
     let mut foreign = options(&called, &work, &told)?;
     foreign.facts.args = called.args;
@@ -67,7 +67,7 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
         }
     }
     let site = Site::find().map_err(Fail::from)?;
-    let wait_s = ask::wait_s(None)?;
+    let wait_s = requests::wait_s(None)?;
     let (chosen, data) = esub::run(&site, foreign.chosen.clone(), &work.command)?;
     let unit = || crate::client::limit_unit(&site);
     let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
@@ -77,13 +77,13 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = work.command;
     let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
-    let mut request = ask::Outgoing::new(&site, head)?;
+    let mut request = requests::Outgoing::new(&site, head)?;
     request.push(&Verb::Submit {
         line: 0,
         same: false,
         job: Box::new(job),
     })?;
-    let ack = ask::send(&site, "sbatch", request, wait_s)
+    let ack = requests::send(&site, "sbatch", request, wait_s)
         .map_err(|e| NotSent::NoAnswer(e.report("sbatch")))?;
     let run = answered(&ack)?.clone();
     let wait = chosen.has("K");
@@ -106,7 +106,7 @@ fn work(called: &BatchCall) -> Result<Work> {
     })
 }
 
-fn options(called: &BatchCall, work: &Work, told: &Told) -> Result<Foreign> {
+fn options(called: &BatchCall, work: &Work, told: &SubmitContext) -> Result<Foreign> {
     let mut all = Vec::new();
     for line in &work.foreign {
         all.extend(foreign::slurm_line(line, &work.place)?);
@@ -119,7 +119,7 @@ fn options(called: &BatchCall, work: &Work, told: &Told) -> Result<Foreign> {
         (None, Some(name)) => name.to_string_lossy().into_owned(),
         (None, None) => "sbatch".to_owned(),
     };
-    let me = sys::users::me();
+    let me = sys::users::current_user();
     let mut context = Context {
         now_ms: told.now_ms,
         user: &me.name,

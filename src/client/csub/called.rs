@@ -6,7 +6,7 @@
 use super::options::{self, Chosen};
 use super::script::{self, Work};
 use super::template::{self, Made};
-use super::{NoEffect, Told, dry_run, environ, esub, spec};
+use super::{NoEffect, SubmitContext, dry_run, environ, esub, spec};
 use crate::client::cli::Table;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -146,7 +146,7 @@ fn work_of(what: &Called<'_>) -> Result<Work> {
 }
 
 /// The command or script to run, from a template if one is named.
-fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result<Made> {
+fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &SubmitContext) -> Result<Made> {
     let Some((name, values)) = what.template else {
         return Ok(Made {
             work: work_of(what)?,
@@ -180,7 +180,7 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &Told) -> Result
 /// # Errors
 /// The text is not a job ID.
 pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepared> {
-    super::clone::unchanged(site, &Told::in_another_program()?, job, key)
+    super::clone::unchanged(site, &SubmitContext::in_another_program()?, job, key)
 }
 
 /// Checks options as far as possible without the cluster.
@@ -189,7 +189,7 @@ pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepare
 /// Those of `csub` for a wrong option.
 pub(crate) fn check(words: &[String], host: &str) -> Result<()> {
     let chosen = chosen(words)?;
-    let told = Told::in_another_program()?;
+    let told = SubmitContext::in_another_program()?;
     spec::submission(&chosen, &told.here_on(host, &|| Unit::M)).map(drop)
 }
 
@@ -212,7 +212,7 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     for (name, _) in stated.iter().filter(|(_, is)| *is) {
         refuse_twice(&mine, name)?;
     }
-    let told = Told::in_another_program()?;
+    let told = SubmitContext::in_another_program()?;
     let made = made_of(site, what, &mine, &told)?;
     let work = made.work;
     let mine = mine.over(made.options.over(work.options.clone()));
@@ -264,11 +264,12 @@ fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), 
     }
 }
 
-impl Told {
-    /// Like [`Told::now`], but does not change the umask, which all threads of a process share.
-    fn in_another_program() -> Result<Told> {
+impl SubmitContext {
+    /// Like [`SubmitContext::now`], but does not change the umask, which all threads of a process
+    /// share.
+    fn in_another_program() -> Result<SubmitContext> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
-        Ok(Told {
+        Ok(SubmitContext {
             cwd: sys::caller::working_directory()?,
             umask: sys::caller::umask_seen(),
             now_ms: sys::clock::wall_ms(),

@@ -6,7 +6,7 @@ use super::called::Prepared;
 use super::options::{Chosen, place};
 use super::script::{self, Work};
 use super::spec::{self, wrong};
-use super::{NoEffect, Params, Told, answered, head, job_line, submitted, tries};
+use super::{NoEffect, Params, SubmitContext, answered, head, job_line, submitted, tries};
 use crate::client::cli::{Split, Table};
 use crate::client::csub::no_effect::has_no_effect;
 use crate::client::env::Site;
@@ -25,7 +25,7 @@ pub(super) fn submit(
     table: &Table,
     split: &Split,
     mine: Chosen,
-    told: &Told,
+    told: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
     let mut of = job_of(mine.get("clone").unwrap_or_default())?;
@@ -94,7 +94,12 @@ pub(super) fn submit(
 }
 
 /// The submission that repeats a job unchanged, for a program other than `csub`.
-pub(super) fn unchanged(site: &Site, told: &Told, job: &str, key: &str) -> Result<Prepared> {
+pub(super) fn unchanged(
+    site: &Site,
+    told: &SubmitContext,
+    job: &str,
+    key: &str,
+) -> Result<Prepared> {
     let of = job_of(job)?;
     let unit = || limit_unit(site);
     let mut here = told.here(site, &unit);

@@ -12,8 +12,8 @@ use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source, os_groups};
 use crate::config::template::VARIABLE;
 use crate::config::{self, Config, require};
-use crate::intake::{self, NameRoom, Requester};
-use crate::language::{said, tell};
+use crate::intake::{self, NameBudget, Requester};
+use crate::language::{tell, translated};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
 use crate::record::request::RequestHead;
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -204,7 +204,7 @@ impl Cluster {
             Ok(open) => asked.spec.queue = open,
             Err(fail) => return refused(&job.spec, fail),
         }
-        let room = &mut NameRoom::default();
+        let room = &mut NameBudget::default();
         let admitted = intake::admit(asked, who, &self.config, &State::new(), now, room);
         let mut spec = match admitted {
             Ok(admitted) => admitted.spec,
@@ -302,7 +302,7 @@ impl Cluster {
 macro_rules! line {
     ($out:expr, $($what:tt)*) => {
         // Writing to a string cannot fail.
-        let _ = writeln!($out, "{}", said(&format!($($what)*)));
+        let _ = writeln!($out, "{}", translated(&format!($($what)*)));
     };
 }
 
@@ -318,7 +318,7 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     some("name", &job.name);
     some("array", &array(job));
     let by_default = match verdict.default_queue {
-        true => format!(" {}", said("(default)")),
+        true => format!(" {}", translated("(default)")),
         false => String::new(),
     };
     some("queue", &format!("{}{by_default}", spec.queue));
@@ -328,14 +328,14 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     some("job group", &spec.job_group);
     some("slots", &slots(spec));
     let exclusive = if spec.exclusive {
-        said("yes")
+        translated("yes")
     } else {
         "".into()
     };
     some("exclusive", &exclusive);
     some("hosts", &spec.hosts);
     let held = if job.hold {
-        said("yes, until cresume")
+        translated("yes, until cresume")
     } else {
         "".into()
     };
@@ -351,13 +351,13 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     }
     let spooled = |what: &str| match what.len() {
         0 => String::new(),
-        n => said(&format!("{n} bytes")).into_owned(),
+        n => translated(&format!("{n} bytes")).into_owned(),
     };
     some("script", &spooled(&head.script));
     some("copied input", &spooled(&head.stdin));
     some(
         "environment",
-        &said(&format!("{} variables", head.env.len())),
+        &translated(&format!("{} variables", head.env.len())),
     );
     for (name, value) in &head.env {
         if let Some(name) = name.strip_prefix(VARIABLE) {
@@ -371,7 +371,7 @@ fn array(job: &Submission) -> String {
     match (job.array.as_str(), job.array_limit) {
         ("", _) => String::new(),
         (set, 0) => set.to_owned(),
-        (set, limit) => format!("{set}, {}", said(&format!("{limit} at a time"))),
+        (set, limit) => format!("{set}, {}", translated(&format!("{limit} at a time"))),
     }
 }
 
@@ -379,7 +379,7 @@ fn slots(spec: &Spec) -> String {
     match (spec.min, spec.max) {
         (0, 0) => String::new(),
         (min, max) if max <= min => min.to_string(),
-        (min, max) => said(&format!("{min} to {max}")).into_owned(),
+        (min, max) => translated(&format!("{min} to {max}")).into_owned(),
     }
 }
 
@@ -387,7 +387,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let mut out = String::new();
     line!(out, "Nothing was submitted. The job as interpreted:");
     for (title, value) in lines(job, head, verdict) {
-        let title = pad_right(&said(title), 18);
+        let title = pad_right(&translated(title), 18);
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {title} {}", escape(&value));
     }
@@ -415,10 +415,10 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     let shown: Vec<String> = shown.map(|p| format!("{} ({})", p.host, p.free)).collect();
     let more = match fit.now.len().saturating_sub(HOSTS_SHOWN) {
         0 => String::new(),
-        n => format!(" {}", said(&format!("and {n} more"))),
+        n => format!(" {}", translated(&format!("and {n} more"))),
     };
     let shown = match shown.is_empty() {
-        true => said("none").into_owned(),
+        true => translated("none").into_owned(),
         false => shown.join(" ") + &more,
     };
     line!(out, "Hosts that fit now (free slots): {}", escape(&shown));

@@ -14,7 +14,7 @@ pub(crate) mod terms;
 mod tests;
 
 use crate::client::exit::{Fail, Result};
-use crate::spool::view::{Piece, ViewReader, Want};
+use crate::spool::view::{JobSet, Piece, ViewReader};
 use crate::text::command::{ForeignDirective, PBS, SBATCH, split_words};
 pub(crate) use terms::{Context, Foreign, ForeignOption};
 
@@ -99,10 +99,10 @@ fn place_of(line: &ForeignDirective, place: &str) -> String {
 /// # Errors
 /// The view cannot be read.
 pub(crate) fn index_shift(view: &ViewReader, id: u32) -> std::result::Result<u32, String> {
-    let want = Want {
+    let want = JobSet {
         ids: vec![(id, id)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let mut shift = 0;
     let mut sink = |piece: Piece<'_>| {

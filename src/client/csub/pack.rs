@@ -7,9 +7,9 @@ use super::no_effect::NoEffect;
 use super::options::Chosen;
 use super::script::pack_words;
 use super::spec::{self, Here, command_line};
-use crate::client::ask::Outgoing;
-use crate::client::cli::{Given, Table};
+use crate::client::cli::{GivenOption, Table};
 use crate::client::exit::{Fail, Result};
+use crate::client::requests::Outgoing;
 use crate::model::{Spec, Submission};
 use crate::record::request::Verb;
 use crate::sys;
@@ -89,7 +89,7 @@ pub(super) fn fill(
 /// The specification of the previous line, reused by a line with the same options.
 #[derive(Default)]
 struct Before {
-    given: Vec<Given>,
+    given: Vec<GivenOption>,
     job: Option<Submission>,
     /// The last specification that was sent.
     sent: Option<Spec>,

@@ -6,12 +6,12 @@
 use super::clone::{changes, refuse_unchecked};
 use super::options::{self, Chosen};
 use super::spec::{self, path_text, plain, wrong};
-use super::{NoEffect, Told, answered, job_line, not_submitted, submitted, tries};
-use crate::client::ask;
+use super::{NoEffect, SubmitContext, answered, job_line, not_submitted, submitted, tries};
 use crate::client::cli::{Split, Table, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::limit_unit::limit_unit;
+use crate::client::requests;
 use crate::model::{Checkpoint, JobKey, Restart};
 use crate::record::request::RequestHead;
 use crate::record::saved_job::{self, SavedJob};
@@ -39,16 +39,16 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     if split.given.iter().any(asks) {
         return table.check(&split).err().unwrap_or(0);
     }
-    match Told::now().and_then(|told| submit(&table, &split, &told)) {
+    match SubmitContext::now().and_then(|told| submit(&table, &split, &told)) {
         Ok(code) => code,
         Err(fail) => not_submitted(ME, &fail),
     }
 }
 
-fn submit(table: &Table, split: &Split, told: &Told) -> Result<i32> {
+fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let chosen = Chosen::of(table, split);
     chosen.check_built()?;
-    let wait_s = ask::wait_s(chosen.get("wait"))?;
+    let wait_s = requests::wait_s(chosen.get("wait"))?;
     let (dir, job) = match split.rest.as_slice() {
         [dir] => (dir, None),
         [dir, job] => (dir, Some(key_of(job)?)),

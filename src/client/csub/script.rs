@@ -2,7 +2,7 @@
 
 use super::foreign;
 use super::options::Chosen;
-use crate::client::cli::{Split, Table, Wrong};
+use crate::client::cli::{Split, Table, UsageError};
 use crate::client::exit::{self, Fail, Result};
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
@@ -153,7 +153,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
     })?;
     let mut options = Chosen::default();
     for directive in &found.directives {
-        let at = |e: Wrong| Fail::usage(format!("{place}:{}: {e}", directive.line));
+        let at = |e: UsageError| Fail::usage(format!("{place}:{}: {e}", directive.line));
         let split = table.split(&directive.words).map_err(at)?;
         if let Some(word) = split.rest.first() {
             return Err(Fail::usage(format!(

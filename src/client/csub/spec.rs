@@ -9,10 +9,10 @@ use crate::client::cli::Split;
 use crate::client::ctasks;
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::{
     Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
-    MailWish, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
+    MailRequest, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -21,7 +21,7 @@ use crate::text::command::{quote, split_words};
 use crate::text::depend::Expr;
 use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
-use crate::text::resreq::{self, Anything, Builtins};
+use crate::text::resreq::{self, AnyResource, Builtins};
 use crate::text::size::{self, Unit};
 use crate::text::{ParseError, duration, indexset, job_group};
 use std::borrow::Cow;
@@ -274,7 +274,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
 }
 
 /// -B -N -Ne -notify -u.
-fn mail_option(mail: &mut MailWish, id: &str, value: &str) -> Result<()> {
+fn mail_option(mail: &mut MailRequest, id: &str, value: &str) -> Result<()> {
     match id {
         "B" => mail.start = true,
         "N" => (mail.done, mail.exit) = (true, true),
@@ -368,7 +368,7 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
         return Ok(String::new());
     }
     let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
-    let merged = resreq::merge_all(&texts, &Anything(&Builtins)).map_err(|(n, e)| {
+    let merged = resreq::merge_all(&texts, &AnyResource(&Builtins)).map_err(|(n, e)| {
         let (option, text) = &parts[n];
         wrong(option, text, &e)
     })?;
@@ -603,9 +603,10 @@ pub(crate) fn echo(spec: &Spec) -> Vec<String> {
         } else {
             format!(" on {on}")
         };
-        s.map(|s| format!("{} {}{on}", said(name), duration::exact(s)))
+        s.map(|s| format!("{} {}{on}", translated(name), duration::exact(s)))
     };
-    let size = |name: &str, b: Option<u64>| b.map(|b| format!("{} {}", said(name), size::exact(b)));
+    let size =
+        |name: &str, b: Option<u64>| b.map(|b| format!("{} {}", translated(name), size::exact(b)));
     out.extend(time("run limit", limits.run_s, &spec.run_on));
     out.extend(time("CPU limit", limits.cpu_s, &spec.cpu_on));
     out.extend(size("memory limit", limits.mem_b));
@@ -617,22 +618,23 @@ pub(crate) fn echo(spec: &Spec) -> Vec<String> {
     out.extend(
         limits
             .procs
-            .map(|n| format!("{} {n}", said("process limit"))),
+            .map(|n| format!("{} {n}", translated("process limit"))),
     );
     if !spec.res_req.is_empty() {
-        out.push(format!("{} {}", said("requirement"), spec.res_req));
+        out.push(format!("{} {}", translated("requirement"), spec.res_req));
     }
     if !spec.depend.is_empty() {
-        out.push(format!("{} {}", said("dependency"), spec.depend));
+        out.push(format!("{} {}", translated("dependency"), spec.depend));
     }
     if spec.begin.is_some() || spec.deadline.is_some() {
         let zone = jiff::tz::TimeZone::system();
-        let date =
-            |name: &str, t: Stamp| format!("{} {}", said(name), duration::date_long(t.0, &zone));
+        let date = |name: &str, t: Stamp| {
+            format!("{} {}", translated(name), duration::date_long(t.0, &zone))
+        };
         out.extend(spec.begin.map(|t| date("begin", t)));
         out.extend(spec.deadline.map(|t| date("deadline", t)));
     }
     let cwd = quote(&spec.cwd);
-    out.push(format!("{} {cwd}", said("working directory")));
+    out.push(format!("{} {cwd}", translated("working directory")));
     out
 }

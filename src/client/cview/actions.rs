@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 5;
 
 /// A kind of action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Act {
+pub(crate) enum ActionKind {
     Kill,
     Stop,
     Resume,
@@ -33,7 +33,7 @@ pub(crate) enum Act {
 /// An action on some jobs, hosts or queues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Action {
-    pub act: Act,
+    pub act: ActionKind,
     /// Ids of jobs and elements, or names.
     pub names: Vec<String>,
     /// Number of jobs, hosts or queues; an array counts with its elements.
@@ -42,53 +42,53 @@ pub(crate) struct Action {
     pub comment: String,
 }
 
-impl Act {
+impl ActionKind {
     /// The equivalent command.
     fn command(self) -> &'static str {
         match self {
-            Act::Kill => "ckill",
-            Act::Stop => "cstop",
-            Act::Resume => "cresume",
-            Act::Top => "ctop",
-            Act::Bottom => "cbot",
-            Act::Requeue => "crequeue",
-            Act::OpenHosts => "cadmin hopen",
-            Act::CloseHosts => "cadmin hclose",
-            Act::OpenQueues => "cadmin qopen",
-            Act::CloseQueues => "cadmin qclose",
+            ActionKind::Kill => "ckill",
+            ActionKind::Stop => "cstop",
+            ActionKind::Resume => "cresume",
+            ActionKind::Top => "ctop",
+            ActionKind::Bottom => "cbot",
+            ActionKind::Requeue => "crequeue",
+            ActionKind::OpenHosts => "cadmin hopen",
+            ActionKind::CloseHosts => "cadmin hclose",
+            ActionKind::OpenQueues => "cadmin qopen",
+            ActionKind::CloseQueues => "cadmin qclose",
         }
     }
 
     /// The words before and after the number of objects.
     fn words(self) -> (&'static str, &'static str) {
         match self {
-            Act::Kill => ("Kill", ""),
-            Act::Stop => ("Stop", ""),
-            Act::Resume => ("Resume", ""),
-            Act::Top => ("Move", " to the top"),
-            Act::Bottom => ("Move", " to the bottom"),
-            Act::Requeue => ("Requeue", ""),
-            Act::OpenHosts | Act::OpenQueues => ("Open", ""),
-            Act::CloseHosts | Act::CloseQueues => ("Close", ""),
+            ActionKind::Kill => ("Kill", ""),
+            ActionKind::Stop => ("Stop", ""),
+            ActionKind::Resume => ("Resume", ""),
+            ActionKind::Top => ("Move", " to the top"),
+            ActionKind::Bottom => ("Move", " to the bottom"),
+            ActionKind::Requeue => ("Requeue", ""),
+            ActionKind::OpenHosts | ActionKind::OpenQueues => ("Open", ""),
+            ActionKind::CloseHosts | ActionKind::CloseQueues => ("Close", ""),
         }
     }
 
-    fn thing(self) -> &'static str {
+    fn object_kind(self) -> &'static str {
         match self {
-            Act::OpenHosts | Act::CloseHosts => "host",
-            Act::OpenQueues | Act::CloseQueues => "queue",
+            ActionKind::OpenHosts | ActionKind::CloseHosts => "host",
+            ActionKind::OpenQueues | ActionKind::CloseQueues => "queue",
             _ => "job",
         }
     }
 
     /// Whether the action takes a comment: only closing does.
     pub(crate) fn takes_comment(self) -> bool {
-        matches!(self, Act::CloseHosts | Act::CloseQueues)
+        matches!(self, ActionKind::CloseHosts | ActionKind::CloseQueues)
     }
 
     /// Whether the action moves jobs in the order; it applies only to whole jobs.
     pub(crate) fn is_move(self) -> bool {
-        matches!(self, Act::Top | Act::Bottom)
+        matches!(self, ActionKind::Top | ActionKind::Bottom)
     }
 }
 
@@ -97,14 +97,18 @@ impl Action {
     pub(crate) fn title(&self) -> String {
         let (before, after) = self.act.words();
         let s = if self.count == 1 { "" } else { "s" };
-        format!("{before} {} {}{s}{after}", self.count, self.act.thing())
+        format!(
+            "{before} {} {}{s}{after}",
+            self.count,
+            self.act.object_kind()
+        )
     }
 
     /// Returns e.g. `Kill 3 jobs: 12, 13[2], 14?`, limited to this number of columns.
     pub(crate) fn question(&self, columns: usize, language: Language) -> String {
         const KEYS: &str = "? (y/n)";
         let title = self.title();
-        let mut text = format!("{}: ", language.said(&title));
+        let mut text = format!("{}: ", language.translate(&title));
         let named: Vec<_> = self
             .names
             .iter()
@@ -131,26 +135,26 @@ impl Action {
             }]
         };
         match self.act {
-            Act::Kill => signal(SignalHow::Kill),
-            Act::Stop => signal(SignalHow::Stop),
-            Act::Resume => signal(SignalHow::Resume),
-            Act::Requeue => vec![Verb::Requeue {
+            ActionKind::Kill => signal(SignalHow::Kill),
+            ActionKind::Stop => signal(SignalHow::Stop),
+            ActionKind::Resume => signal(SignalHow::Resume),
+            ActionKind::Requeue => vec![Verb::Requeue {
                 sel: self.selector(),
                 hold: false,
                 states: ["run", "done", "exit"].map(str::to_owned).into(),
             }],
             // The last job moved becomes the first, so this order keeps that of the marked jobs.
-            Act::Top => self
+            ActionKind::Top => self
                 .names
                 .iter()
                 .rev()
                 .map(|id| move_to(id, false))
                 .collect(),
-            Act::Bottom => self.names.iter().map(|id| move_to(id, true)).collect(),
-            Act::OpenHosts => vec![self.hosts(HostAct::Open)],
-            Act::CloseHosts => vec![self.hosts(HostAct::Close)],
-            Act::OpenQueues => vec![self.queues(QueueAct::Open)],
-            Act::CloseQueues => vec![self.queues(QueueAct::Close)],
+            ActionKind::Bottom => self.names.iter().map(|id| move_to(id, true)).collect(),
+            ActionKind::OpenHosts => vec![self.hosts(HostAct::Open)],
+            ActionKind::CloseHosts => vec![self.hosts(HostAct::Close)],
+            ActionKind::OpenQueues => vec![self.queues(QueueAct::Open)],
+            ActionKind::CloseQueues => vec![self.queues(QueueAct::Close)],
         }
     }
 
@@ -180,7 +184,7 @@ impl Action {
     /// The answer in one line, and whether everything was done: the first refusal, else the first
     /// result, and the number of further ones.
     pub(crate) fn answer(&self, ack: &Ack) -> (String, bool) {
-        let phrase = match self.act.thing() {
+        let phrase = match self.act.object_kind() {
             "host" => |o: &Outcome| format!("Host <{}> {}", o.what, o.text),
             "queue" => |o: &Outcome| format!("Queue <{}> {}", o.what, o.text),
             _ => job_phrase,
@@ -216,7 +220,7 @@ mod tests {
     use crate::model::Token;
     use crate::record::ack::Code;
 
-    fn action(act: Act, names: &[&str]) -> Action {
+    fn action(act: ActionKind, names: &[&str]) -> Action {
         Action {
             act,
             names: names.iter().map(|n| (*n).to_owned()).collect(),
@@ -227,14 +231,14 @@ mod tests {
 
     #[test]
     fn the_question_says_what_and_how_many() {
-        let kill = action(Act::Kill, &["12"]);
+        let kill = action(ActionKind::Kill, &["12"]);
         assert_eq!(
             kill.question(80, Language::English),
             "Kill 1 job: 12? (y/n)"
         );
         let many = Action {
             count: 9,
-            ..action(Act::Bottom, &["1", "2", "3", "4", "5", "6"])
+            ..action(ActionKind::Bottom, &["1", "2", "3", "4", "5", "6"])
         };
         assert_eq!(
             many.question(80, Language::English),
@@ -250,7 +254,7 @@ mod tests {
         );
         let close = Action {
             comment: "disk\u{1b}".into(),
-            ..action(Act::CloseHosts, &["h1", "h2"])
+            ..action(ActionKind::CloseHosts, &["h1", "h2"])
         };
         assert_eq!(
             close.question(80, Language::English),
@@ -260,7 +264,8 @@ mod tests {
 
     #[test]
     fn requests_are_those_of_the_commands() {
-        let Verb::Signal { sel, how } = &action(Act::Kill, &["12", "13[2]"]).verbs()[0] else {
+        let Verb::Signal { sel, how } = &action(ActionKind::Kill, &["12", "13[2]"]).verbs()[0]
+        else {
             panic!("no signal");
         };
         assert_eq!(
@@ -268,7 +273,7 @@ mod tests {
             ("12 13[2]".into(), SignalHow::Kill)
         );
         assert!(!sel.all, "only what is named");
-        let top: Vec<String> = action(Act::Top, &["1", "2"])
+        let top: Vec<String> = action(ActionKind::Top, &["1", "2"])
             .verbs()
             .iter()
             .map(|verb| match verb {
@@ -277,9 +282,9 @@ mod tests {
             })
             .collect();
         assert_eq!(top, ["2 1 false", "1 1 false"]);
-        let bottom = action(Act::Bottom, &["1", "2"]).verbs();
+        let bottom = action(ActionKind::Bottom, &["1", "2"]).verbs();
         assert!(matches!(&bottom[1], Verb::Move { id, bottom: true, .. } if id == "2"));
-        let close = action(Act::CloseQueues, &["night"]).verbs();
+        let close = action(ActionKind::CloseQueues, &["night"]).verbs();
         assert!(matches!(
             &close[0],
             Verb::Queue {
@@ -297,7 +302,7 @@ mod tests {
             text: text.into(),
         };
         let mut ack = Ack::empty(Token(1));
-        let kill = action(Act::Kill, &["1", "2"]);
+        let kill = action(ActionKind::Kill, &["1", "2"]);
         ack.results = vec![
             outcome("1", Code::Ok, "is being terminated"),
             outcome("2", Code::Ok, "is being terminated"),
@@ -312,7 +317,7 @@ mod tests {
             kill.answer(&ack),
             ("Job <3>: Permission denied; 2 done".to_owned(), false)
         );
-        let close = action(Act::CloseHosts, &["h1"]);
+        let close = action(ActionKind::CloseHosts, &["h1"]);
         ack.results = vec![outcome("h1", Code::Permission, "permission denied")];
         let (said, done) = close.answer(&ack);
         assert!(

@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::keys::Screen;
 use super::lines::{Arrangement, host_lines, job_lines, queue_lines};
 use super::pages;
-use super::world::{Head, Jobs, Needed, NeededJobs, Page, Subject, World};
+use super::view_data::{Head, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
 use crate::record::ack::Ack;
 use crate::record::view::{HostRow, QueueRow};
 use crate::text::width;
@@ -132,7 +132,7 @@ pub(crate) enum Prompt {
 
 /// The data about the cluster.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct ClusterData {
     /// `None`: nothing has been read yet.
     pub head: Option<Head>,
     pub queues: Vec<QueueRow>,
@@ -165,7 +165,7 @@ pub(crate) struct App {
     pub page: PageState,
     pub prompt: Prompt,
     pub status: Status,
-    pub known: Known,
+    pub known: ClusterData,
     /// Columns and rows of the screen.
     pub size: (u16, u16),
     /// Actions that wait for their answer.
@@ -211,7 +211,7 @@ impl App {
     }
 
     /// Takes new data.
-    pub(crate) fn take(&mut self, world: World, now: i64) {
+    pub(crate) fn take(&mut self, world: ViewData, now: i64) {
         self.now = now;
         self.known.failure = None;
         self.known.head = Some(world.head);
@@ -236,7 +236,7 @@ impl App {
             self.known.page = world.page;
         }
         self.wrap_page();
-        self.settle();
+        self.clamp_cursors();
     }
 
     /// Records that the last read failed.
@@ -281,7 +281,7 @@ impl App {
                 self.arrange_jobs(key);
             }
         }
-        self.settle();
+        self.clamp_cursors();
     }
 
     fn arrange_queues(&mut self, selected: Option<&str>) {
@@ -309,11 +309,11 @@ impl App {
     pub(crate) fn resize(&mut self, size: (u16, u16)) {
         self.size = size;
         self.wrap_page();
-        self.settle();
+        self.clamp_cursors();
     }
 
     /// Keeps the cursors and the page within their bounds.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn clamp_cursors(&mut self) {
         let rows = self.rows();
         match self.screen() {
             Screen::Queues => self.queues.settle(rows),

@@ -3,7 +3,7 @@
 //! Owns the content of a cell. A cell is formatted only when it is shown, so a list of a hundred
 //! thousand rows costs as much as a list that fits on the screen.
 
-use super::world::{JobItem, Jobs};
+use super::view_data::{JobItem, Jobs};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::{HostRow, QueueRow};
 use crate::show::cell::{Cut, int};

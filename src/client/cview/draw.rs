@@ -5,11 +5,11 @@
 
 use super::app::{App, FRAME_ROWS, ListState, OVERVIEW_ROWS, Prompt};
 use super::columns::{self, Column, JobCells, layout};
+use super::key_actions;
 use super::keys::{HELP, Screen, hints_within};
 use super::overview;
 use super::pages::after;
-use super::press;
-use super::world::Subject;
+use super::view_data::Subject;
 use crate::language::Language;
 use crate::show::Dates;
 use crate::show::cell::{self, Cut};
@@ -34,8 +34,8 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    fn said(self, text: &str) -> Cow<'_, str> {
-        self.language.said(text)
+    fn translated(self, text: &str) -> Cow<'_, str> {
+        self.language.translate(text)
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer)
             buf,
             0,
             0,
-            &look.said(&format!("too small: {columns}x{rows} at least")),
+            &look.translated(&format!("too small: {columns}x{rows} at least")),
             Style::new(),
         );
         return 0;
@@ -124,12 +124,12 @@ fn head(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
     let left = match &app.known.head {
         None => "cview".to_owned(),
         Some(head) if head.master.is_empty() => {
-            format!("{}  {}", head.cluster, look.said("no leader"))
+            format!("{}  {}", head.cluster, look.translated("no leader"))
         }
         Some(head) => {
             let leader = format!("leader {}, epoch {}", head.master, head.epoch);
             let slots = overview::slots(&app.known.queues);
-            let (leader, slots) = (look.said(&leader), look.said(&slots));
+            let (leader, slots) = (look.translated(&leader), look.translated(&slots));
             format!("{}  {leader}  {slots}", head.cluster)
         }
     };
@@ -150,12 +150,12 @@ fn screens(app: &App, look: Look, buf: &mut Buffer) {
     let now = app.screen();
     let page = match &app.page.subject {
         Some(subject) => title(look, subject),
-        None => look.said("Details").into_owned(),
+        None => look.translated("Details").into_owned(),
     };
     let names = [
-        (Screen::Queues, look.said("Queues")),
-        (Screen::Hosts, look.said("Hosts")),
-        (Screen::Jobs, look.said("Jobs")),
+        (Screen::Queues, look.translated("Queues")),
+        (Screen::Hosts, look.translated("Hosts")),
+        (Screen::Jobs, look.translated("Jobs")),
         (Screen::Job, page.into()),
     ];
     let mut x = 0;
@@ -178,8 +178,8 @@ fn screens(app: &App, look: Look, buf: &mut Buffer) {
 /// The title of the page of a job or host.
 fn title(look: Look, subject: &Subject) -> String {
     match subject {
-        Subject::Job(key) => format!("{} {key}", look.said("Job")),
-        Subject::Host(name) => format!("{} {name}", look.said("Host")),
+        Subject::Job(key) => format!("{} {key}", look.translated("Job")),
+        Subject::Host(name) => format!("{} {name}", look.translated("Host")),
     }
 }
 
@@ -190,15 +190,15 @@ fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, St
         how.push(format!("/{}", escape(&list.how.filter.text)));
     }
     if let Some(column) = list.how.column {
-        let title = press::columns(app.screen())[column].title;
-        how.push(format!("{} {title}", look.said("sort")));
+        let title = key_actions::columns(app.screen())[column].title;
+        how.push(format!("{} {title}", look.translated("sort")));
     }
     if list.how.reverse {
-        how.push(look.said("reversed").into_owned());
+        how.push(look.translated("reversed").into_owned());
     }
     if !list.marks.is_empty() {
         let marked = format!("{} marked", list.marks.len());
-        how.push(look.said(&marked).into_owned());
+        how.push(look.translated(&marked).into_owned());
     }
     let at = if list.lines.is_empty() {
         0
@@ -221,12 +221,12 @@ fn arrangement(app: &App, look: Look, room: usize) -> String {
                 (true, false) => "all",
                 (true, true) => "all+finished",
             };
-            (how, format!("{} {place}", look.said(which)))
+            (how, format!("{} {place}", look.translated(which)))
         }
         Screen::Job | Screen::Host => {
             let last = (app.page.top + app.rows()).min(app.page.lines.len());
             let place = format!("line {last}/{}", app.page.lines.len());
-            (String::new(), look.said(&place).into_owned())
+            (String::new(), look.translated(&place).into_owned())
         }
     };
     let left = room.saturating_sub(width(&place) + 1);
@@ -245,7 +245,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
                 columns::put_queue(queue, column, out);
             };
             let name = |at: u32| app.known.queues[at as usize].name.clone();
-            let words = Words {
+            let words = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
@@ -262,7 +262,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
                 columns::put_host(&app.known.hosts[at as usize], column, out);
             };
             let name = |at: u32| app.known.hosts[at as usize].name.clone();
-            let words = Words {
+            let words = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
@@ -284,7 +284,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
             };
             let put = |line, column, out: &mut String| cells.put(line, column, out);
             let name = |line: columns::JobLine| line.key(jobs).to_string();
-            let words = Words {
+            let words = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|line| line.is_array(jobs),
@@ -313,7 +313,7 @@ struct Kind {
 }
 
 /// How the rows of a list are formatted.
-struct Words<'w, L> {
+struct RowFormatter<'w, L> {
     cell: &'w dyn Fn(L, usize, &mut String),
     /// The id or name, in the form of the marks.
     name: &'w dyn Fn(L) -> String,
@@ -326,7 +326,7 @@ fn list<L: Copy>(
     app: &App,
     list: &ListState<L>,
     kind: &Kind,
-    words: &Words<'_, L>,
+    words: &RowFormatter<'_, L>,
     look: Look,
     buf: &mut Buffer,
 ) -> usize {
@@ -349,7 +349,7 @@ fn list<L: Copy>(
         put(buf, at, kind.first_row, &title, style);
     }
     if list.lines.is_empty() {
-        let text = look.said(nothing(app, list.how.filter.is_empty()));
+        let text = look.translated(nothing(app, list.how.filter.is_empty()));
         put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
         return 0;
     }
@@ -379,7 +379,7 @@ fn list<L: Copy>(
                 true => Cut::Head,
                 false => cut(of, &text),
             };
-            let used = cell::tame(&mut text, 0, Some(wide), how);
+            let used = cell::escape_and_cut(&mut text, 0, Some(wide), how);
             let x = match of.right {
                 true => usize::from(*x) + wide.saturating_sub(used),
                 false => usize::from(*x),
@@ -425,7 +425,7 @@ fn overview_lines(app: &App, look: Look, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let known = &app.known;
     let first = look
-        .said(&overview::counts(&known.hosts, &known.queues))
+        .translated(&overview::counts(&known.hosts, &known.queues))
         .into_owned();
     let second = overview::bar(&known.hosts, look.language, columns);
     put(buf, 0, 2, &first, Style::new());
@@ -436,12 +436,12 @@ fn overview_lines(app: &App, look: Look, buf: &mut Buffer) {
 fn page(app: &App, look: Look, buf: &mut Buffer) {
     let title = match &app.page.subject {
         Some(subject) => title(look, subject),
-        None => look.said("nothing is selected").into_owned(),
+        None => look.translated("nothing is selected").into_owned(),
     };
     let title = pad_right(&escape(&title), usize::from(buf.area.width));
     put(buf, 0, 2, &title, bold().add_modifier(Modifier::UNDERLINED));
     if app.page.lines.is_empty() && app.page.subject.is_some() {
-        put(buf, 0, 3, &look.said("reading ..."), Style::new());
+        put(buf, 0, 3, &look.translated("reading ..."), Style::new());
     }
     let shown = app.page.lines.iter().skip(app.page.top).take(app.rows());
     for (line, y) in shown.zip(3..) {
@@ -453,7 +453,7 @@ fn help(look: Look, buf: &mut Buffer) {
     let rows = buf.area.height.saturating_sub(FRAME_ROWS - 1);
     for ((keys, what), y) in HELP.iter().zip(2..2 + rows) {
         put(buf, 1, y, keys, bold());
-        put(buf, 16, y, &look.said(what), Style::new());
+        put(buf, 16, y, &look.translated(what), Style::new());
     }
 }
 
@@ -482,16 +482,16 @@ fn bottom(app: &App, look: Look, buf: &mut Buffer) {
             hints_within(app.screen(), columns, look.language),
             Style::new(),
         ),
-        Prompt::Help => (look.said("any key: back").into_owned(), bold()),
-        Prompt::Filter { text, .. } => (typed(&look.said("Filter:"), text), bold()),
+        Prompt::Help => (look.translated("any key: back").into_owned(), bold()),
+        Prompt::Filter { text, .. } => (typed(&look.translated("Filter:"), text), bold()),
         Prompt::Comment { action, text } => {
             let before = format!("{}; comment, may be empty:", action.title());
-            (typed(&look.said(&before), text), bold())
+            (typed(&look.translated(&before), text), bold())
         }
         Prompt::Sort { column } => {
-            let title = press::columns(app.screen())[*column].title;
+            let title = key_actions::columns(app.screen())[*column].title;
             let text = format!("Sort by {title}?  Left Right: another  Enter: yes  0: as listed");
-            (look.said(&text).into_owned(), bold())
+            (look.translated(&text).into_owned(), bold())
         }
         Prompt::Confirm(action) => (action.question(columns, look.language), bold()),
     };

@@ -4,7 +4,7 @@
 //! Owns the fields by which rows can be filtered. Upper and lower case are equal; a pattern may
 //! contain `*` and `?`.
 
-use super::world::JobItem;
+use super::view_data::JobItem;
 use crate::model::JobStat;
 use crate::record::view::{HostRow, QueueRow};
 use crate::show::job_select::matches;

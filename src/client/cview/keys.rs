@@ -143,7 +143,7 @@ pub(crate) fn hints(screen: Screen) -> &'static [&'static str] {
 pub(crate) fn hints_within(screen: Screen, columns: usize, language: Language) -> String {
     let mut line = String::new();
     for hint in hints(screen) {
-        let hint = language.said(hint);
+        let hint = language.translate(hint);
         let gap = if line.is_empty() { 0 } else { 2 };
         if width(&line) + gap + width(&hint) > columns {
             break;
@@ -162,7 +162,7 @@ mod tests {
     fn the_help_fits_the_smallest_screen() {
         assert!(HELP.len() <= 17);
         for (keys, what) in HELP {
-            let chinese = Language::Chinese.said(what);
+            let chinese = Language::Chinese.translate(what);
             assert!(keys.len() <= 14 && what.len() <= 60, "{keys} {what}");
             assert!(width(&chinese) <= 60, "{keys} {chinese}");
         }
@@ -188,7 +188,7 @@ mod tests {
         // The names of fields are not translated, because they are typed.
         let words = help.filter(|what| !what.starts_with(' '));
         for text in words.chain(hints) {
-            assert_ne!(Language::Chinese.said(text), text);
+            assert_ne!(Language::Chinese.translate(text), text);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::columns::{JobLine, compare_hosts, compare_jobs, compare_queues};
 use super::filter::Filter;
-use super::world::{JobItem, Jobs};
+use super::view_data::{JobItem, Jobs};
 use crate::record::view::{HostRow, QueueRow};
 use std::cmp::Ordering;
 use std::collections::HashSet;

@@ -45,7 +45,7 @@ pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> Stri
     let used: u64 = hosts.iter().filter(there).map(|h| u64::from(h.njobs)).sum();
     let percent = (used * 100).checked_div(slots).unwrap_or(0);
     let text = format!("Slots: {used} of {slots} in use ({percent} %)");
-    let text = language.said(&text);
+    let text = language.translate(&text);
     let room = columns.saturating_sub(width(&text) + 3).min(BAR);
     let full = usize::try_from(percent).unwrap_or(100).min(100) * room / 100;
     format!("{text} [{}{}]", "#".repeat(full), ".".repeat(room - full))
@@ -55,10 +55,10 @@ pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> Stri
 /// not responded, in seconds.
 pub(crate) fn status(app: &App, hangs_s: Option<u64>, language: Language) -> (String, bool) {
     let (text, bad) = in_english(app, hangs_s);
-    let text = language.said(&text);
+    let text = language.translate(&text);
     match app.status.of.as_str() {
         of if !of.is_empty() && hangs_s.is_none() => {
-            (format!("{}: {text}", language.said(of)), bad)
+            (format!("{}: {text}", language.translate(of)), bad)
         }
         _ => (text.into_owned(), bad),
     }
@@ -120,10 +120,10 @@ fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::cview::actions::{Act, Action};
+    use crate::client::cview::actions::{Action, ActionKind};
     use crate::client::cview::app::Status;
     use crate::client::cview::keys::Screen;
-    use crate::client::cview::world::Head;
+    use crate::client::cview::view_data::Head;
 
     #[test]
     fn the_bar_shows_the_share_of_slots_that_can_be_used() {
@@ -171,7 +171,7 @@ mod tests {
         app.fail("cannot read\nhint: x".into());
         assert_eq!(status(&app, None), ("cannot read".into(), true));
         app.asking.push_back(Action {
-            act: Act::Kill,
+            act: ActionKind::Kill,
             names: vec!["1".into()],
             count: 1,
             comment: String::new(),

@@ -2,8 +2,8 @@
 //!
 //! Pure; owns the wrapping.
 
-use super::world::Page;
-use crate::language::said;
+use super::view_data::Page;
+use crate::language::translated;
 use crate::text::width::{truncate, width};
 
 /// Blanks before a continuation line.
@@ -17,7 +17,7 @@ pub(crate) fn lines_within(page: &Page, columns: usize) -> Vec<String> {
     let mut out = Vec::new();
     for line in &page.lines {
         let line = match page.problem {
-            Some(_) => said(line),
+            Some(_) => translated(line),
             None => line.into(),
         };
         fold(&line, columns.max(1), &mut out);
@@ -66,7 +66,7 @@ pub(crate) fn after(text: &str, columns: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::cview::world::Subject;
+    use crate::client::cview::view_data::Subject;
     use crate::model::JobKey;
     use proptest::prelude::*;
 

@@ -4,17 +4,17 @@
 //! is not read again: each poll opens a few small files, which on a network file system makes their
 //! state fresh.
 
-use super::world::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, World};
+use super::view_data::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobKey;
 use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_select::{Users, sort_key};
 use crate::show::{host, job_long, queue};
-use crate::spool::view::{Job, Piece, ViewError, Want};
+use crate::spool::view::{Job, JobSet, Piece, ViewError};
 use crate::sys::fs::{self, Mark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
@@ -26,8 +26,8 @@ const OUTPUT_LINES: usize = 200;
 const TAB: usize = 8;
 
 /// The result of a look at the view.
-pub(crate) enum News {
-    World(Box<World>),
+pub(crate) enum PollResult {
+    World(Box<ViewData>),
     /// Nothing changed.
     Unchanged,
     Failed(String),
@@ -35,7 +35,7 @@ pub(crate) enum News {
 
 /// The files of the view at the last look.
 #[derive(Default, PartialEq, Eq)]
-struct Seen {
+struct FileMarks {
     jobs: JobFiles,
     /// Other documents that are needed.
     documents: Vec<Option<Mark>>,
@@ -53,19 +53,19 @@ struct JobFiles {
 
 /// Looks at the view repeatedly.
 #[derive(Default)]
-pub(crate) struct Looking {
-    seen: Seen,
+pub(crate) struct ViewPoller {
+    seen: FileMarks,
     needed: Needed,
     /// The job whose page is shown, the page without its output, and the output.
     job: Option<(Job, Vec<String>, Vec<String>)>,
 }
 
-impl Looking {
+impl ViewPoller {
     /// Looks once for the needed data.
-    pub(crate) fn look(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> News {
+    pub(crate) fn poll(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> PollResult {
         let seen = match files_of(source, asked) {
             Ok(seen) => seen,
-            Err(why) => return News::Failed(why),
+            Err(why) => return PollResult::Failed(why),
         };
         if seen == self.seen && *asked == self.needed {
             return self.look_at_output(source);
@@ -79,23 +79,23 @@ impl Looking {
             Ok(world) => {
                 self.seen = seen;
                 self.needed = asked.clone();
-                News::World(Box::new(world))
+                PollResult::World(Box::new(world))
             }
             Err(why) => {
-                self.seen = Seen::default();
-                News::Failed(why)
+                self.seen = FileMarks::default();
+                PollResult::Failed(why)
             }
         }
     }
 
     /// The view has not changed, but the job may have written output.
-    fn look_at_output(&mut self, source: &Source) -> News {
+    fn look_at_output(&mut self, source: &Source) -> PollResult {
         let Some((job, page, output)) = &mut self.job else {
-            return News::Unchanged;
+            return PollResult::Unchanged;
         };
         let now = output_of(source, job);
         if now == *output {
-            return News::Unchanged;
+            return PollResult::Unchanged;
         }
         let lines = page.iter().chain(&now).cloned().collect();
         *output = now;
@@ -106,23 +106,23 @@ impl Looking {
             problem: None,
         };
         match head(source) {
-            Ok((head, _)) => News::World(Box::new(World {
+            Ok((head, _)) => PollResult::World(Box::new(ViewData {
                 head,
                 page: Some(page),
-                ..World::default()
+                ..ViewData::default()
             })),
-            Err(why) => News::Failed(why),
+            Err(why) => PollResult::Failed(why),
         }
     }
 
     /// Reads everything needed.
-    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<World, String> {
+    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<ViewData, String> {
         let failed = |e: ViewError| source.failed(e).text;
         let (mut head, params) = head(source)?;
         let counted = source.view.counted_queues().map_err(failed)?;
         head.warnings.extend(counted.warnings);
         let queues = arranged(counted.rows, &ctx);
-        let mut world = World::default();
+        let mut world = ViewData::default();
         if needed.hosts {
             let counted = source.view.counted_hosts().map_err(failed)?;
             head.warnings.extend(counted.warnings);
@@ -160,10 +160,10 @@ impl Looking {
             is_table: false,
             problem: Some(problem),
         };
-        let want = Want {
+        let want = JobSet {
             ids: vec![(key.id, key.id)],
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let (found, _) = source
             .view
@@ -209,7 +209,7 @@ impl Looking {
 }
 
 /// Marks of the files that change when the needed data change.
-fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
+fn files_of(source: &Source, needed: &Needed) -> Result<FileMarks, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
     let mark = |name: &str| {
@@ -226,7 +226,7 @@ fn files_of(source: &Source, needed: &Needed) -> Result<Seen, String> {
         (view::ESTIMATES, is_job),
     ];
     let needed = documents.into_iter().filter(|(_, needed)| *needed);
-    Ok(Seen {
+    Ok(FileMarks {
         jobs: JobFiles {
             manifest: (manifest.epoch, manifest.generation),
             delta: match manifest.delta.as_str() {
@@ -275,13 +275,13 @@ fn jobs(
         true => source.seen_of(Users::All, params).unwrap_or(own),
         false => own,
     };
-    let want = Want {
+    let want = JobSet {
         uids: match &users {
             Users::These(uids, names) if names.is_empty() => uids.iter().copied().collect(),
             _ => Vec::new(),
         },
         finished: needed.finished,
-        ..Want::default()
+        ..JobSet::default()
     };
     let priority: BTreeMap<String, i64> = queues
         .iter()
@@ -301,10 +301,10 @@ fn jobs(
         .map(|item| item.key.id)
         .collect();
     if !missing.is_empty() {
-        let want = Want {
+        let want = JobSet {
             ids: missing.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let mut more = Vec::new();
         stream(source, &want, ctx, &priority, &users, &mut more)?;
@@ -316,7 +316,7 @@ fn jobs(
 /// Reads jobs and converts them to their compact form.
 fn stream(
     source: &Source,
-    want: &Want<'_>,
+    want: &JobSet<'_>,
     ctx: &Ctx,
     priority: &BTreeMap<String, i64>,
     users: &Users,
@@ -375,12 +375,12 @@ fn output_of(source: &Source, job: &Job) -> Vec<String> {
     for end in cpeek::ends(job, &source.layout, OUTPUT_MAX) {
         lines.push(String::new());
         let title = format!("OUTPUT in {}", escape(&end.path.to_string_lossy()));
-        lines.push(format!(" {}", said(&title)));
+        lines.push(format!(" {}", translated(&title)));
         match end.bytes {
-            Ok(bytes) if bytes.is_empty() => lines.push(said("(nothing yet)").into_owned()),
+            Ok(bytes) if bytes.is_empty() => lines.push(translated("(nothing yet)").into_owned()),
             Ok(bytes) => lines.extend(last_lines(&bytes, bytes.len() >= OUTPUT_MAX)),
             Err(fail) => {
-                let why = said(&fail.text);
+                let why = translated(&fail.text);
                 lines.extend(why.lines().map(|line| escape(line).into_owned()));
             }
         }

@@ -7,14 +7,14 @@
 use super::actions::Action;
 use super::app::{App, SLOW_MS};
 use super::draw::{Look, Moment, draw};
-use super::press::{Effect, press};
-use super::reading::{Looking, News};
+use super::key_actions::{SessionEffect, press};
+use super::reading::{PollResult, ViewPoller};
 use super::screen::{self, Input, TakenScreen};
-use super::world::Needed;
-use crate::client::ask::{self, NoAnswer};
+use super::view_data::Needed;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{self, Source};
+use crate::client::requests::{self, NoAnswer};
 use crate::language;
 use crate::record::ack::Ack;
 use crate::sys::{clock, signals, thread};
@@ -35,7 +35,7 @@ const SIGNALS: &[&str] = &["TERM", "INT", "HUP", "TSTP", "CONT"];
 /// A message from the threads.
 enum Message {
     Input(Input),
-    News(News),
+    News(PollResult),
     Answer(std::result::Result<Ack, String>),
     Signal(i32),
     /// The terminal no longer exists.
@@ -116,17 +116,17 @@ fn take(
 ) -> Result<Option<i32>> {
     match message {
         Message::Input(Input::Key(key)) => match press(app, key) {
-            Effect::None => {}
-            Effect::Quit => return Ok(Some(0)),
-            Effect::Interrupt => return Ok(Some(code_of("INT"))),
-            Effect::Suspend => taken.suspend()?,
-            Effect::Redraw => taken.take_again()?,
-            Effect::Ask(action) => drop(threads.actions.send(action)),
+            SessionEffect::None => {}
+            SessionEffect::Quit => return Ok(Some(0)),
+            SessionEffect::Interrupt => return Ok(Some(code_of("INT"))),
+            SessionEffect::Suspend => taken.suspend()?,
+            SessionEffect::Redraw => taken.take_again()?,
+            SessionEffect::Ask(action) => drop(threads.actions.send(action)),
         },
         // The size is queried when drawing.
-        Message::Input(Input::Resize) | Message::News(News::Unchanged) => {}
-        Message::News(News::World(world)) => app.take(*world, clock::wall_ms()),
-        Message::News(News::Failed(why)) => app.fail(why),
+        Message::Input(Input::Resize) | Message::News(PollResult::Unchanged) => {}
+        Message::News(PollResult::World(world)) => app.take(*world, clock::wall_ms()),
+        Message::News(PollResult::Failed(why)) => app.fail(why),
         Message::Answer(answer) => {
             app.answered(answer);
             // The effect of the action is read at once.
@@ -159,7 +159,7 @@ impl Threads {
             read_on(&source, interval_ms, &needs_read, &to, &since)
         })?;
         let to = tx.clone();
-        spawn("ask", move || ask_on(&site, &asked, &to))?;
+        spawn("ask", move || send_actions(&site, &asked, &to))?;
         let to = tx.clone();
         spawn("signals-on", move || {
             while let Ok(number) = caught.recv() {
@@ -210,7 +210,7 @@ fn read_on(
     to: &Sender<Message>,
     since: &AtomicU64,
 ) {
-    let mut looking = Looking::default();
+    let mut looking = ViewPoller::default();
     let Ok(mut needed) = needs_read.recv() else {
         return;
     };
@@ -221,7 +221,7 @@ fn read_on(
             Some(_) => source.ctx_with_estimates(),
             None => source.ctx(),
         };
-        let news = looking.look(source, &needed, ctx);
+        let news = looking.poll(source, &needed, ctx);
         since.store(0, Ordering::Relaxed);
         if to.send(Message::News(news)).is_err() {
             return;
@@ -240,12 +240,12 @@ fn read_on(
 }
 
 /// Sends actions to the leader, one after the other.
-fn ask_on(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
+fn send_actions(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
     while let Ok(action) = asked.recv() {
-        let answer = ask::wait_s(None)
+        let answer = requests::wait_s(None)
             .map_err(|fail| fail.text)
             .and_then(|wait_s| {
-                let answer = ask::ask_silently(site, &action.verbs(), wait_s);
+                let answer = requests::send_and_wait_silently(site, &action.verbs(), wait_s);
                 answer.map_err(|e| match e {
                     NoAnswer::NotSent(fail) => fail.text,
                     NoAnswer::Silence(text) | NoAnswer::Interrupted(text) => text,

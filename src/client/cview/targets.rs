@@ -3,10 +3,10 @@
 //!
 //! Marked rows that no longer exist are left out. Changes nothing.
 
-use super::actions::{Act, Action};
+use super::actions::{Action, ActionKind};
 use super::app::App;
 use super::keys::Screen;
-use super::world::{JobItem, Subject};
+use super::view_data::{JobItem, Subject};
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(crate) fn selected_name(app: &App) -> Option<String> {
 ///
 /// # Errors
 /// Says why the targets do not permit the action.
-pub(crate) fn action(app: &App, act: Act) -> Result<Action, String> {
+pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
     match (app.screen(), &app.page.subject) {
         (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
         (Screen::Host, Some(Subject::Host(name))) => named(act, vec![name.clone()]),
@@ -73,7 +73,7 @@ fn marked(
     }
 }
 
-fn named(act: Act, names: Vec<String>) -> Result<Action, String> {
+fn named(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
     if names.is_empty() {
         return Err("nothing is selected".to_owned());
     }
@@ -95,7 +95,7 @@ fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
     })
 }
 
-fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
+fn of_jobs(app: &App, act: ActionKind, keys: &[JobKey]) -> Result<Action, String> {
     // Sorted as in the list; a move keeps this order.
     let mut keys = keys.to_vec();
     keys.sort_by_key(|key| (item_of(app, *key).map(JobItem::order), *key));
@@ -122,13 +122,15 @@ fn of_jobs(app: &App, act: Act, keys: &[JobKey]) -> Result<Action, String> {
 }
 
 /// The number of jobs of a key: for an array, the elements to which the action can apply.
-fn jobs_of(app: &App, act: Act, key: JobKey) -> u64 {
+fn jobs_of(app: &App, act: ActionKind, key: JobKey) -> u64 {
     let item = app.known.jobs.find(key);
     let Some(array) = item.and_then(|item| item.array.as_ref()) else {
         return 1;
     };
     let n = match act {
-        Act::Requeue => array.total() - array.count(JobStat::Pend) - array.count(JobStat::Psusp),
+        ActionKind::Requeue => {
+            array.total() - array.count(JobStat::Pend) - array.count(JobStat::Psusp)
+        }
         act if act.is_move() => 1,
         _ => array.unfinished(),
     };

@@ -1,13 +1,13 @@
 //! Tests complete screens, drawn to a test backend after keys were pressed; and golden frames.
 
-use super::press::{Effect, press};
-use super::reading::{Looking, News};
-use super::world::{Jobs, World};
+use super::key_actions::{SessionEffect, press};
+use super::reading::{PollResult, ViewPoller};
+use super::view_data::{Jobs, ViewData};
 use super::*;
-use crate::client::cview::actions::Act;
+use crate::client::cview::actions::ActionKind;
 use crate::client::cview::app::Prompt;
 use crate::client::cview::keys::Key;
-use crate::client::cview::world::{Head, JobItem};
+use crate::client::cview::view_data::{Head, JobItem};
 use crate::client::read::test_cluster;
 use crate::client::read::test_view::{NOW, TestView};
 use crate::model::{JobKey, JobStat, Spec, Stamp, Token};
@@ -38,7 +38,7 @@ fn ctx(source: &Source) -> Ctx {
 struct Bed {
     view: TestView,
     app: App,
-    looking: Looking,
+    looking: ViewPoller,
     terminal: Terminal<TestBackend>,
     color: bool,
     language: Language,
@@ -50,7 +50,7 @@ impl Bed {
         let mut bed = Bed {
             view: test_cluster::cluster(),
             app: App::new(screen, size),
-            looking: Looking::default(),
+            looking: ViewPoller::default(),
             terminal: Terminal::new(TestBackend::new(size.0, size.1)).unwrap(),
             color: false,
             language: Language::English,
@@ -62,16 +62,16 @@ impl Bed {
 
     fn read(&mut self) {
         let source = self.view.source("cview", 10);
-        match self.looking.look(&source, &self.app.needed(), ctx(&source)) {
-            News::World(world) => self.app.take(*world, NOW),
-            News::Unchanged => {}
-            News::Failed(why) => self.app.fail(why),
+        match self.looking.poll(&source, &self.app.needed(), ctx(&source)) {
+            PollResult::World(world) => self.app.take(*world, NOW),
+            PollResult::Unchanged => {}
+            PollResult::Failed(why) => self.app.fail(why),
         }
     }
 
     /// Presses keys, then reads the data that the screen needs. Capital words are single keys.
-    fn keys(&mut self, keys: &[Key]) -> Effect {
-        let mut effect = Effect::None;
+    fn keys(&mut self, keys: &[Key]) -> SessionEffect {
+        let mut effect = SessionEffect::None;
         for key in keys {
             effect = press(&mut self.app, *key);
             self.read();
@@ -79,7 +79,7 @@ impl Bed {
         effect
     }
 
-    fn types(&mut self, text: &str) -> Effect {
+    fn types(&mut self, text: &str) -> SessionEffect {
         let keys: Vec<Key> = text.chars().map(Key::Char).collect();
         self.keys(&keys)
     }
@@ -266,13 +266,13 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
     assert!(bed.app.needed_jobs.all);
     assert_eq!(
         bed.keys(&[Key::Esc]),
-        Effect::None,
+        SessionEffect::None,
         "the filter is taken away"
     );
     assert!(bed.app.jobs.how.filter.is_empty());
-    assert_eq!(bed.types("q"), Effect::Quit);
-    assert_eq!(bed.keys(&[Key::Ctrl('c')]), Effect::Interrupt);
-    assert_eq!(bed.keys(&[Key::Ctrl('z')]), Effect::Suspend);
+    assert_eq!(bed.types("q"), SessionEffect::Quit);
+    assert_eq!(bed.keys(&[Key::Ctrl('c')]), SessionEffect::Interrupt);
+    assert_eq!(bed.keys(&[Key::Ctrl('z')]), SessionEffect::Suspend);
 }
 
 #[test]
@@ -340,21 +340,21 @@ fn lists_are_sorted_by_the_chosen_column() {
 #[test]
 fn an_act_is_asked_before_it_is_done_and_its_answer_is_shown() {
     let mut bed = Bed::new(Screen::Jobs, (80, 24));
-    assert_eq!(bed.types("K"), Effect::None);
+    assert_eq!(bed.types("K"), SessionEffect::None);
     assert_eq!(bed.below()[1], "Kill 1 job: 3? (y/n)");
-    assert_eq!(bed.types("n"), Effect::None);
+    assert_eq!(bed.types("n"), SessionEffect::None);
     assert_eq!(bed.below()[0], "nothing was done");
     // Two marked rows, one of them an array.
     bed.keys(&[Key::Char(' '), Key::End, Key::Char(' ')]);
     assert!(bed.has("2 marked") && bed.has(">*+4"), "{:?}", bed.screen());
     bed.types("K");
     assert_eq!(bed.below()[1], "Kill 5 jobs: 3, 4? (y/n)");
-    let Effect::Ask(action) = bed.types("y") else {
+    let SessionEffect::Ask(action) = bed.types("y") else {
         panic!("nothing is asked");
     };
     assert_eq!(
         (action.act, action.names.join(" ")),
-        (Act::Kill, "3 4".into())
+        (ActionKind::Kill, "3 4".into())
     );
     assert_eq!(
         bed.below()[0],
@@ -370,7 +370,7 @@ fn an_act_is_asked_before_it_is_done_and_its_answer_is_shown() {
     assert_eq!(bed.below()[0], "Job <3>: Permission denied");
     assert!(bed.app.jobs.marks.is_empty());
     bed.types("S");
-    assert!(matches!(bed.types("y"), Effect::Ask(_)));
+    assert!(matches!(bed.types("y"), SessionEffect::Ask(_)));
     bed.app
         .answered(Err("no answer within 60 s: x\nhint".into()));
     assert_eq!(bed.below()[0], "Stop 4 jobs: no answer within 60 s: x");
@@ -394,12 +394,12 @@ fn only_whole_jobs_are_moved_and_hosts_are_closed_with_a_comment() {
     bed.types("disk y");
     bed.keys(&[Key::Backspace, Key::Backspace, Key::Enter]);
     assert_eq!(bed.below()[1], "Close 1 host: h1 \"disk\"? (y/n)");
-    let Effect::Ask(action) = bed.types("y") else {
+    let SessionEffect::Ask(action) = bed.types("y") else {
         panic!("nothing is asked");
     };
     assert_eq!(
         (action.act, action.comment.as_str()),
-        (Act::CloseHosts, "disk")
+        (ActionKind::CloseHosts, "disk")
     );
     // On the page of a host, the action applies to that host.
     bed.keys(&[Key::Down, Key::Enter]);
@@ -457,14 +457,14 @@ fn control_characters_and_wide_ones_do_no_harm() {
         ..Spec::default()
     };
     let item = JobItem::of(&row, &Arc::new(spec), (0, 0, 0, row.j));
-    let world = World {
+    let world = ViewData {
         head: Head {
             cluster: "c\u{7}".into(),
             alarms: vec!["\u{1b}]0;x".into()],
             ..Head::default()
         },
         jobs: Some(Jobs::of(vec![item])),
-        ..World::default()
+        ..ViewData::default()
     };
     bed.app.take(world, NOW);
     let lines = bed.screen();
@@ -520,9 +520,9 @@ fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
     );
     let mut page = bed.app.known.page.clone().unwrap();
     page.lines.push("one more line".into());
-    let world = World {
+    let world = ViewData {
         page: Some(page),
-        ..World::default()
+        ..ViewData::default()
     };
     bed.app.take(world, NOW);
     bed.keys(&[Key::Left, Key::Left, Key::Left, Key::Left]);
@@ -547,7 +547,7 @@ proptest! {
             let key = KEYS[key];
             let asks = matches!(bed.app.prompt, Prompt::Confirm(_));
             let effect = press(&mut bed.app, key);
-            if let Effect::Ask(action) = effect {
+            if let SessionEffect::Ask(action) = effect {
                 prop_assert!(asks && key == Key::Char('y'), "{action:?}");
                 prop_assert!(!action.names.is_empty() && action.count > 0);
             }
@@ -639,9 +639,9 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         JobItem::of(&row, &spec, (0, 0, i64::from(id), row.j))
     };
     let mut bed = Bed::new(Screen::Jobs, (80, 24));
-    let world = |n: u32| World {
+    let world = |n: u32| ViewData {
         jobs: Some(Jobs::of((1..=n).map(item).collect())),
-        ..World::default()
+        ..ViewData::default()
     };
     bed.app.take(world(JOBS), NOW);
     let on_screen = bed.app.rows();
@@ -684,9 +684,9 @@ fn many_hosts_scroll_and_the_last_line_is_reached() {
         status: "ok".into(),
         ..HostRow::default()
     };
-    let world = World {
+    let world = ViewData {
         hosts: Some((1..=500).map(host).collect()),
-        ..World::default()
+        ..ViewData::default()
     };
     bed.app.take(world, NOW);
     press(&mut bed.app, Key::End);

@@ -4,10 +4,10 @@ use super::progress::Counts;
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{Piece, ViewReader, Want};
+use crate::spool::view::{JobSet, Piece, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Elements, Expr, Facts, JobRef, Seen, Target};
+use crate::text::depend::{Answer, ElementStates, Elements, Expr, Facts, JobRef, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the jobs of a condition at one time.
@@ -50,10 +50,10 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     if names.is_empty() {
         return Ok(expr);
     }
-    let want = Want {
+    let want = JobSet {
         uids: vec![sys::users::effective_uid()],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let read = reader.stream(&want, &mut |piece| match piece {
@@ -96,10 +96,10 @@ impl JobFacts {
         let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
         ids.sort_unstable();
         ids.dedup();
-        let want = Want {
+        let want = JobSet {
             ids,
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let mut facts = JobFacts::default();
         let read = reader.stream(&want, &mut |piece| match piece {
@@ -236,8 +236,8 @@ fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
 }
 
 impl Facts for JobFacts {
-    fn seen(&self, target: &Target) -> Option<Seen> {
-        let mut seen = Seen::default();
+    fn seen(&self, target: &Target) -> Option<ElementStates> {
+        let mut seen = ElementStates::default();
         for one in self.picked(target)? {
             let count = match one.stat {
                 JobStat::Pend => &mut seen.pend,

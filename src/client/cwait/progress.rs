@@ -1,7 +1,7 @@
 //! What a user at a terminal sees of a long wait: one line that is rewritten, and the message when
 //! the wait is interrupted.
 
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
 use crate::sys::signals;
 use std::io::{IsTerminal as _, Write as _};
@@ -38,9 +38,9 @@ impl Counts {
     /// Returns e.g. `40 of 100 ended (2 as EXIT), 8 running, 52 pending`.
     fn text(&self) -> String {
         let ended = format!("{} of {} ended", self.done + self.exit, self.all());
-        let mut text = said(&ended).into_owned();
+        let mut text = translated(&ended).into_owned();
         if self.exit > 0 {
-            text += &format!(" ({})", said(&format!("{} as EXIT", self.exit)));
+            text += &format!(" ({})", translated(&format!("{} as EXIT", self.exit)));
         }
         let others = [
             (self.run, "running"),
@@ -48,7 +48,7 @@ impl Counts {
             (self.pend, "pending"),
         ];
         for (n, word) in others.into_iter().filter(|(n, _)| *n > 0) {
-            text += &format!(", {}", said(&format!("{n} {word}")));
+            text += &format!(", {}", translated(&format!("{n} {word}")));
         }
         text
     }

@@ -28,7 +28,7 @@ struct Call {
 }
 
 /// The result of reading from a caller.
-enum Seen {
+enum CallerInput {
     Waits,
     /// It has proved that it has the key.
     Proven,
@@ -84,20 +84,20 @@ impl Calls {
         while n < self.calls.len() {
             let call = &mut self.calls[n];
             let seen = match now.saturating_sub(call.since) > CALL_MS {
-                true => Seen::Gone,
+                true => CallerInput::Gone,
                 false => call.listen(self.job, welcome),
             };
             match seen {
-                Seen::Waits => n += 1,
-                Seen::Gone => drop(self.calls.remove(n)),
-                Seen::Refused => {
+                CallerInput::Waits => n += 1,
+                CallerInput::Gone => drop(self.calls.remove(n)),
+                CallerInput::Refused => {
                     let from = self.calls.remove(n).from;
                     self.named += 1;
                     if self.named <= NAMED_MAX {
                         tell!("csub: a caller from {from} does not have the key: refused");
                     }
                 }
-                Seen::Proven => {
+                CallerInput::Proven => {
                     let call = self.calls.swap_remove(n);
                     return Some(Peer::of(call.link, call.wire));
                 }
@@ -125,25 +125,25 @@ impl Calls {
 }
 
 impl Call {
-    fn listen(&mut self, job: JobKey, welcome: Welcome) -> Seen {
+    fn listen(&mut self, job: JobKey, welcome: Welcome) -> CallerInput {
         let mut buf = [0; 8192];
         match self.wire.read(&mut buf) {
             Ok(None) => {}
             Ok(Some(n)) if n > 0 => {
                 if self.link.receive(&buf[..n]).is_err() {
-                    return Seen::Refused;
+                    return CallerInput::Refused;
                 }
             }
-            _ => return Seen::Gone,
+            _ => return CallerInput::Gone,
         }
         if !self.welcomed {
             match self.link.hello() {
-                Err(_) => return Seen::Refused,
+                Err(_) => return CallerInput::Refused,
                 Ok(None) => {}
-                Ok(Some(hello)) if hello.a.j != job => return Seen::Refused,
+                Ok(Some(hello)) if hello.a.j != job => return CallerInput::Refused,
                 Ok(Some(_)) => {
                     if self.link.welcome(&welcome).is_err() {
-                        return Seen::Refused;
+                        return CallerInput::Refused;
                     }
                     self.welcomed = true;
                 }
@@ -152,13 +152,13 @@ impl Call {
         if !self.link.outgoing().is_empty() {
             match self.wire.write(self.link.outgoing()) {
                 Ok(n) => self.link.sent(n),
-                Err(_) => return Seen::Gone,
+                Err(_) => return CallerInput::Gone,
             }
         }
         match self.link.next_message() {
-            Ok(None) => Seen::Waits,
-            Ok(Some(Message::Begin)) if self.link.is_proven() => Seen::Proven,
-            _ => Seen::Refused,
+            Ok(None) => CallerInput::Waits,
+            Ok(Some(Message::Begin)) if self.link.is_proven() => CallerInput::Proven,
+            _ => CallerInput::Refused,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! files that only the user can read. Owns their lifetime: created before the job is submitted,
 //! touched while it waits, removed with the value.
 
-use crate::channel::{RENDEZVOUS_MAX, Rendezvous, Unreached};
+use crate::channel::{ConnectFailure, RENDEZVOUS_MAX, Rendezvous};
 use crate::client::exit::{Fail, Result};
 use crate::language::tell;
 use crate::model::Token;
@@ -79,13 +79,13 @@ impl Place {
     }
 
     /// The message of a host that could not connect. Also rewrites the files at intervals.
-    pub(super) fn word(&self, now: u64) -> Option<Unreached> {
+    pub(super) fn word(&self, now: u64) -> Option<ConnectFailure> {
         if now.saturating_sub(self.touched.get()) >= TOUCH_MS {
             self.touched.set(now);
             let _ = fs::overwrite_unsynced(&self.file, &self.content);
         }
         let bytes = fs::read_small(&self.word, RENDEZVOUS_MAX).ok()?;
-        Unreached::from_bytes(&bytes)
+        ConnectFailure::from_bytes(&bytes)
     }
 
     /// Tells that host that the command reads the output file: from then on the key is void.
@@ -162,7 +162,7 @@ mod tests {
         let read = Rendezvous::from_bytes(&fs::read_small(&file, 9_999).unwrap());
         assert_eq!(read, Ok(word()));
         assert_eq!(place.word(0), None);
-        let said = Unreached {
+        let said = ConnectFailure {
             host: "h1".into(),
             why: "no route".into(),
         };

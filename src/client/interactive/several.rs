@@ -2,7 +2,7 @@
 //! then serves as the terminal of all.
 
 use super::calls::Calls;
-use super::talk::{Peer, Talk, TalkOver};
+use super::talk::{Peer, Talk, TalkEnd};
 use super::{Waiting, readable};
 use crate::channel::{Welcome, about};
 use crate::client::exit::{Fail, Result};
@@ -16,7 +16,7 @@ const CALL_MS: u64 = 60_000;
 const LOOK_MS: u64 = 250;
 
 /// How all commands ended.
-pub(crate) enum Over {
+pub(crate) enum RunResult {
     /// Exit codes; `None`: the connection was lost.
     Codes(Vec<Option<i32>>),
     Signal(i32),
@@ -61,14 +61,14 @@ impl<'a> Several<'a> {
     ///
     /// # Errors
     /// A host does not connect.
-    pub(crate) fn run(mut self, input: bool) -> Result<Over> {
+    pub(crate) fn run(mut self, input: bool) -> Result<RunResult> {
         if let Some(signal) = self.until_called()? {
-            return Ok(Over::Signal(signal));
+            return Ok(RunResult::Signal(signal));
         }
         let peers: Vec<Peer> = self.all.drain(..).filter_map(|one| one.peer).collect();
         Ok(match Talk::new(peers, input, None, self.queue).run() {
-            TalkOver::Signal(signal) => Over::Signal(signal),
-            TalkOver::Ended(ends) => {
+            TalkEnd::Signal(signal) => RunResult::Signal(signal),
+            TalkEnd::Ended(ends) => {
                 let code = |end: Option<crate::channel::Finish>| {
                     let end = end?;
                     if !end.text.is_empty() {
@@ -76,7 +76,7 @@ impl<'a> Several<'a> {
                     }
                     end.shell_code()
                 };
-                Over::Codes(ends.into_iter().map(code).collect())
+                RunResult::Codes(ends.into_iter().map(code).collect())
             }
         })
     }

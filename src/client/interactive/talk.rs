@@ -63,7 +63,7 @@ impl Peer {
             match (message, &mut self.windows) {
                 (Message::Warn(text), _) => warn(&crate::text::width::escape(&text)),
                 (Message::X(said), Some(windows)) => {
-                    if let Some(text) = windows.heed(said, &mut self.link)? {
+                    if let Some(text) = windows.handle_message(said, &mut self.link)? {
                         warn(&text);
                     }
                 }
@@ -79,7 +79,7 @@ impl Peer {
 }
 
 /// Why a talk has ended.
-pub(crate) enum TalkOver {
+pub(crate) enum TalkEnd {
     /// How each program ended; `None`: its connection was lost.
     Ended(Vec<Option<Finish>>),
     /// A signal ended this command.
@@ -121,7 +121,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Runs until all programs have ended.
-    pub(crate) fn run(mut self) -> TalkOver {
+    pub(crate) fn run(mut self) -> TalkEnd {
         // Output that arrived together with the proof of the key.
         for n in 0..self.peers.len() {
             if let Err(over) = self.show_output(n) {
@@ -134,10 +134,10 @@ impl<'a> Talk<'a> {
                 return over;
             }
         }
-        TalkOver::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
+        TalkEnd::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
     }
 
-    fn turn(&mut self) -> Option<TalkOver> {
+    fn turn(&mut self) -> Option<TalkEnd> {
         let room = self.input_room();
         let mut list = vec![
             Watched {
@@ -163,7 +163,7 @@ impl<'a> Talk<'a> {
         }
         let ready = match stream::wait(&list, Some(stream::LOSS_LOOK_MS)) {
             Ok(ready) => ready,
-            Err(_) => return Some(TalkOver::Ended(Vec::new())),
+            Err(_) => return Some(TalkEnd::Ended(Vec::new())),
         };
         if ready.iter().all(|now| *now == (false, false)) {
             self.look_for_lost();
@@ -172,7 +172,7 @@ impl<'a> Talk<'a> {
             self.pass_input(room);
         }
         while let Some(signal) = self.queue.next_signal() {
-            if let Some(over) = self.heed(signal) {
+            if let Some(over) = self.handle_signal(signal) {
                 return Some(over);
             }
         }
@@ -180,7 +180,7 @@ impl<'a> Talk<'a> {
         for (peer, budget) in self.peers.iter_mut().zip(budgets) {
             if let Some(windows) = &mut peer.windows {
                 let (its, rest) = lanes.split_at(windows.watched(budget).count());
-                windows.carry(its, budget, &mut peer.link);
+                windows.transfer(its, budget, &mut peer.link);
                 lanes = rest;
             }
         }
@@ -240,7 +240,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Receives what a program sent and shows it.
-    fn take_output(&mut self, n: usize) -> Result<(), TalkOver> {
+    fn take_output(&mut self, n: usize) -> Result<(), TalkEnd> {
         let peer = &mut self.peers[n];
         let mut buf = [0; 32 << 10];
         match peer.wire.read(&mut buf) {
@@ -255,7 +255,7 @@ impl<'a> Talk<'a> {
         self.show_output(n)
     }
 
-    fn show_output(&mut self, n: usize) -> Result<(), TalkOver> {
+    fn show_output(&mut self, n: usize) -> Result<(), TalkEnd> {
         let end = if self.taken.is_some() { "\r\n" } else { "\n" };
         let peer = &mut self.peers[n];
         loop {
@@ -290,7 +290,7 @@ impl<'a> Talk<'a> {
 
     /// Handles a signal to this command: most are passed on, as if the programs ran at this
     /// terminal.
-    fn heed(&mut self, signal: i32) -> Option<TalkOver> {
+    fn handle_signal(&mut self, signal: i32) -> Option<TalkEnd> {
         match signals::name(signal).as_str() {
             "WINCH" => self.tell_size(),
             // Continued after a stop that did not come through this code.
@@ -299,7 +299,7 @@ impl<'a> Talk<'a> {
                 self.signal_all(signal);
                 self.flush();
                 if let Some(taken) = &self.taken {
-                    taken.give_back();
+                    taken.restore();
                 }
                 signals::stop_self();
                 self.come_back();
@@ -307,7 +307,7 @@ impl<'a> Talk<'a> {
             }
             // Only `claunch` catches the last two, with which a job is warned.
             "INT" | "QUIT" | "USR1" | "USR2" => self.signal_all(signal),
-            _ => return Some(TalkOver::Signal(signal)),
+            _ => return Some(TalkEnd::Signal(signal)),
         }
         None
     }
@@ -343,7 +343,7 @@ impl<'a> Talk<'a> {
 
 /// Writes output to its stream. If the stream has no reader any more, this command ends like any
 /// program at the start of a pipe.
-fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkOver> {
+fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkEnd> {
     let written = match stream {
         Stream::In => return Ok(()),
         Stream::Out => {
@@ -352,5 +352,5 @@ fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkOver> {
         }
         Stream::Err => std::io::stderr().lock().write_all(bytes),
     };
-    written.map_err(|_| TalkOver::Signal(signals::number("PIPE").unwrap_or(13)))
+    written.map_err(|_| TalkEnd::Signal(signals::number("PIPE").unwrap_or(13)))
 }

@@ -8,7 +8,7 @@ use crate::client::exit::{Fail, Result};
 use crate::client::read::{Source, natural};
 use crate::model::{JobKey, PendReason, Spec, Stamp};
 use crate::record::view::JobRow;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use crate::text::hostlist;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::slurm::JobWord;
@@ -199,7 +199,7 @@ type Texts = HashMap<u32, (Arc<str>, Arc<str>)>;
 ///
 /// # Errors
 /// The view cannot be read.
-pub(crate) fn items(source: &Source, want: &Want<'_>) -> Result<Vec<Item>> {
+pub(crate) fn items(source: &Source, want: &JobSet<'_>) -> Result<Vec<Item>> {
     let (jobs, reading) = source.view.collect(want).map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     let mut texts = Texts::new();
@@ -212,10 +212,10 @@ pub(crate) fn items(source: &Source, want: &Want<'_>) -> Result<Vec<Item>> {
         .filter(|id| !texts.contains_key(id))
         .collect();
     if !lost.is_empty() {
-        let want = Want {
+        let want = JobSet {
             ids: lost.iter().map(|id| (*id, *id)).collect(),
             finished: true,
-            ..Want::default()
+            ..JobSet::default()
         };
         let (arrays, _) = source.view.collect(&want).map_err(|e| source.failed(e))?;
         note(&arrays, &mut texts);

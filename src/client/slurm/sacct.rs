@@ -19,7 +19,7 @@ use crate::client::read::{self, Source};
 use crate::model::JobKey;
 use crate::record::acct::{AttemptRecord, month_of};
 use crate::show::job_select::Users;
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, moment};
 use crate::text::width::escape;
@@ -180,7 +180,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The selection of jobs.
-struct Asked {
+struct RecordFilter {
     ids: Vec<JobWord>,
     users: Users,
     states: Vec<State>,
@@ -194,8 +194,8 @@ struct Asked {
     duplicates: bool,
 }
 
-impl Asked {
-    fn of(m: &ArgMatches, source: &Source, now: i64, zone: &TimeZone) -> Result<Asked> {
+impl RecordFilter {
+    fn of(m: &ArgMatches, source: &Source, now: i64, zone: &TimeZone) -> Result<RecordFilter> {
         // The files can be read without a view; then every user sees only their own jobs.
         let params = source.view.params().unwrap_or_default();
         let ids = job_words(&words(m, "jobs"))?;
@@ -218,7 +218,7 @@ impl Asked {
                 .map_err(|e| Fail::usage(format!("--nodelist: {}", e.message)))?,
         };
         let from = time("starttime")?;
-        Ok(Asked {
+        Ok(RecordFilter {
             from: from.unwrap_or_else(|| if ids.is_empty() { today() } else { 0 }),
             until: time("endtime")?.unwrap_or(i64::MAX),
             users: source.allowed(&params, named),
@@ -442,7 +442,7 @@ fn show(
             std::iter::once(cluster.name.as_str()),
         ));
     }
-    let asked = Asked::of(m, source, now, zone)?;
+    let asked = RecordFilter::of(m, source, now, zone)?;
     let mut out = String::new();
     let (before, behind) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
     match (form.json, m.has("noheader")) {
@@ -456,7 +456,7 @@ fn show(
     let records = Records::open(&source.layout, &cluster.cluster, |month| {
         asked.in_month(month)
     })?;
-    records.each(
+    records.for_each(
         &mut |r| {
             let again = known.contains(&(r.j, r.submit)) || r.requeued;
             if failed.is_some() || (again && !(asked.duplicates && r.requeued)) {
@@ -491,11 +491,11 @@ fn show(
 type Known = HashSet<(JobKey, i64)>;
 
 /// The selected jobs of the view, by id, and the keys of all its jobs.
-fn remembered(source: &Source, asked: &Asked, now: i64) -> Result<(Vec<AcctJob>, Known)> {
-    let want = Want {
+fn remembered(source: &Source, asked: &RecordFilter, now: i64) -> Result<(Vec<AcctJob>, Known)> {
+    let want = JobSet {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let items = jobs::items(source, &want)?;
     let whole = items.iter().filter(|item| is_whole(item));

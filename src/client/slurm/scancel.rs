@@ -8,16 +8,16 @@ use super::command_line::{
 };
 use super::jobs::{self, Item, Part};
 use super::states::{State, states_of};
-use crate::client::ask::{self, NoAnswer};
 use crate::client::cli::{Values, command, flag, operands, opt};
 use crate::client::csub::foreign::index_shift;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::Source;
+use crate::client::requests::{self, NoAnswer};
 use crate::client::signal;
 use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, SignalHow, Verb};
 use crate::show::job_select::Users;
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use crate::text::slurm::{JobWord, host_words};
 use clap::{ArgMatches, Command};
 use std::collections::{BTreeMap, BTreeSet};
@@ -133,8 +133,8 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
         ids: targets,
         ..Selector::default()
     };
-    let wait_s = ask::wait_s(None)?;
-    match ask::ask(
+    let wait_s = requests::wait_s(None)?;
+    match requests::send_and_wait(
         &source.site,
         "scancel",
         &[Verb::Signal { sel, how }],
@@ -185,9 +185,9 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[JobWord]) -> Result<Vec<Stri
         false => crate::text::hostlist::expand(&hosts.join(" "))
             .map_err(|e| Fail::usage(format!("--nodelist: {}", e.message)))?,
     };
-    let want = Want {
+    let want = JobSet {
         ids: ids.iter().map(|word| (word.id, word.id)).collect(),
-        ..Want::default()
+        ..JobSet::default()
     };
     let one_of = |list: &[String], text: &str| list.is_empty() || list.iter().any(|w| w == text);
     let has = |item: &Item| {
@@ -226,7 +226,7 @@ fn slurm_id(id: &str) -> String {
 fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
     let mut exit = Exit::Ok;
     for outcome in &ack.results {
-        let Some(text) = said(outcome, how) else {
+        let Some(text) = message(outcome, how) else {
             continue;
         };
         exit = exit.or(Exit::of(outcome.code));
@@ -242,7 +242,7 @@ fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
 }
 
 /// The message for a job; none if it is killed, or had ended already.
-fn said(outcome: &Outcome, how: SignalHow) -> Option<String> {
+fn message(outcome: &Outcome, how: SignalHow) -> Option<String> {
     let id = slurm_id(&outcome.what);
     let why = match (outcome.code, outcome.text.as_str()) {
         (Code::Ok, _) => return None,
@@ -287,7 +287,7 @@ mod tests {
             code,
             text: text.into(),
         };
-        let kill = |code, text| said(&outcome(code, text), SignalHow::Kill);
+        let kill = |code, text| message(&outcome(code, text), SignalHow::Kill);
         assert_eq!(kill(Code::Ok, "is being terminated"), None);
         assert_eq!(kill(Code::NotFound, FINISHED), None);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
             "Kill job error on job id 12_[3]: Invalid job id specified"
         );
         assert_eq!(
-            said(&outcome(Code::NotFound, FINISHED), SignalHow::Number(10)).unwrap(),
+            message(&outcome(Code::NotFound, FINISHED), SignalHow::Number(10)).unwrap(),
             "Signal job error on job id 12_[3]: Job/step already completing or completed"
         );
     }

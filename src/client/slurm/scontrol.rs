@@ -9,16 +9,16 @@ use super::jobs::{self, Item};
 use super::scontrol_show::{self as show, Block};
 use super::sinfo_nodes::{Node, NodeState};
 use super::states::State;
-use crate::client::ask::{self, NoAnswer};
 use crate::client::cli::{Values, flag, operands};
 use crate::client::csub::foreign::index_shift;
 use crate::client::csub::options::Chosen;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
+use crate::client::requests::{self, NoAnswer};
 use crate::record::ack::Code;
 use crate::record::request::{Selector, SignalHow, Verb};
 use crate::show::job_select::Users;
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, dependency, host_words, time_limit};
 use clap::{ArgMatches, Command};
@@ -119,10 +119,10 @@ fn job_blocks(source: &Source, names: &[String], ctx: &Ctx) -> Result<Vec<Block>
     let params = source.params()?;
     let words = job_words(names)?;
     let users = source.allowed(&params, Users::All);
-    let want = Want {
+    let want = JobSet {
         ids: words.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let seen = |item: &Item| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
     let named = |item: &Item| words.is_empty() || words.iter().any(|word| item.is_named(word));
@@ -276,9 +276,9 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
         "suspend" | "resume" => false,
         _ => return Ok(None),
     };
-    let want = Want {
+    let want = JobSet {
         ids: words.iter().map(|word| (word.id, word.id)).collect(),
-        ..Want::default()
+        ..JobSet::default()
     };
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| words.iter().any(|word| item.is_named(word)));
@@ -293,8 +293,8 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
 }
 
 fn send(source: &Source, verb: Verb) -> Result<Exit> {
-    let wait_s = ask::wait_s(None)?;
-    let ack = match ask::ask(&source.site, "scontrol", &[verb], wait_s) {
+    let wait_s = requests::wait_s(None)?;
+    let ack = match requests::send_and_wait(&source.site, "scontrol", &[verb], wait_s) {
         Ok(ack) => ack,
         Err(NoAnswer::NotSent(fail)) => return Err(fail),
         Err(NoAnswer::Silence(text) | NoAnswer::Interrupted(text)) => {

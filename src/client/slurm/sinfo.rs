@@ -96,7 +96,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The selection of hosts.
-struct Asked {
+struct HostFilter {
     hosts: Option<HashSet<String>>,
     states: Option<Vec<NodeState>>,
     /// Those that respond, or those that do not.
@@ -104,8 +104,8 @@ struct Asked {
     reasons: bool,
 }
 
-impl Asked {
-    fn of(m: &ArgMatches) -> Result<Asked> {
+impl HostFilter {
+    fn of(m: &ArgMatches) -> Result<HostFilter> {
         let hosts = words(m, "nodes");
         let hosts = match hosts.is_empty() {
             true => None,
@@ -124,7 +124,7 @@ impl Asked {
             })?;
             states.extend(found);
         }
-        Ok(Asked {
+        Ok(HostFilter {
             hosts,
             states: (!named.is_empty()).then_some(states),
             up: match (m.has("responding"), m.has("dead")) {
@@ -162,7 +162,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
         false => format_of(m),
     };
     let mut pieces = format::percent(format, &by_letter).map_err(Fail::usage)?;
-    let asked = Asked::of(m)?;
+    let asked = HostFilter::of(m)?;
     let hosts = source.counted_hosts()?;
     let queues = source.queues()?;
     let nodes: Vec<Node<'_>> = hosts

@@ -11,7 +11,7 @@ use crate::client::cli::{Values, flag, maybe, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::show::job_select::Users;
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use crate::sys;
 use crate::text::slurm::{JobWord, host_words};
 use clap::{ArgMatches, Command};
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The selection of jobs.
-struct Asked {
+struct JobFilter {
     ids: Vec<JobWord>,
     users: Users,
     states: Vec<State>,
@@ -134,8 +134,8 @@ struct Asked {
     hosts: Option<HashSet<String>>,
 }
 
-impl Asked {
-    fn of(m: &ArgMatches, source: &Source) -> Result<Asked> {
+impl JobFilter {
+    fn of(m: &ArgMatches, source: &Source) -> Result<JobFilter> {
         let params = source.params()?;
         let named = users_named(m, source, &params).unwrap_or(Users::All);
         let states = words(m, "states");
@@ -152,7 +152,7 @@ impl Asked {
         // The value of -j is optional, so ids may appear as operands.
         let operands = host_words(&m.all("ids").join(" "));
         list.extend(operands.split_whitespace().map(str::to_owned));
-        Ok(Asked {
+        Ok(JobFilter {
             ids: job_words(&list)?,
             users: source.allowed(&params, named),
             states: match (states.is_empty(), m.has("start")) {
@@ -186,11 +186,11 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     refuse(m, REFUSED)?;
     let pieces = pieces(m)?;
     let order = order(m)?;
-    let asked = Asked::of(m, source)?;
-    let want = Want {
+    let asked = JobFilter::of(m, source)?;
+    let want = JobSet {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: !asked.ids.is_empty() || asked.states.iter().any(|state| state.is_final()),
-        ..Want::default()
+        ..JobSet::default()
     };
     let known = jobs::items(source, &want)?;
     if let [one] = asked.ids.as_slice()
@@ -236,7 +236,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
 }
 
 /// Whether only some of the waiting elements are requested.
-fn is_part(asked: &Asked, item: &Item) -> bool {
+fn is_part(asked: &JobFilter, item: &Item) -> bool {
     let mut of_it = asked
         .ids
         .iter()

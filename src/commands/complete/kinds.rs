@@ -3,7 +3,7 @@
 //!
 //! Owns the table of these words and the lists of constant words. Reads no file.
 
-use crate::language::said;
+use crate::language::translated;
 use crate::model::LAUNCH_KINDS;
 use crate::show::field::Field;
 use crate::show::{
@@ -28,7 +28,7 @@ impl Candidate {
 
     /// With a description of ours, in the language of this process.
     pub(super) fn described(word: impl Into<String>, about: &str) -> Candidate {
-        Candidate::new(word, said(about))
+        Candidate::new(word, translated(about))
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum States {
 
 /// What the shell completes itself.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Shellwork {
+pub(super) enum ShellCompletion {
     #[default]
     Nothing,
     Files,
@@ -77,7 +77,7 @@ pub(super) enum Shellwork {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Nothing,
-    Shell(Shellwork),
+    Shell(ShellCompletion),
     /// One name.
     One(Live),
     /// Names separated by commas or blanks.
@@ -105,7 +105,7 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
             Kind::One(Live::Jobs(states(command)))
         }
         ("JOB [POSITION]", _) if before == 0 => Kind::One(Live::Jobs(states(command))),
-        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(Shellwork::Dirs),
+        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(ShellCompletion::Dirs),
         ("CHKPNT_DIR [JOB]", _) => Kind::One(Live::Jobs(States::Any)),
         ("QUEUE JOB", _) if before == 0 => Kind::One(Live::Queues),
         ("QUEUE JOB", _) => Kind::One(Live::Jobs(states(command))),
@@ -129,9 +129,9 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("NAME", _) if id == "J" => Kind::One(Live::JobNames),
         ("WORD", _) => Kind::Fixed(fixed(["mbd", "sbd", "lim"])),
         ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
-            Kind::Shell(Shellwork::Files)
+            Kind::Shell(ShellCompletion::Files)
         }
-        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(Shellwork::Dirs),
+        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(ShellCompletion::Dirs),
         _ => choice(shown),
     }
 }

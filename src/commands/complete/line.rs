@@ -3,7 +3,7 @@
 //! Owns which command, subcommand, option or operand applies, based on the definitions with which
 //! the commands themselves parse their options. Names of the cluster are passed as an argument.
 
-use super::kinds::{self, Candidate, Kind, Live, Shellwork};
+use super::kinds::{self, Candidate, Kind, Live, ShellCompletion};
 use crate::admin;
 use crate::client::aip;
 use crate::client::cli::{Table, WordPlace};
@@ -17,19 +17,19 @@ pub(super) type Names<'n> = &'n dyn Fn(Live, &str) -> Vec<Candidate>;
 /// The possible completions of the word.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    pub shellwork: Shellwork,
+    pub shellwork: ShellCompletion,
     pub words: Vec<Candidate>,
 }
 
 impl Answer {
     fn of(words: Vec<Candidate>) -> Answer {
         Answer {
-            shellwork: Shellwork::Nothing,
+            shellwork: ShellCompletion::Nothing,
             words,
         }
     }
 
-    fn shell(shellwork: Shellwork) -> Answer {
+    fn shell(shellwork: ShellCompletion) -> Answer {
         Answer {
             shellwork,
             words: Vec::new(),
@@ -38,7 +38,7 @@ impl Answer {
 }
 
 /// A command whose options are known.
-struct Meant {
+struct KnownCommand {
     /// Corral's own name of the command.
     command: String,
     options: Command,
@@ -116,7 +116,7 @@ fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> 
         _ => match options::of(command) {
             None => Answer::default(),
             Some(options) => {
-                let meant = Meant {
+                let meant = KnownCommand {
                     command: command.to_owned(),
                     options,
                     two_dashes: false,
@@ -158,7 +158,7 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
         [noun, verb, ref rest @ ..] => {
             match aip::forms(noun).find(|form| form.verb.contains(&verb)) {
                 Some(form) if form.command == "csub" && rest.is_empty() => {
-                    Answer::shell(Shellwork::Files)
+                    Answer::shell(ShellCompletion::Files)
                 }
                 Some(form) => of_command(form.command, &before[2..], last, names),
                 None => Answer::default(),
@@ -183,7 +183,7 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
     let Some((_, options)) = sub else {
         return Answer::default();
     };
-    let meant = Meant {
+    let meant = KnownCommand {
         command: "ccron".to_owned(),
         options,
         two_dashes: false,
@@ -216,7 +216,7 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
         options = found.clone();
         before = rest;
     }
-    let meant = Meant {
+    let meant = KnownCommand {
         command: "cadmin".to_owned(),
         options,
         two_dashes: sub.two_dashes,
@@ -225,8 +225,8 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
 }
 
 /// Options, their values and operands.
-fn of_options(meant: Meant, before: &[String], last: &str, names: Names<'_>) -> Answer {
-    let Meant {
+fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'_>) -> Answer {
+    let KnownCommand {
         command,
         options,
         two_dashes,

@@ -6,9 +6,9 @@
 use super::kinds::{Candidate, Live, States};
 use crate::client::read::Source;
 use crate::client::templates;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::JobStat;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of names of one kind.
@@ -54,7 +54,7 @@ fn queues(source: &Source) -> Vec<Candidate> {
     let queues = source.queues().unwrap_or_default().into_iter();
     let about = |open: bool, description: String| match open {
         true => description,
-        false => format!("{}; {description}", said("closed")),
+        false => format!("{}; {description}", translated("closed")),
     };
     queues
         .map(|q| Candidate::new(q.name, about(q.open, q.description)))
@@ -166,10 +166,10 @@ fn job_names(source: &Source) -> Vec<Candidate> {
 }
 
 fn own_jobs(source: &Source, finished: bool) -> Vec<Job> {
-    let want = Want {
+    let want = JobSet {
         uids: vec![source.me.uid],
         finished,
-        ..Want::default()
+        ..JobSet::default()
     };
     let read = source.view.collect(&want);
     read.map(|(jobs, _)| jobs).unwrap_or_default()

@@ -41,14 +41,17 @@ fn receivers_have_one_way() {
          - {{name: d, webhook_file: /etc/w}}\n"
     );
     let all = good(&text).notices.receivers;
-    assert_eq!(all["a"].way, Way::Mail(vec!["x@y".into(), "z@y".into()]));
+    assert_eq!(
+        all["a"].way,
+        ReceiverKind::Mail(vec!["x@y".into(), "z@y".into()])
+    );
     assert_eq!(all["b"].timeout_ms, 3_000);
     assert_eq!(
         all["c"].way,
-        Way::Program(vec!["/bin/x".into(), "-v".into()])
+        ReceiverKind::Program(vec!["/bin/x".into(), "-v".into()])
     );
     assert!(all["c"].job_notices && !all["b"].job_notices);
-    assert_eq!(all["d"].way, Way::WebhookFile("/etc/w".into()));
+    assert_eq!(all["d"].way, ReceiverKind::WebhookFile("/etc/w".into()));
 }
 
 #[test]
@@ -67,17 +70,20 @@ fn words_of_watch_are_figures_with_marks() {
     assert!(silent.mark.is_passed(1.0) && !silent.mark.is_passed(0.0));
     let part = rule("watch: share_full, under: 5%");
     assert_eq!(part.metric, "corral_share_free_ratio");
-    assert_eq!(part.mark, Mark::Under(0.05));
+    assert_eq!(part.mark, ThresholdSide::Under(0.05));
     assert_eq!(
         rule("watch: share_full, under: 1G").mark,
-        Mark::Under(f64::from(1 << 30))
+        ThresholdSide::Under(f64::from(1 << 30))
     );
     assert_eq!(
         rule("watch: tmp_full, under: 5").mark,
-        Mark::Under(f64::from(5 << 20))
+        ThresholdSide::Under(f64::from(5 << 20))
     );
     let waits = rule("watch: pending, over: 2h, queues: q");
-    assert_eq!((waits.mark, waits.gone_ms), (Mark::Over(7200.0), 0));
+    assert_eq!(
+        (waits.mark, waits.gone_ms),
+        (ThresholdSide::Over(7200.0), 0)
+    );
     assert!(rule("watch: no_open_hosts").mark.is_passed(0.0));
     let hot = rule("watch: resource, resource: gpu_temp, over: 85.5, labels: {team: 'a|b'}");
     assert_eq!(hot.matches["resource"], ["gpu_temp"]);
@@ -86,7 +92,7 @@ fn words_of_watch_are_figures_with_marks() {
     assert_eq!(
         (any.mark, &any.matches["state"][..]),
         (
-            Mark::Under(-1.0),
+            ThresholdSide::Under(-1.0),
             &["pend".to_owned(), "run".to_owned()][..]
         )
     );

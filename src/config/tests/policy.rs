@@ -281,7 +281,7 @@ fn thresholds_of_hosts_and_queues() {
     );
     let q = &c.queues[0];
     assert_eq!(q.thresholds, [t("swp", false, Some(100_000), Some(10_000))]);
-    assert_eq!(q.threshold_action, GuardAction::Kill);
+    assert_eq!(q.threshold_action, ThresholdAction::Kill);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn windows_of_queues_and_hosts() {
     let q = &c.queues[0];
     assert_eq!(text(&q.run_window), "18:00-08:00");
     assert_eq!(text(&q.dispatch_window), "1:08:00-5:18:00 6:09:00-6:12:00");
-    assert_eq!(q.window_action, GuardAction::Requeue);
+    assert_eq!(q.window_action, ThresholdAction::Requeue);
     assert_eq!(text(&c.host("h1").unwrap().dispatch_window), "08:00-18:00");
     assert_eq!(text(&c.host("h2").unwrap().dispatch_window), "20:00-08:30");
 }
@@ -453,13 +453,13 @@ fn the_examples_of_limits_are_read_as_printed() {
     let [one, two, three, quoted, ..] = &c.limits[..] else {
         panic!("{:?}", c.limits)
     };
-    assert_eq!(one.queues, Dim::Shared(set(&["low", "medium"])));
+    assert_eq!(one.queues, Dimension::Shared(set(&["low", "medium"])));
     assert_eq!(one.slots, [always(130)]);
-    assert_eq!((&one.hosts, one.jobs.len()), (&Dim::Any, 0));
-    assert_eq!(two.queues, Dim::Per(set(&["low", "medium"])));
-    assert_eq!(two.hosts, Dim::Per(HostSet::all()));
+    assert_eq!((&one.hosts, one.jobs.len()), (&Dimension::Any, 0));
+    assert_eq!(two.queues, Dimension::Per(set(&["low", "medium"])));
+    assert_eq!(two.hosts, Dimension::Per(HostSet::all()));
     assert_eq!(two.jobs, [always(2)]);
-    assert_eq!(three.users, Dim::Per(UserSet::all()));
+    assert_eq!(three.users, Dimension::Per(UserSet::all()));
     let mem = (
         "mem".to_string(),
         vec![Capped {

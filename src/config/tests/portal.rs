@@ -9,7 +9,7 @@ fn portal(text: &str) -> Portal {
 
 #[test]
 fn what_it_says_is_read_and_what_it_leaves_out_is_the_default() {
-    assert!(good("").portal.says_nothing());
+    assert!(good("").portal.is_default());
     let none = Portal::default();
     assert!(!none.pam && none.trust_proxy.is_empty() && none.pam_service == "corral");
     assert_eq!(none.user, "corral-web");

@@ -32,7 +32,7 @@ impl Commands {
         self.running.contains_key(&(a, pid))
     }
 
-    pub(super) fn began(&mut self, a: AttemptId, command: Command) {
+    pub(super) fn note_begin(&mut self, a: AttemptId, command: Command) {
         self.running.insert((a, command.shepherd.pid), command);
     }
 
@@ -91,7 +91,7 @@ impl Commands {
     }
 
     /// A command has ended with this usage.
-    pub(super) fn over(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
+    pub(super) fn note_end(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
         self.running.remove(&(a, pid));
         let used = self.used.entry(a).or_default();
         used.cpu_ms = used.cpu_ms.saturating_add(u.cpu_ms);
@@ -158,8 +158,8 @@ mod tests {
             procs: 1,
             ..Usage::default()
         };
-        all.over((a(1), 50), &used(5, 100));
-        all.over((a(1), 51), &used(7, 80));
+        all.note_end((a(1), 50), &used(5, 100));
+        all.note_end((a(1), 51), &used(7, 80));
         assert_eq!(all.of(a(1)).count(), 0);
         let mut sum = used(1, 10);
         all.add_to(a(1), &mut sum, &Snapshot::default(), false);

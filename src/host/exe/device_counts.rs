@@ -17,7 +17,7 @@ const STEP_MAX_MS: u64 = 15_000;
 
 /// The entry of an attempt in the file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SavedCount {
     #[serde(flatten)]
     a: AttemptId,
     u: DeviceUse,
@@ -31,7 +31,7 @@ struct Kept {
 #[serde(default)]
 struct Document {
     boot: String,
-    attempts: Vec<Kept>,
+    attempts: Vec<SavedCount>,
 }
 
 /// Percent of a GPU and memory in MB.
@@ -65,12 +65,12 @@ impl DeviceCounts {
         if doc.boot == proc::boot_id() {
             doc.attempts
                 .into_iter()
-                .for_each(|kept| self.take_up(&kept));
+                .for_each(|kept| self.restore(&kept));
         }
         self.written = bytes;
     }
 
-    fn take_up(&mut self, kept: &Kept) {
+    fn restore(&mut self, kept: &SavedCount) {
         let (received, sent) = kept.closed;
         let least = Bytes {
             received: kept.u.net_in_kb << 10,
@@ -108,7 +108,7 @@ impl DeviceCounts {
         let kept = attempts.into_iter().map(|a| {
             let closed = self.net.sums.get(&a).map(|sum| sum.closed);
             let closed = closed.unwrap_or_default();
-            Kept {
+            SavedCount {
                 a,
                 u: self.of(a).totals(),
                 closed: (closed.received, closed.sent),

@@ -64,7 +64,7 @@ pub struct Exec {
 
 /// The result of one turn, which determines the pace of the next.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Did {
+pub struct TurnResult {
     /// Something was read or written.
     pub work: bool,
     /// More orders are to be read.
@@ -107,16 +107,16 @@ impl Exec {
     }
 
     /// Executes one turn. `look`: read the share's orders in it.
-    pub fn turn(&mut self, look: bool) -> Did {
-        let mut did = Did::default();
-        self.hear();
+    pub fn turn(&mut self, look: bool) -> TurnResult {
+        let mut did = TurnResult::default();
+        self.receive_events();
         if !self.spawners.is_ready() {
             self.respawn();
         }
         did.work |= self.follow_tasks();
         let parts = &self.parts;
         if parts.commands.any() || parts.launches.any_launched() || parts.late.any() {
-            self.look_beside();
+            self.follow_commands();
         }
         if look && self.spawners.is_ready() {
             match self.follow_orders() {
@@ -141,7 +141,7 @@ impl Exec {
         if now.saturating_sub(self.beat_at) >= BEAT_MS {
             self.beat_at = now;
             self.beat(now);
-            self.keep_house();
+            self.do_housekeeping();
         }
         did
     }
@@ -171,14 +171,14 @@ impl Exec {
 
     // ---- the spawner ----
 
-    fn hear(&mut self) {
-        while let Some(h) = self.spawners.hear() {
-            self.heard(Some(h));
+    fn receive_events(&mut self) {
+        while let Some(h) = self.spawners.next_event() {
+            self.handle_spawner_event(Some(h));
         }
     }
 
     /// Handles a message of the spawner; `None`: its channel is closed.
-    pub fn heard(&mut self, heard: Option<SpawnerEvent>) {
+    pub fn handle_spawner_event(&mut self, heard: Option<SpawnerEvent>) {
         match heard {
             Some(SpawnerEvent::Message(FromSpawner::Died { a, pid })) => {
                 self.follow_tasks();
@@ -196,7 +196,7 @@ impl Exec {
     // ---- ends ----
 
     /// Records an end that only this process knows, then reports it with the next group.
-    pub(super) fn conclude(&mut self, end: Ended) {
+    pub(super) fn record_end(&mut self, end: Ended) {
         self.ledger
             .push(&AttemptRec::Concluded(Box::new(end.clone())));
         if let Err(e) = self.ledger.commit(true) {
@@ -252,7 +252,7 @@ impl Exec {
             if self.table.get(a).is_some_and(|e| e.given.launched) {
                 usage.tasks = snapshot.tasks(shepherd.pid, sample::named_task);
             }
-            self.add_beside(a, &mut usage, &snapshot);
+            self.add_command_usage(a, &mut usage, &snapshot);
             let Some(e) = self.table.get_mut(a) else {
                 continue;
             };
@@ -280,8 +280,8 @@ impl Exec {
 
     // ---- orders ----
 
-    fn follow_orders(&mut self) -> Result<Did, String> {
-        let mut did = Did::default();
+    fn follow_orders(&mut self) -> Result<TurnResult, String> {
+        let mut did = TurnResult::default();
         // Checked before the orders are read: these cancel starts that were dispatched elsewhere
         // meanwhile.
         let until = silence::may_start_until(&self.place.local);
@@ -292,7 +292,7 @@ impl Exec {
                 break;
             }
             let before = self.orders.place();
-            let look = self.orders.look()?;
+            let look = self.orders.poll()?;
             if self.share.judge(&look) {
                 self.repeat_all_reports();
             }
@@ -398,7 +398,7 @@ impl Exec {
         for order in batch {
             acts.extend(Pending::of(&order));
             match order {
-                Order::Spec { id, spec } => self.starter.learn(id, spec),
+                Order::Spec { id, spec } => self.starter.store_spec(id, spec),
                 Order::Start(o) => starts.extend(self.take_start(*o)),
                 Order::Cancel { a } => self.cancel(a),
                 Order::Signal { .. } => {}
@@ -451,7 +451,7 @@ impl Exec {
         recorded.map_err(|e| format!("{e}; {until}"))?;
         self.prepare_parts();
         acts.into_iter()
-            .for_each(|(a, p, mark)| self.signal_beside(a, p, mark));
+            .for_each(|(a, p, mark)| self.signal_commands(a, p, mark));
         self.resize_all();
         self.limit_all();
         Ok(())
@@ -531,7 +531,7 @@ impl Exec {
             Err(refused) => {
                 self.table.insert(a, entry);
                 let end = self.not_started(&o, refused);
-                self.conclude(end);
+                self.record_end(end);
                 None
             }
         }
@@ -624,7 +624,7 @@ impl Exec {
 
     // ---- housekeeping ----
 
-    fn keep_house(&mut self) {
+    fn do_housekeeping(&mut self) {
         self.keep_limit();
         self.reports.check_file();
         if self.spawners.retire_full() {

@@ -37,7 +37,7 @@ impl Fence {
     }
 
     /// One look: kills tasks that must not continue.
-    fn look(&mut self) {
+    fn check(&mut self) {
         if !self.silence.is_over() {
             return;
         }
@@ -100,7 +100,7 @@ pub(super) fn watch(local: &Local) -> Result<(), String> {
         loop {
             clock::sleep_ms(pause);
             let began = clock::boot_ms();
-            fence.look();
+            fence.check();
             let rest = REST * (clock::boot_ms() - began);
             pause = LOOK_MS.min(fence.silence.pause()).max(rest);
         }

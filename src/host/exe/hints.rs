@@ -21,7 +21,7 @@ const VAIN_MAX: u64 = 20;
 
 /// The content of hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct HintContent {
     /// There are new orders.
     pub orders: bool,
     /// A user requests a launch.
@@ -36,7 +36,7 @@ pub(super) struct Hints {
     at: Option<String>,
     /// The tag of the host's name in hints.
     name: u64,
-    heard: Receiver<Heard>,
+    heard: Receiver<HintContent>,
     vain: Budget,
 }
 
@@ -73,16 +73,16 @@ impl Hints {
             let (number, heard) = match hint::decode(bytes, tag)? {
                 Hint::Orders { number } => (
                     number,
-                    Heard {
+                    HintContent {
                         orders: true,
-                        ..Heard::default()
+                        ..HintContent::default()
                     },
                 ),
                 Hint::Launches { number } => (
                     number,
-                    Heard {
+                    HintContent {
                         launches: true,
-                        ..Heard::default()
+                        ..HintContent::default()
                     },
                 ),
                 _ => return None,
@@ -107,13 +107,13 @@ impl Hints {
     }
 
     /// The channel to wait on; its messages are for [`Hints::take`].
-    pub(super) fn heard(&self) -> &Receiver<Heard> {
+    pub(super) fn receiver(&self) -> &Receiver<HintContent> {
         &self.heard
     }
 
     /// Takes the hint `first` and all that are waiting. Returns what to look at, as far as the
     /// budget permits.
-    pub(super) fn take(&mut self, first: Option<Heard>, now: u64) -> Heard {
+    pub(super) fn take(&mut self, first: Option<HintContent>, now: u64) -> HintContent {
         let mut all = first.unwrap_or_default();
         while let Ok(next) = self.heard.try_recv() {
             all.orders |= next.orders;
@@ -121,12 +121,12 @@ impl Hints {
         }
         match self.vain.left(now) > 0 {
             true => all,
-            false => Heard::default(),
+            false => HintContent::default(),
         }
     }
 
     /// A look that was caused by a hint found nothing.
-    pub(super) fn in_vain(&mut self) {
+    pub(super) fn note_futile_hint(&mut self) {
         self.vain.spend(1);
     }
 

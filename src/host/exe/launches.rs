@@ -222,13 +222,13 @@ impl Launches {
     }
 
     /// Records a look. Returns true if a hint requested it.
-    pub(super) fn looked(&mut self, now: u64) -> bool {
+    pub(super) fn note_poll(&mut self, now: u64) -> bool {
         self.looked_at = now;
         std::mem::take(&mut self.hinted)
     }
 
     /// Requests a look in the next turn.
-    pub(super) fn look_now(&mut self) {
+    pub(super) fn request_poll(&mut self) {
         self.hinted = true;
     }
 
@@ -364,9 +364,9 @@ mod tests {
         };
         assert!(all.judge(&later, 1000).is_err());
         assert_eq!(all.due_in(40, 100), Some(60));
-        all.look_now();
+        all.request_poll();
         assert_eq!(all.due_in(40, 100), Some(0));
-        assert!(all.looked(40) && !all.looked(40));
+        assert!(all.note_poll(40) && !all.note_poll(40));
         assert_eq!(all.due_in(40, 100), Some(100));
         assert!(!all.end(attempt(1)));
         assert!(all.judge(&launch(1), 1000).is_err());
@@ -381,11 +381,11 @@ mod tests {
             ..work(1000)
         };
         all.note(attempt(1), rare());
-        all.looked(40);
+        all.note_poll(40);
         assert_eq!(all.due_in(40, 100), Some(RARE_MS));
-        all.look_now();
+        all.request_poll();
         assert_eq!(all.due_in(40, 100), Some(0), "a hint");
-        all.looked(40);
+        all.note_poll(40);
         all.note(attempt(2), work(1000));
         assert_eq!(all.due_in(40, 100), Some(100));
     }

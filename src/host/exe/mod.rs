@@ -4,7 +4,7 @@
 //! write to, for the spawner, for signals; and the watchdog of `fence`. A restart at any time harms
 //! no task.
 
-mod beside;
+mod command_control;
 mod commands;
 mod cpus;
 mod device_counts;
@@ -48,9 +48,9 @@ use crate::sys::ipc::Bell;
 use crate::sys::watch::Watcher;
 use crate::sys::{child, clock, fs, service, signals, thread, users};
 use crate::task::build;
-use crate::task::spec::Become;
+use crate::task::spec::TaskIdentity;
 use crossbeam::channel::{Receiver, bounded, never, select};
-pub use exec::{Did, Exec};
+pub use exec::{Exec, TurnResult};
 use std::time::Duration;
 
 /// `poll_interval` if the configuration cannot be read, ms.
@@ -68,7 +68,7 @@ pub struct Options {
     /// Do not use control groups, whatever the configuration says.
     pub no_cgroups: bool,
     /// Replaces the spawners in simulations.
-    pub stand: Option<spawn::Stand>,
+    pub stand: Option<spawn::StartReplacement>,
     /// Accept late orders of lower epochs: for simulations without the rule against them.
     pub follow_lower: bool,
 }
@@ -95,7 +95,7 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
     if let Err(e) = &config {
         tracing::warn!("{e}; defaults are used");
     }
-    let _alone = place.alone(&place.local.exe_lock(), "cbexe")?;
+    let _alone = place.take_daemon_lock(&place.local.exe_lock(), "cbexe")?;
     super::ls::act_as_owner(&place)?;
     if !super::ls::is_alone(&place, term)? {
         return Ok(());
@@ -141,7 +141,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         Bell::open(&place.local.bell()).map_err(text)?;
     }
     let (host, cluster) = (place.site.host.clone(), place.cluster.cluster.clone());
-    let about = whereabouts(&place, options);
+    let about = place_of_tasks(&place, options);
     let share = remembered.share;
     let fresh = remembered.identity.is_none();
     let identity = remembered.identity.unwrap_or_else(|| ledger::Identity {
@@ -152,7 +152,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     let ledger = ledger::Ledger::create(&place.local, &cluster, identity.clone(), table, &share);
     let ledger = ledger.map_err(text)?;
     super::ls::write_id(&place.local.exe_id(), &identity.id);
-    let how = spawn::How {
+    let how = spawn::SpawnMode {
         program: child::sibling("cbtask"),
         host: host.clone(),
         cgroups,
@@ -175,8 +175,8 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
 /// Has a spawner started, and removes what earlier processes left.
 fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries; this must not delay the first job.
-    users::groups_of(&users::me());
-    if let Err(e) = super::beside::prepare(&exec.place.local) {
+    users::groups_of(&users::current_user());
+    if let Err(e) = super::command_records::prepare(&exec.place.local) {
         tracing::error!("{e}: commands that jobs start here cannot begin");
     }
     exec.respawn();
@@ -188,7 +188,7 @@ fn begin(exec: &mut Exec, fresh: bool) {
 }
 
 /// The properties of this host that its tasks get.
-fn whereabouts(place: &Place, options: &Options) -> build::Place {
+fn place_of_tasks(place: &Place, options: &Options) -> build::Place {
     let root = users::may_switch();
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
     let text = |dir: &std::path::Path| dir.to_string_lossy().into_owned();
@@ -205,7 +205,7 @@ fn whereabouts(place: &Place, options: &Options) -> build::Place {
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
         may_switch: root || options.stand.is_some(),
-        service: (root && uid != 0).then(|| Become {
+        service: (root && uid != 0).then(|| TaskIdentity {
             uid,
             gid,
             groups: vec![gid],
@@ -234,7 +234,7 @@ fn orders_of(
     reader.follow_only(crate::spool::owners(&place.cluster));
     reader.follow_lower = options.follow_lower;
     if !place.share_is_local {
-        reader.ask_first();
+        reader.prefetch_attributes();
     }
     reader
 }
@@ -308,7 +308,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         serves(last);
         last = clock::boot_ms();
         if heard_hint && !did.orders {
-            exec.hints.in_vain();
+            exec.hints.note_futile_hint();
         }
         if look {
             after_look(&mut polling, did, last, (hinted || heard_hint, events));
@@ -340,8 +340,8 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         select! {
             recv(bell) -> _ => {}
             recv(watcher.hints()) -> _ => hinted = true,
-            recv(exec.hints.heard()) -> what => heard_hint = exec.hear_hints(what.ok()),
-            recv(heard) -> h => exec.heard(h.ok()),
+            recv(exec.hints.receiver()) -> what => heard_hint = exec.hear_hints(what.ok()),
+            recv(heard) -> h => exec.handle_spawner_event(h.ok()),
             recv(term) -> _ => {
                 tracing::info!("cbexe ends; its tasks continue");
                 return Ok(());
@@ -352,14 +352,14 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
 }
 
 /// Adjusts the pace of the next looks to the result of a look.
-fn after_look(polling: &mut Polling, did: Did, now: u64, (hinted, events): (bool, bool)) {
-    polling.looked(now, did.orders, hinted);
+fn after_look(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events): (bool, bool)) {
+    polling.note_poll(now, did.orders, hinted);
     match (did.more, did.work) {
         (true, _) => polling.at_once(now),
         // What was done here may cause more orders.
         (false, true) => polling.expect(now),
         // With events, an idle share needs no frequent looks.
-        (false, false) if events => polling.rest(now),
+        (false, false) if events => polling.wait_for_hint(now),
         (false, false) => {}
     }
 }
@@ -448,7 +448,7 @@ mod tests {
             name: "demo".into(),
             format: crate::record::FORMAT,
             service_uid: users::effective_uid(),
-            service_gid: users::me().gid,
+            service_gid: users::current_user().gid,
         };
         let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
             let (pid, cgroups, unheld) = (0, String::new(), Default::default());
@@ -520,7 +520,7 @@ mod tests {
         assert!(is_given(&exec) && exec.spawners.unrecovered);
         let pid = i32::try_from(std::process::id()).unwrap();
         let died = crate::task::spec::FromSpawner::Died { a, pid };
-        exec.heard(Some(spawn::SpawnerEvent::Message(died)));
+        exec.handle_spawner_event(Some(spawn::SpawnerEvent::Message(died)));
         exec.recover(2);
         assert!(is_given(&exec) && exec.spawners.died == [(a, pid)]);
         exec.spawners.died.clear();
@@ -554,7 +554,7 @@ mod tests {
     }
 
     fn spec(id: u32) -> Order {
-        let me = users::me();
+        let me = users::current_user();
         let (user, cwd, project) = (me.name.clone(), "/tmp".into(), format!("p{id}"));
         let spec = Box::new(Spec {
             uid: me.uid,
@@ -747,18 +747,18 @@ mod tests {
     fn looks_slow_down_while_nothing_happens_and_follow_work_at_once() {
         let mut p = Polling::new(1000);
         p.expect(0);
-        let (quiet, work) = (Did::default(), true);
-        let after = |p: &mut Polling, did: Did, events: bool| {
+        let (quiet, work) = (TurnResult::default(), true);
+        let after = |p: &mut Polling, did: TurnResult, events: bool| {
             after_look(p, did, 0, (false, events));
             p.due_ms()
         };
         let paces: Vec<u64> = (0..50).map(|_| after(&mut p, quiet, false)).collect();
         assert!(paces.is_sorted() && paces[0] < 20);
         assert_eq!(paces[49], 1000);
-        let busy = Did { work, ..quiet };
+        let busy = TurnResult { work, ..quiet };
         assert!(after(&mut p, busy, false) < 20);
         let more = true;
-        assert_eq!(after(&mut p, Did { more, ..busy }, false), 0);
+        assert_eq!(after(&mut p, TurnResult { more, ..busy }, false), 0);
         assert_eq!(after(&mut p, quiet, true), 1000, "events come first");
     }
 }

@@ -4,7 +4,7 @@
 //! Orders of a lower epoch than the highest ever seen are not read. Reading stops at damage: the
 //! damage is reported, and the leader repeats everything in force in another part.
 
-mod quiet;
+mod unchanged_share;
 
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Damaged, Reader};
@@ -18,8 +18,8 @@ use crate::spool::{Layout, epoch_known};
 use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
-use quiet::QuietShare;
 use std::path::PathBuf;
+use unchanged_share::QuietShare;
 
 /// Maximum number of bytes of orders that are read in one turn.
 const CHUNK: usize = 4 << 20;
@@ -56,7 +56,7 @@ impl OrdersPlace {
 
 /// What prevents further reading.
 #[derive(Debug, Default)]
-struct Trouble {
+struct ReadProblem {
     /// The place at which reading stopped.
     suspect: Suspect,
     /// The damage of the current part, once it is certain.
@@ -95,7 +95,7 @@ pub(super) struct OrderReader {
     offset: u64,
     seq: u64,
     tail: Tail,
-    trouble: Trouble,
+    trouble: ReadProblem,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
     /// Accept what a lower epoch's leader published late: for simulations without the rule against
@@ -111,7 +111,7 @@ pub(super) struct OrderReader {
 
 /// The result of one look.
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct OrdersPoll {
     pub orders: Vec<Order>,
     /// The part that contains the orders.
     pub part: u64,
@@ -149,7 +149,7 @@ impl OrderReader {
             offset: 0,
             seq: 0,
             tail: Tail::of(layout.root()),
-            trouble: Trouble::default(),
+            trouble: ReadProblem::default(),
             next_at: 0,
             follow_lower: false,
             identity,
@@ -166,7 +166,7 @@ impl OrderReader {
 
     /// On a network file system a look begins with requests for the attributes of the epoch's file
     /// and the orders, and ends there if neither can contain anything new.
-    pub(super) fn ask_first(&mut self) {
+    pub(super) fn prefetch_attributes(&mut self) {
         self.quiet.asked = true;
     }
 
@@ -207,10 +207,10 @@ impl OrderReader {
     ///
     /// # Errors
     /// The share does not answer, as a sentence; nothing is lost.
-    pub(super) fn look(&mut self) -> Result<Look, String> {
+    pub(super) fn poll(&mut self) -> Result<OrdersPoll, String> {
         let now = clock::boot_ms();
         if self.quiet.may_ask() && self.is_quiet(now) {
-            return Ok(Look::default());
+            return Ok(OrdersPoll::default());
         }
         self.quiet.since = None;
         let look = self.look_at_all(now)?;
@@ -247,8 +247,8 @@ impl OrderReader {
         stands
     }
 
-    fn look_at_all(&mut self, now: u64) -> Result<Look, String> {
-        let mut look = Look::default();
+    fn look_at_all(&mut self, now: u64) -> Result<OrdersPoll, String> {
+        let mut look = OrdersPoll::default();
         let epoch = match self.quiet.asked && self.epoch_stands(now) {
             true => self.epoch,
             false => {
@@ -322,12 +322,12 @@ impl OrderReader {
 
     /// Makes unreadable data look older by this time, in tests.
     #[cfg(test)]
-    pub(super) fn grow_older(&mut self, ms: u64) {
-        self.trouble.suspect.grow_older(ms);
+    pub(super) fn age_for_tests(&mut self, ms: u64) {
+        self.trouble.suspect.age_for_tests(ms);
     }
 
     /// Reading of this part ends here.
-    fn give_up(&mut self, look: &mut Look, why: &str) {
+    fn give_up(&mut self, look: &mut OrdersPoll, why: &str) {
         if self.trouble.damage.is_some() {
             return;
         }
@@ -402,18 +402,18 @@ impl OrderReader {
             .iter()
             .filter_map(|e| Layout::parse_orders_name(e.text()?));
         Ok(parts
-            .filter(|(e, p)| *e == self.epoch && self.believed(*e, *p))
+            .filter(|(e, p)| *e == self.epoch && self.is_trusted(*e, *p))
             .map(|(_, p)| p)
             .max())
     }
 
     /// A file of a foreign owner must not hide the leader's file.
-    fn believed(&self, epoch: u64, part: u64) -> bool {
+    fn is_trusted(&self, epoch: u64, part: u64) -> bool {
         let (path, owners) = (self.from.file(epoch, part), self.from.owners);
         owners.is_none_or(|o| o.refusal_of(&path).is_none())
     }
 
-    fn read_part(&mut self, look: &mut Look) -> Result<(), String> {
+    fn read_part(&mut self, look: &mut OrdersPoll) -> Result<(), String> {
         let path = self.from.file(self.epoch, self.part);
         let chunk = self.tail.read_from(&path, self.offset, CHUNK);
         let chunk = chunk.and_then(|chunk| match self.from.owners {
@@ -468,11 +468,11 @@ impl OrderReader {
 
 impl OrderReader {
     /// Reading stops here in this look.
-    fn stop_at(&mut self, look: &mut Look, damage: &Damage, file_len: u64, why: String) {
+    fn stop_at(&mut self, look: &mut OrdersPoll, damage: &Damage, file_len: u64, why: String) {
         look.held_up = true;
         let now = clock::boot_ms();
         let suspect = &mut self.trouble.suspect;
-        let lasts = suspect.lasts(damage, self.offset, file_len, now);
+        let lasts = suspect.is_damage(damage, self.offset, file_len, now);
         if *damage != Damage::Torn && why != self.trouble.logged {
             tracing::error!("{why}; waiting for whole orders");
             self.trouble.logged.clone_from(&why);

@@ -37,7 +37,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Notes that a part is to be prepared: for this run, not for an earlier one with the same id.
-    pub(super) fn ask(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
+    pub(super) fn add_part(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
         let units = &of.2.units;
@@ -166,7 +166,7 @@ impl Exec {
         } = order
         {
             let run = self.ordered_now(mark);
-            self.parts.ask(a, (s, slots, *own), run);
+            self.parts.add_part(a, (s, slots, *own), run);
         }
     }
 
@@ -221,7 +221,7 @@ mod tests {
             units,
             ..OwnPart::default()
         };
-        parts.ask(a, (3, 1, own), RunId::marked(7));
+        parts.add_part(a, (3, 1, own), RunId::marked(7));
         assert_eq!(parts.units_of(a).unwrap().names, ["gpu 0"]);
         let bind = Some(Box::new(Binding {
             cpus: [2, 3].into_iter().collect(),

@@ -67,7 +67,7 @@ impl Exec {
                 Some(text) => {
                     let mut end = ending::unknown(a, TermReason::HostLost, text);
                     end.t = clock::wall_ms();
-                    self.conclude(end);
+                    self.record_end(end);
                 }
                 None => self.never(a, "the spawner ended before it was started"),
             }
@@ -84,7 +84,7 @@ impl Exec {
         if self.spawners.unrecovered {
             return;
         }
-        self.look_beside();
+        self.follow_commands();
         let tasks = self.table.running().map(|(_, s)| s.group.clone());
         let keep: Vec<String> = tasks.chain(self.parts.commands.groups()).collect();
         self.spawners.send(&ToSpawner::Sweep { keep });
@@ -135,7 +135,7 @@ impl Exec {
         if let Some(Status::Running(s)) = self.table.get(a).map(|e| &e.status) {
             end.start = s.t;
         }
-        self.conclude(end);
+        self.record_end(end);
     }
 
     /// Variables that every process of an attempt has in its environment.

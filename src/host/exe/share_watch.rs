@@ -5,7 +5,7 @@
 
 use super::fence;
 use super::ledger::ShareSeen;
-use super::orders::Look;
+use super::orders::OrdersPoll;
 use crate::host::setup::Place;
 use crate::sys::clock;
 
@@ -61,7 +61,7 @@ impl ShareWatch {
 
     /// Notes that the share was replaced by an older copy. Returns true if it is current again:
     /// then everything is reported again, because the acknowledgements were lost.
-    pub(super) fn judge(&mut self, look: &Look) -> bool {
+    pub(super) fn judge(&mut self, look: &OrdersPoll) -> bool {
         let current = look.new_epoch && self.went_back.take().is_some();
         if current {
             tracing::info!("the share has a later epoch again; all attempts are reported again");

@@ -60,20 +60,20 @@ impl Wire for Process {
 
 /// Starts a replacement of the spawner that appends to tasks log `log` and sends its events to the
 /// channel.
-pub type Stand = std::sync::Arc<
+pub type StartReplacement = std::sync::Arc<
     dyn Fn(&Local, u64, Sender<SpawnerEvent>) -> Result<Box<dyn Wire>, String> + Send + Sync,
 >;
 
 /// How spawners are started.
 #[derive(Clone)]
-pub struct How {
+pub struct SpawnMode {
     pub program: PathBuf,
     pub host: String,
     pub cgroups: bool,
     /// Give it root privileges again: `cbexe` acts as the service account.
     pub privileged: bool,
     /// Started instead of the program in simulations.
-    pub stand: Option<Stand>,
+    pub stand: Option<StartReplacement>,
 }
 
 /// Events of a spawner; `Ended` is the last one.
@@ -106,7 +106,7 @@ impl Spawner {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(how: &How, local: &Local, log: u64) -> Result<Spawner, String> {
+    pub fn start(how: &SpawnMode, local: &Local, log: u64) -> Result<Spawner, String> {
         let (tx, heard) = unbounded();
         let wire = match &how.stand {
             Some(stand) => stand(local, log, tx)?,
@@ -164,7 +164,7 @@ impl Spawner {
 }
 
 fn start_process(
-    how: &How,
+    how: &SpawnMode,
     local: &Local,
     log: u64,
     tx: Sender<SpawnerEvent>,

@@ -2,7 +2,7 @@
 //! tasks that wait to be sent to it. A spawner that fails is given up and its tasks continue. Never
 //! decides what is started.
 
-use super::spawn::{How, Spawner, SpawnerEvent};
+use super::spawn::{SpawnMode, Spawner, SpawnerEvent};
 use super::tasklogs::TaskLogs;
 use crate::host::local::Local;
 use crate::model::AttemptId;
@@ -17,7 +17,7 @@ const LOG_BYTES: u64 = 64 << 20;
 
 /// The spawners of this executor.
 pub(super) struct Spawners {
-    how: How,
+    how: SpawnMode,
     current: Option<Spawner>,
     /// Earlier spawners, which end when their tasks have started.
     retired: Vec<Spawner>,
@@ -46,7 +46,7 @@ pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
 
 impl Spawners {
     /// Without a running spawner.
-    pub(super) fn new(how: How, logs: TaskLogs) -> Spawners {
+    pub(super) fn new(how: SpawnMode, logs: TaskLogs) -> Spawners {
         Spawners {
             how,
             current: None,
@@ -91,7 +91,7 @@ impl Spawners {
     }
 
     /// The next message of the current spawner.
-    pub(super) fn hear(&self) -> Option<SpawnerEvent> {
+    pub(super) fn next_event(&self) -> Option<SpawnerEvent> {
         self.channel()?.try_recv().ok()
     }
 

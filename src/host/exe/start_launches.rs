@@ -5,7 +5,7 @@
 //! it, and is ended with the job's part at the latest.
 
 use super::exec::Exec;
-use super::hints::Heard;
+use super::hints::HintContent;
 use crate::model::AttemptId;
 use crate::record::launch::{LAUNCH_MAX, LaunchRequest};
 use crate::spool::Layout;
@@ -32,10 +32,10 @@ impl Exec {
     }
 
     /// Accepts hints. Returns true if a hint requests a look at the orders.
-    pub(super) fn hear_hints(&mut self, first: Option<Heard>) -> bool {
+    pub(super) fn hear_hints(&mut self, first: Option<HintContent>) -> bool {
         let heard = self.hints.take(first, clock::boot_ms());
         if heard.launches {
-            self.parts.launches.look_now();
+            self.parts.launches.request_poll();
         }
         heard.orders
     }
@@ -51,7 +51,7 @@ impl Exec {
 
     /// Looks for commands to start and starts them.
     pub(super) fn follow_launches(&mut self, now: u64) {
-        let hinted = self.parts.launches.looked(now);
+        let hinted = self.parts.launches.note_poll(now);
         let mut found = 0;
         if self.spawners.is_simulated() || !self.spawners.is_ready() {
             return;
@@ -69,7 +69,7 @@ impl Exec {
             }
         }
         if hinted && found == 0 {
-            self.hints.in_vain();
+            self.hints.note_futile_hint();
         }
     }
 

@@ -12,10 +12,10 @@ use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
-use crate::task::brought::{self, Brought};
 use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
-use crate::task::spec::{Base, Become, Caller, TaskHooks, TaskSpec, ToSpawner};
-use crate::task::{beside, checkpoints, cpu_binding, hooks, params};
+use crate::task::spec::{Base, Caller, TaskHooks, TaskIdentity, TaskSpec, ToSpawner};
+use crate::task::submitted_parts::{self, SubmittedParts};
+use crate::task::{checkpoints, cpu_binding, hooks, launched_command, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ impl Starter {
     }
 
     /// Stores a specification; if it changed under its number, its shared part is built again.
-    pub(super) fn learn(&mut self, id: u32, spec: Box<Spec>) {
+    pub(super) fn store_spec(&mut self, id: u32, spec: Box<Spec>) {
         if self.specs.get(&id) != Some(&spec) {
             self.bases.retain(|(s, _), _| *s != id);
             self.specs.insert(id, spec);
@@ -185,7 +185,7 @@ impl Starter {
             true => BTreeMap::new(),
             false => self.environment(spec)?,
         };
-        Ok(brought::variables_of_app(&hooks.env, &own))
+        Ok(submitted_parts::variables_of_app(&hooks.env, &own))
     }
 
     /// Builds the task of a command that a user starts beside a running job of specification `s`.
@@ -204,13 +204,14 @@ impl Starter {
         let account = account(&spec, &self.place)?;
         let hosts_file = self.hosts_beside(launch)?;
         let n = self.next;
-        let mut task = beside::launched(launch, (&own.limits, &own.units), n, &hosts_file);
+        let mut task =
+            launched_command::launched(launch, (&own.limits, &own.units), n, &hosts_file);
         task.rerunnable = spec.rerunnable;
         if let Some(binding) = own.binding.as_deref() {
             cpu_binding::put(&mut task, binding);
         }
-        let of_launch = beside::launch_spec(&spec, launch);
-        let env = beside::shared_env(launch, &task.env);
+        let of_launch = launched_command::launch_spec(&spec, launch);
+        let env = launched_command::shared_env(launch, &task.env);
         let mut base = build::base(&of_launch, 0, &env, &account, &self.place, None)?;
         let session = Session {
             token: launch.session,
@@ -238,7 +239,11 @@ impl Starter {
         let path = self.local.hosts_file(launch.a);
         if !fs::exists(&path) {
             fs::mkdir_p(&self.local.scratch(), 0o711)?;
-            fs::publish_mode(&path, beside::hosts_text(launch).as_bytes(), 0o644)?;
+            fs::publish_mode(
+                &path,
+                launched_command::hosts_text(launch).as_bytes(),
+                0o644,
+            )?;
         }
         Ok(path_text(path))
     }
@@ -374,7 +379,7 @@ impl Starter {
                 sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
             }
         };
-        let brought = Brought {
+        let submitted = SubmittedParts {
             script: text(&spec.script)?,
             stdin: text(&spec.stdin_blob)?,
             params: text(&spec.params)?,
@@ -383,7 +388,12 @@ impl Starter {
                 false => self.environment(spec)?,
             },
         };
-        Ok(brought::saved_job(order, &order_of.what, spec, brought))
+        Ok(submitted_parts::saved_job(
+            order,
+            &order_of.what,
+            spec,
+            submitted,
+        ))
     }
 
     fn ordered_hooks(
@@ -491,7 +501,7 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
     // Without privilege the job runs as this process, even if its user has no name here.
     let facts = match known {
         Some(facts) => facts,
-        None if own => users::me(),
+        None if own => users::current_user(),
         None => {
             let (host, user, uid) = (&place.host, &spec.user, spec.uid);
             let text = format!("host {host} has no account for user {user} (uid {uid})");
@@ -507,7 +517,7 @@ fn account_of(facts: users::UserFacts, place: &Place) -> Account {
         false => Vec::new(),
     };
     Account {
-        who: Become {
+        who: TaskIdentity {
             uid: facts.uid,
             gid: facts.gid,
             groups,
@@ -607,7 +617,7 @@ mod tests {
             script,
             ..Spec::default()
         };
-        s.learn(1, Box::new(spec.clone()));
+        s.store_spec(1, Box::new(spec.clone()));
         let one = s.task(&order(), &mut send).unwrap();
         let two = s.task(&order(), &mut send).unwrap();
         assert_eq!(one.base, two.base);
@@ -619,7 +629,7 @@ mod tests {
         assert_ne!(one.scratch, two.scratch);
         let env = put(&layout, br#"{"A":"2"}"#);
         fs::publish(&layout.blob(&env), b"{}").unwrap();
-        s.learn(1, Box::new(Spec { env, ..spec }));
+        s.store_spec(1, Box::new(Spec { env, ..spec }));
         let damaged = s.task(&order(), &mut send).unwrap_err();
         assert!(damaged.text.contains("hash in its name") && !damaged.elsewhere);
         assert_eq!(sent.len(), 1);
@@ -640,7 +650,7 @@ mod tests {
                 script: script.clone(),
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             s.task(&order, &mut |_| Ok(())).map(drop)
         };
@@ -676,7 +686,7 @@ mod tests {
             ..Spec::default()
         };
         let refused = |s: &mut Starter, spec| {
-            s.learn(1, Box::new(spec));
+            s.store_spec(1, Box::new(spec));
             let refused = s.task(&order(), &mut |_| Ok(())).unwrap_err();
             assert!(refused.elsewhere, "{refused:?}");
         };
@@ -688,7 +698,7 @@ mod tests {
         refused(&mut s, spec(&script, ""));
         let mut gang = order();
         gang.hosts.push(Share("h2".into(), 1));
-        s.learn(1, Box::new(spec("", "")));
+        s.store_spec(1, Box::new(spec("", "")));
         assert!(s.task(&gang, &mut |_| Ok(())).unwrap_err().elsewhere);
     }
 
@@ -702,7 +712,7 @@ mod tests {
             uid,
             ..Spec::default()
         };
-        s.learn(1, Box::new(spec));
+        s.store_spec(1, Box::new(spec));
         AWAY.set(true);
         assert!(s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
         assert!(!s.lacks_account(1));
@@ -726,7 +736,7 @@ mod tests {
                 env,
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             s.task(&order, &mut |_| Ok(())).unwrap();
             forgotten += u32::from(s.forget_now().is_some());
@@ -746,7 +756,7 @@ mod tests {
                 uid,
                 ..Spec::default()
             };
-            s.learn(id, Box::new(spec));
+            s.store_spec(id, Box::new(spec));
             let order = StartOrder { s: id, ..order() };
             let send = &mut |m: &ToSpawner| {
                 sent.push(matches!(m, ToSpawner::Base { .. }));

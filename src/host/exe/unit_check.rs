@@ -28,7 +28,7 @@ impl Exec {
                     ));
                     wrong.push(WrongUnit { a, unit, pid });
                 }
-                _ => sentences.extend(self.stranger(&unit, pid, owner)),
+                _ => sentences.extend(self.foreign_process(&unit, pid, owner)),
             }
         }
         let before = std::mem::take(&mut self.starter.units.wrong);
@@ -49,7 +49,7 @@ impl Exec {
 
     /// A sentence about a process that belongs to no job with `gpu_check`, if the job that has the
     /// unit is checked.
-    fn stranger(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
+    fn foreign_process(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
         let live = self.table.live().map(|(a, e)| (a, e.given.own_units()));
         let mut all = live.chain(self.parts.all_units());
         let wants = |own: OwnUnits<'_>| !own.check.is_off() && own.has(unit);

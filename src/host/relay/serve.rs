@@ -3,10 +3,10 @@
 //! data.
 
 use super::windows::Forward;
-use super::{Ask, LINE_MAX, Reached, Sides, ToRelay, say_line};
+use super::{LINE_MAX, RelayEnds, RelayMessage, RelayRequest, ToRelay, say_line};
 use crate::channel::{
-    ChannelError, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM, Rendezvous, Screen,
-    Stream, Unreached, Welcome, about,
+    ChannelError, ConnectFailure, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM,
+    Rendezvous, Screen, Stream, Welcome, about,
 };
 use crate::spool::Layout;
 use crate::sys::stream::{self, Watched, Wire};
@@ -36,21 +36,21 @@ const SENT: i32 = 0;
 const LOST: i32 = 1;
 
 /// Reports to the shepherd.
-pub(super) fn say(control: &File, what: &Reached) {
+pub(super) fn report(control: &File, what: &RelayMessage) {
     say_line(control, what);
 }
 
 /// Runs to the end. Returns the exit code of this process.
-pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
+pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> i32 {
     let file = Path::new(&ask.caller.file);
     let reached = match find(file) {
-        Err(gone) => Err(Reached::Gone(gone)),
+        Err(gone) => Err(RelayMessage::Gone(gone)),
         Ok(at) => call(ask, &at).map_err(|why| instead(ask, file, why)),
     };
     let (mut link, wire, welcome) = match reached {
         Ok(connected) => connected,
         Err(how) => {
-            say(&control, &how);
+            report(&control, &how);
             return SENT;
         }
     };
@@ -67,7 +67,7 @@ pub(super) fn serve(ask: &Ask<'_>, sides: Sides, control: File) -> i32 {
             (None, Vec::new())
         }
     };
-    say(&control, &Reached::Connected(env));
+    report(&control, &RelayMessage::Connected(env));
     Pump {
         link,
         wire,
@@ -105,7 +105,7 @@ fn find(file: &Path) -> Result<Rendezvous, String> {
 ///
 /// # Errors
 /// The error of each address.
-fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String> {
+fn call(ask: &RelayRequest<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String> {
     let mut wrong: Vec<String> = Vec::new();
     for address in &at.at {
         match call_one(ask, at, address) {
@@ -117,7 +117,7 @@ fn call(ask: &Ask<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String>
 }
 
 fn call_one(
-    ask: &Ask<'_>,
+    ask: &RelayRequest<'_>,
     at: &Rendezvous,
     address: &SocketAddr,
 ) -> Result<(Link, Wire, Welcome), String> {
@@ -164,31 +164,33 @@ fn flush(link: &mut Link, wire: &Wire) -> std::io::Result<usize> {
 
 /// Requests through the share that a command that cannot be reached reads the output files, and
 /// waits until it confirms by emptying its own file. A command that has ended does not confirm.
-fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
-    let word = Unreached {
+fn instead(ask: &RelayRequest<'_>, file: &Path, why: String) -> RelayMessage {
+    let word = ConnectFailure {
         host: ask.host.to_owned(),
         why: why.clone(),
     };
     let path = Layout::session_word(file);
     if let Err(e) = fs::overwrite_unsynced(&path, &word.to_bytes()) {
-        return Reached::Gone(format!(
+        return RelayMessage::Gone(format!(
             "the waiting command cannot be reached ({why}); {e}"
         ));
     }
     if ask.caller.task > 0 {
-        return Reached::Gone(format!("claunch cannot be reached ({why})"));
+        return RelayMessage::Gone(format!("claunch cannot be reached ({why})"));
     }
     let until = clock::boot_ms() + NOTICE_MS;
     while clock::boot_ms() < until {
         match fs::read_small_owned(file, RENDEZVOUS_MAX) {
-            Ok((bytes, _)) if bytes.is_empty() => return Reached::Files(why),
+            Ok((bytes, _)) if bytes.is_empty() => return RelayMessage::Files(why),
             Err(e) if e.is_not_found() => {
-                return Reached::Gone("the command that waited for this job is gone".to_owned());
+                return RelayMessage::Gone(
+                    "the command that waited for this job is gone".to_owned(),
+                );
             }
             _ => clock::sleep_ms(LOOK_MS),
         }
     }
-    Reached::Gone(format!(
+    RelayMessage::Gone(format!(
         "the command that waited for this job cannot be reached ({why}) and takes no notice \
          through the share"
     ))
@@ -197,7 +199,7 @@ fn instead(ask: &Ask<'_>, file: &Path, why: String) -> Reached {
 struct Pump {
     link: Link,
     wire: Wire,
-    sides: Sides,
+    sides: RelayEnds,
     control: File,
     /// Bytes of the shepherd's messages that are not a whole line yet.
     heard: Vec<u8>,
@@ -216,20 +218,20 @@ struct Pump {
 }
 
 /// The reason why the work ends.
-enum Over {
+enum WorkEnd {
     Sent,
     Lost,
 }
 
-impl From<std::io::Error> for Over {
-    fn from(_: std::io::Error) -> Over {
-        Over::Lost
+impl From<std::io::Error> for WorkEnd {
+    fn from(_: std::io::Error) -> WorkEnd {
+        WorkEnd::Lost
     }
 }
 
-impl From<ChannelError> for Over {
-    fn from(_: ChannelError) -> Over {
-        Over::Lost
+impl From<ChannelError> for WorkEnd {
+    fn from(_: ChannelError) -> WorkEnd {
+        WorkEnd::Lost
     }
 }
 
@@ -238,7 +240,7 @@ impl Pump {
         let mut moved_at = clock::boot_ms();
         loop {
             let turned = match self.turn() {
-                Ok(false) if self.wire.is_lost() => Err(Over::Lost),
+                Ok(false) if self.wire.is_lost() => Err(WorkEnd::Lost),
                 turned => turned,
             };
             match turned {
@@ -251,9 +253,9 @@ impl Pump {
                         return LOST;
                     }
                 }
-                Err(Over::Sent) => return SENT,
-                Err(Over::Lost) if self.end_sent => return SENT,
-                Err(Over::Lost) => {
+                Err(WorkEnd::Sent) => return SENT,
+                Err(WorkEnd::Lost) if self.end_sent => return SENT,
+                Err(WorkEnd::Lost) => {
                     self.hang_up();
                     return LOST;
                 }
@@ -290,7 +292,7 @@ impl Pump {
     }
 
     /// Waits for events and forwards available bytes. Returns true if something was forwarded.
-    fn turn(&mut self) -> Result<bool, Over> {
+    fn turn(&mut self) -> Result<bool, WorkEnd> {
         let now = clock::boot_ms();
         let room = self.link.outgoing().len() < WAITING_MAX;
         let reads = room && now >= self.quiet_until;
@@ -304,14 +306,14 @@ impl Pump {
             (false, true) => Some(1_000),
             (false, false) => Some(stream::LOSS_LOOK_MS),
         };
-        let ready = stream::wait(&list, wait).map_err(|_| Over::Lost)?;
+        let ready = stream::wait(&list, wait).map_err(|_| WorkEnd::Lost)?;
         let mut moved = false;
         if ready[1].0 {
-            self.hear()?;
+            self.read_shepherd()?;
             moved = true;
         }
         if ready[2].1 {
-            self.feed();
+            self.write_input();
             moved = true;
         }
         for n in (3..lanes_at).rev().filter(|n| ready[*n].0) {
@@ -319,10 +321,10 @@ impl Pump {
             moved = true;
         }
         if let Some(windows) = &mut self.windows {
-            moved |= windows.carry(&ready[lanes_at..], budget, &mut self.link);
+            moved |= windows.transfer(&ready[lanes_at..], budget, &mut self.link);
         }
         if ready[0].0 {
-            moved |= self.take_in()?;
+            moved |= self.read_command()?;
         }
         if self.finish.is_some() && self.sides.outputs.is_empty() && !self.end_sent {
             let finish = self.finish.clone().unwrap_or_default();
@@ -335,10 +337,10 @@ impl Pump {
 
     /// Reads the shepherd's messages. If it ended without a last message, the task's end is
     /// unknown.
-    fn hear(&mut self) -> Result<(), Over> {
+    fn read_shepherd(&mut self) -> Result<(), WorkEnd> {
         let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
         if !matches!(read, Ok(n) if n > 0) {
-            return Err(Over::Lost);
+            return Err(WorkEnd::Lost);
         }
         while let Some(end) = self.heard.iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = self.heard.drain(..=end).collect();
@@ -352,7 +354,7 @@ impl Pump {
     }
 
     /// Writes waiting input to the task.
-    fn feed(&mut self) {
+    fn write_input(&mut self) {
         let Some(input) = &self.sides.input else {
             return;
         };
@@ -407,12 +409,12 @@ impl Pump {
     }
 
     /// Reads messages of the command.
-    fn take_in(&mut self) -> Result<bool, Over> {
+    fn read_command(&mut self) -> Result<bool, WorkEnd> {
         let mut buf = [0; 32 << 10];
         match self.wire.read(&mut buf)? {
             None => return Ok(false),
-            Some(0) if self.end_sent => return Err(Over::Sent),
-            Some(0) => return Err(Over::Lost),
+            Some(0) if self.end_sent => return Err(WorkEnd::Sent),
+            Some(0) => return Err(WorkEnd::Lost),
             Some(n) => self.link.receive(&buf[..n])?,
         }
         while let Some(message) = self.link.next_message()? {
@@ -423,11 +425,11 @@ impl Pump {
                 }
                 Message::Data(Stream::In, bytes) => {
                     if self.waiting.len() + bytes.len() > ROOM as usize {
-                        return Err(Over::Lost);
+                        return Err(WorkEnd::Lost);
                     }
                     self.waiting.extend_from_slice(&bytes);
                     match self.sides.input {
-                        Some(_) => self.feed(),
+                        Some(_) => self.write_input(),
                         None => self.took(bytes.len()),
                     }
                 }
@@ -438,10 +440,10 @@ impl Pump {
                 }
                 Message::Signal(n) => self.signal(n),
                 Message::X(said) => match &mut self.windows {
-                    Some(windows) => windows.heed(said, &mut self.link)?,
-                    None => return Err(Over::Lost),
+                    Some(windows) => windows.handle_message(said, &mut self.link)?,
+                    None => return Err(WorkEnd::Lost),
                 },
-                _ => return Err(Over::Lost),
+                _ => return Err(WorkEnd::Lost),
             }
         }
         Ok(true)
@@ -489,8 +491,8 @@ mod tests {
         }
     }
 
-    fn ask(caller: &Caller) -> Ask<'_> {
-        Ask {
+    fn ask(caller: &Caller) -> RelayRequest<'_> {
+        RelayRequest {
             a: AttemptId::default(),
             host: "h1",
             caller,
@@ -507,7 +509,7 @@ mod tests {
         let file = Path::new(&caller.file);
         let (a, b) = ipc::pair().unwrap();
         let sides = || {
-            super::super::Ends::open(Terminal::Streams, [false; 3])
+            super::super::TaskEnds::open(Terminal::Streams, [false; 3])
                 .unwrap()
                 .1
         };
@@ -515,8 +517,8 @@ mod tests {
         assert_eq!(serve(&ask(&caller), sides(), b), SENT);
         let mut line = String::new();
         (&a).read_to_string(&mut line).unwrap();
-        let said: Reached = serde_json::from_str(&line).unwrap();
-        assert!(matches!(said, Reached::Gone(_)));
+        let said: RelayMessage = serde_json::from_str(&line).unwrap();
+        assert!(matches!(said, RelayMessage::Gone(_)));
         fs::publish(file, b"").unwrap();
         assert!(find(file).unwrap_err().ends_with("is gone"));
         fs::publish(file, b"{}").unwrap();
@@ -535,7 +537,7 @@ mod tests {
             let file = file.clone();
             move || loop {
                 let bytes = fs::read_small(&word, RENDEZVOUS_MAX).unwrap();
-                if let Some(said) = Unreached::from_bytes(&bytes) {
+                if let Some(said) = ConnectFailure::from_bytes(&bytes) {
                     fs::overwrite_unsynced(&file, b"").unwrap();
                     return said;
                 }
@@ -543,7 +545,7 @@ mod tests {
             }
         });
         let how = instead(&ask(&caller), &file, "refused".into());
-        assert_eq!(how, Reached::Files("refused".into()));
+        assert_eq!(how, RelayMessage::Files("refused".into()));
         assert_eq!(notice.join().unwrap().host, "h1");
         // A command that ends meanwhile.
         fs::publish(&file, b"x").unwrap();
@@ -553,7 +555,7 @@ mod tests {
             fs::remove(&file_).unwrap();
         });
         let how = instead(&ask(&caller), &file, "refused".into());
-        assert!(matches!(how, Reached::Gone(_)), "{how:?}");
+        assert!(matches!(how, RelayMessage::Gone(_)), "{how:?}");
         gone.join().unwrap();
     }
 

@@ -64,11 +64,16 @@ impl Forward {
 
     /// Accepts new clients and forwards bytes on ready descriptors. Returns true if anything
     /// happened.
-    pub(super) fn carry(&mut self, ready: &[(bool, bool)], budget: usize, link: &mut Link) -> bool {
+    pub(super) fn transfer(
+        &mut self,
+        ready: &[(bool, bool)],
+        budget: usize,
+        link: &mut Link,
+    ) -> bool {
         let Some(((calls, _), lanes)) = ready.split_first() else {
             return false;
         };
-        let moved = self.lanes.carry(lanes, budget, link);
+        let moved = self.lanes.transfer(lanes, budget, link);
         for _ in 0..if *calls { CLIENTS_MAX } else { 0 } {
             let Some(client) = self.listener.accept_near() else {
                 break;
@@ -86,11 +91,15 @@ impl Forward {
     ///
     /// # Errors
     /// The message is not allowed.
-    pub(super) fn heed(&mut self, said: XMessage, link: &mut Link) -> Result<(), ChannelError> {
+    pub(super) fn handle_message(
+        &mut self,
+        said: XMessage,
+        link: &mut Link,
+    ) -> Result<(), ChannelError> {
         match said {
-            XMessage::Data(n, bytes) => self.lanes.heed(n, &bytes, link),
+            XMessage::Data(n, bytes) => self.lanes.handle_message(n, &bytes, link),
             XMessage::Took(n, bytes) => {
-                self.lanes.took(n, bytes);
+                self.lanes.note_consumed(n, bytes);
                 Ok(())
             }
             XMessage::Open(_) => Err(ChannelError::Garbled),
@@ -130,7 +139,7 @@ mod tests {
     fn turn(forward: &mut Forward, link: &mut Link) {
         let list: Vec<Watched> = forward.watched(9_999).collect();
         let ready = stream::wait(&list, Some(1_000)).unwrap();
-        assert!(forward.carry(&ready, 9_999, link), "nothing came");
+        assert!(forward.transfer(&ready, 9_999, link), "nothing came");
     }
 
     #[test]
@@ -171,9 +180,13 @@ mod tests {
         turn(&mut forward, &mut mine);
         assert_eq!(late.read(&mut [0; 9]).unwrap(), 0);
         assert!(mine.outgoing().is_empty());
-        assert!(forward.heed(XMessage::Open(99), &mut mine).is_err());
+        assert!(
+            forward
+                .handle_message(XMessage::Open(99), &mut mine)
+                .is_err()
+        );
         forward
-            .heed(XMessage::Data(5, Vec::new()), &mut mine)
+            .handle_message(XMessage::Data(5, Vec::new()), &mut mine)
             .unwrap();
         assert_eq!((&clients[5]).read(&mut [0; 9]).unwrap(), 0);
         let more = call();

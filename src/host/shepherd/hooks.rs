@@ -11,7 +11,7 @@ use crate::sys::{clock, ipc, userfile, users};
 use crate::task::ending::Top;
 use crate::task::hooks::{self, HookEnd};
 use crate::task::machine::{Machine, signal};
-use crate::task::spec::{Become, Hook, TaskAct};
+use crate::task::spec::{Hook, TaskAct, TaskIdentity};
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::path::Path;
@@ -51,7 +51,7 @@ impl Shepherd<'_> {
 
     /// This machine decides from now on. A suspension stays in force.
     fn follow_with(&mut self, machine: Machine) {
-        let effects = self.machine.go_over(machine, clock::boot_ms());
+        let effects = self.machine.continue_with(machine, clock::boot_ms());
         self.carry_out(&effects);
     }
 
@@ -105,7 +105,7 @@ impl Shepherd<'_> {
             let started = self.launch_hook(hook, status, input);
             started.map_err(|e| format!("{}: {e}", hook.program()))
         });
-        self.step_out();
+        self.leave_group_of_task();
         match started {
             Err(why) => HookEnd::NotRun(why),
             Ok(top) => {
@@ -129,7 +129,7 @@ impl Shepherd<'_> {
     pub(super) fn check_file(&self, program: &str, as_root: bool) -> Result<(), String> {
         let owners = match &self.prepared.base.service {
             _ if as_root => Owners { uid: 0, gid: 0 },
-            Some(Become { uid, gid, .. }) => Owners {
+            Some(TaskIdentity { uid, gid, .. }) => Owners {
                 uid: *uid,
                 gid: *gid,
             },

@@ -16,7 +16,7 @@ impl Shepherd<'_> {
         if !self.is_orphan() {
             return;
         }
-        self.step_out();
+        self.leave_group_of_task();
         // A spawner that starts meanwhile waits for this lock before it creates a group.
         let file = fs::open_rw(&self.inherited.local.spawner_lock());
         let held = match &file {

@@ -5,7 +5,7 @@
 use super::{Phase, Shepherd, supervise};
 use crate::channel::Finish;
 use crate::host::outputs::Files;
-use crate::host::relay::{self, Ask, Reached, Relay};
+use crate::host::relay::{self, Relay, RelayMessage, RelayRequest};
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::sys::own_dir::OwnDir;
@@ -29,18 +29,18 @@ impl Shepherd<'_> {
             return Ok(None);
         };
         // Processes in the group get the task's signals.
-        self.step_out();
+        self.leave_group_of_task();
         let failed = |s: &Self, e: &dyn std::fmt::Display| Box::new(s.failed(None, e.to_string()));
         let begun = relay::begin(&self.ask(caller));
         let (mut relay, ends) = begun.map_err(|e| failed(self, &e))?;
         self.relay = relay.pid;
         match self.until_reached(&mut relay)? {
-            Reached::Connected(env) => {
+            RelayMessage::Connected(env) => {
                 relay.env = env;
-                files.lend([ends.stdin, ends.stdout, ends.stderr], ends.is_pty);
+                files.use_connected_files([ends.stdin, ends.stdout, ends.stderr], ends.is_pty);
                 Ok(Some(relay))
             }
-            Reached::Files(_) => {
+            RelayMessage::Files(_) => {
                 self.relay = 0;
                 let base = &self.prepared.base;
                 let (user, service) = (self.prepared.user.as_ref(), self.prepared.service.as_ref());
@@ -48,16 +48,16 @@ impl Shepherd<'_> {
                 opened.map_err(|e| failed(self, &e))?;
                 Ok(None)
             }
-            Reached::Gone(why) => {
+            RelayMessage::Gone(why) => {
                 self.relay = 0;
                 Err(failed(self, &why))
             }
         }
     }
 
-    fn ask<'a>(&'a self, caller: &'a Caller) -> Ask<'a> {
+    fn ask<'a>(&'a self, caller: &'a Caller) -> RelayRequest<'a> {
         let base = &self.prepared.base;
-        Ask {
+        RelayRequest {
             a: self.task.a,
             host: &self.inherited.host,
             caller,
@@ -75,7 +75,7 @@ impl Shepherd<'_> {
     ///
     /// # Errors
     /// The job is ended before its command could begin.
-    fn until_reached(&mut self, relay: &mut Relay) -> Result<Reached, Box<Ended>> {
+    fn until_reached(&mut self, relay: &mut Relay) -> Result<RelayMessage, Box<Ended>> {
         loop {
             if let Some(reached) = relay.reached(LISTEN_MS) {
                 return Ok(reached);
@@ -84,9 +84,9 @@ impl Shepherd<'_> {
             self.carry_out(&effects);
             loop {
                 match supervise::wait_signal(Some(0)) {
-                    supervise::Woken::Order(value, uid) => self.order(value, uid, None),
-                    supervise::Woken::Child => {}
-                    supervise::Woken::Timeout => break,
+                    supervise::WakeReason::Order(value, uid) => self.order(value, uid, None),
+                    supervise::WakeReason::Child => {}
+                    supervise::WakeReason::Timeout => break,
                 }
             }
             let reason = self.machine.reason();

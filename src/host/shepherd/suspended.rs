@@ -6,7 +6,7 @@ use super::Shepherd;
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::sys::clock;
-use crate::sys::supervise::{self, Reaped, Woken};
+use crate::sys::supervise::{self, Reaped, WakeReason};
 
 /// Longest wait for an order (ms).
 const LOOK_MS: u64 = 60_000;
@@ -36,9 +36,9 @@ impl Shepherd<'_> {
                 .as_ref()
                 .map_or(LOOK_MS, |silence| silence.pause());
             match supervise::wait_signal(Some(next.min(look))) {
-                Woken::Order(value, uid) => self.order(value, uid, None),
-                Woken::Child => self.look_for_client(),
-                Woken::Timeout => {}
+                WakeReason::Order(value, uid) => self.order(value, uid, None),
+                WakeReason::Child => self.look_for_client(),
+                WakeReason::Timeout => {}
             }
         }
         match self.machine.is_ending() {

@@ -62,7 +62,7 @@ fn records_go_to_their_month_in_batches_and_the_mark_follows_the_sync() {
     let mut accounts = Accounts::new(&layout, ("c", 7), Vec::new());
     assert!(accounts.is_clean() && accounts.due_at().is_none());
     accounts.push(vec![end(1, T), end(2, T + 1000)]);
-    accounts.tend(at(7, 5), 100_000, false);
+    accounts.write_due(at(7, 5), 100_000, false);
     let first = files(&layout);
     let names = ["2025-11/000007.0001.yaml", "2025-12/000007.0002.yaml"];
     assert_eq!(first.keys().collect::<Vec<_>>(), names);
@@ -73,17 +73,17 @@ fn records_go_to_their_month_in_batches_and_the_mark_follows_the_sync() {
     // The very first record is synced at once; this one is not.
     assert!(accounts.is_clean());
     accounts.push(vec![end(3, T)]);
-    accounts.tend(at(7, 9), 101_000, false);
+    accounts.write_due(at(7, 9), 101_000, false);
     assert!(!accounts.is_clean(), "not synced yet");
     assert_eq!(mark(&layout, "c", 8), at(7, 5));
     assert_eq!(accounts.due_at(), Some(110_000));
-    accounts.tend(at(7, 9), 110_000, false);
+    accounts.write_due(at(7, 9), 110_000, false);
     assert!(accounts.is_clean());
     assert_eq!(mark(&layout, "c", 8), at(7, 9));
     assert_eq!(files(&layout)[names[0]], ["1", "3"]);
     // Before a snapshot nothing waits.
     accounts.push(vec![end(4, T)]);
-    accounts.tend(at(7, 11), 110_001, true);
+    accounts.write_due(at(7, 11), 110_001, true);
     assert!(accounts.is_clean());
     assert_eq!(mark(&layout, "c", 8), at(7, 11));
 }
@@ -94,7 +94,7 @@ fn a_mark_that_cannot_be_this_journals_is_not_used() {
     let layout = Layout::new(d.path());
     assert_eq!(mark(&layout, "c", 8), Position::default());
     let mut accounts = Accounts::new(&layout, ("c", 7), vec![end(1, T)]);
-    accounts.tend(at(7, 5), 100_000, true);
+    accounts.write_due(at(7, 5), 100_000, true);
     assert_eq!(mark(&layout, "c", 8), at(7, 5));
     assert_eq!(mark(&layout, "c", 7), Position::default());
     assert_eq!(mark(&layout, "other", 8), Position::default());
@@ -109,20 +109,29 @@ fn what_cannot_be_written_waits_with_an_alarm_and_comes_later_in_a_new_file() {
     let mut accounts = Accounts::new(&layout, ("c", 7), Vec::new());
     accounts.push(vec![end(1, T)]);
     std::fs::write(layout.acct(), "in the way").unwrap();
-    assert!(accounts.tend(at(7, 1), 100_000, false), "the alarm came");
+    assert!(
+        accounts.write_due(at(7, 1), 100_000, false),
+        "the alarm came"
+    );
     let alarm = accounts.alarm().unwrap();
     assert!(alarm.contains("accounting cannot be written"), "{alarm}");
     assert_eq!(accounts.due_at(), Some(102_000));
     accounts.push(vec![end(2, T)]);
-    assert!(!accounts.tend(at(7, 2), 101_000, true), "it is too early");
+    assert!(
+        !accounts.write_due(at(7, 2), 101_000, true),
+        "it is too early"
+    );
     std::fs::remove_file(layout.acct()).unwrap();
-    assert!(accounts.tend(at(7, 2), 102_000, false), "the alarm went");
+    assert!(
+        accounts.write_due(at(7, 2), 102_000, false),
+        "the alarm went"
+    );
     assert_eq!((accounts.alarm(), accounts.is_clean()), (None, true));
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [["1!", "2"]]);
     // A file with that name belongs to another leader: nothing is appended to it.
     let mut twin = Accounts::new(&layout, ("c", 7), vec![end(9, T)]);
-    twin.tend(at(7, 3), 200_000, true);
+    twin.write_due(at(7, 3), 200_000, true);
     assert!(twin.is_clean());
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [vec!["9!"], vec!["1!", "2"]]);
@@ -196,7 +205,7 @@ fn a_new_leader_writes_what_its_predecessor_did_not() {
         let committed = journal.commit().unwrap();
         if id == 1 {
             first.push(vec![end(1, T + 1000)]);
-            first.tend(committed, 100_000, true);
+            first.write_due(committed, 100_000, true);
             marked = committed;
         }
     }
@@ -207,7 +216,7 @@ fn a_new_leader_writes_what_its_predecessor_did_not() {
     let mut loader = Loader::with_ends_after(accounted);
     recover(&layout, "c", 2, Options::default(), &mut loader).unwrap();
     let mut second = Accounts::new(&layout, ("c", 2), std::mem::take(&mut loader.ends));
-    second.tend(at(2, 1), 100_000, true);
+    second.write_due(at(2, 1), 100_000, true);
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [vec!["1"], vec!["2!", "3!"]]);
     // The contents of the records.

@@ -333,7 +333,7 @@ fn hints_that_do_not_fit_into_the_claim_are_left_out() {
             hints,
             ..settings()
         };
-        me(&of).hints
+        own_document(&of).hints
     };
     assert!(!hints(64).is_empty());
     assert!(hints(400).is_empty());

@@ -19,7 +19,7 @@ const KEPT_MS: u64 = 60_000;
 pub(super) struct Decoded {
     pub bytes: usize,
     pub uid: u32,
-    pub said: Result<(RequestHead, Vec<Verb>), Unreadable>,
+    pub content: Result<(RequestHead, Vec<Verb>), Unreadable>,
 }
 
 /// Reads and decodes a request.
@@ -28,7 +28,7 @@ pub(super) fn decode(file: DroppedFile) -> Result<Decoded, DropError> {
     Ok(Decoded {
         bytes: dropped.bytes.len(),
         uid: dropped.uid,
-        said: parse(&dropped.bytes),
+        content: parse(&dropped.bytes),
     })
 }
 

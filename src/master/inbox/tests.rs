@@ -273,7 +273,7 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     let path = own.join(Layout::request_name(Token(1)));
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let mut look = |at: u64, hinted: bool| {
-        let named = Named::from([(uid, BTreeSet::from([Token(1)]))]);
+        let named = NamedBoxes::from([(uid, BTreeSet::from([Token(1)]))]);
         let boxes = if hinted {
             Boxes::Of(&named)
         } else {
@@ -378,7 +378,7 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     let own = s.own();
     s.inbox.find_users(clock::boot_ms()).unwrap();
     s.inbox.set_poll(1000);
-    let none = Named::new();
+    let none = NamedBoxes::new();
     let take = |inbox: &mut Inbox, now: u64| inbox.take(now, Boxes::Of(&none)).0.len();
     assert_eq!(take(&mut s.inbox, 1), 0);
     s.request(&own, 1);
@@ -400,7 +400,7 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     assert!((60..80).contains(&looks), "{looks} looks in a minute");
     // A hint needs no poll.
     s.request(&own, 2);
-    let named = Named::from([(s.uid, BTreeSet::new())]);
+    let named = NamedBoxes::from([(s.uid, BTreeSet::new())]);
     assert_eq!(s.inbox.take(now + 1, Boxes::Of(&named)).0.len(), 1);
 }
 
@@ -410,10 +410,10 @@ fn a_named_request_is_read_without_a_listing_and_the_others_wait_for_the_poll() 
     let own = s.own();
     s.inbox.find_users(1).unwrap();
     s.inbox.set_poll(1000);
-    assert!(s.inbox.take(1, Boxes::Of(&Named::new())).0.is_empty());
+    assert!(s.inbox.take(1, Boxes::Of(&NamedBoxes::new())).0.is_empty());
     (1..=3).for_each(|n| drop(s.request(&own, n)));
     let tokens = BTreeSet::from([Token(2), Token(99)]);
-    let named = Named::from([(s.uid, tokens)]);
+    let named = NamedBoxes::from([(s.uid, tokens)]);
     let (taken, rejected) = s.inbox.take(2, Boxes::Of(&named));
     assert_eq!(
         (taken.len(), rejected.len()),
@@ -423,7 +423,7 @@ fn a_named_request_is_read_without_a_listing_and_the_others_wait_for_the_poll() 
     assert_eq!(taken[0].head.token, Token(2));
     s.inbox.take_away(&[&taken[0].place]);
     let due = s.inbox.due_ms().unwrap();
-    assert_eq!(s.inbox.take(due, Boxes::Of(&Named::new())).0.len(), 2);
+    assert_eq!(s.inbox.take(due, Boxes::Of(&NamedBoxes::new())).0.len(), 2);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     let places = s.inbox.release(&[number], 3);
     s.inbox.take_away(&places.iter().collect::<Vec<_>>());
     assert_eq!(s.inbox.due_ms(), Some(3));
-    let (taken, _) = s.inbox.take(3, Boxes::Of(&Named::new()));
+    let (taken, _) = s.inbox.take(3, Boxes::Of(&NamedBoxes::new()));
     assert_eq!(taken[0].head.token, Token(2));
 }
 
@@ -586,7 +586,7 @@ fn a_large_request_is_read_beside_the_turns() {
         fs::publish(&path, &bytes).unwrap();
     }
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let none = Named::new();
+    let none = NamedBoxes::new();
     let (mut now, mut tokens) = (1, Vec::new());
     assert!(s.inbox.take(now, Boxes::All).0.is_empty(), "read in a turn");
     while tokens.len() < 2 && now < 20_000 {

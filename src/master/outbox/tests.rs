@@ -124,7 +124,7 @@ fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely(
     assert_eq!(bed.write(both, 1_000), []);
     assert_eq!(bed.read("h2", 1), [cancel(2)]);
     assert!(bed.orders.take_failed() && !bed.orders.take_failed());
-    let news = bed.orders.take_news();
+    let news = bed.orders.take_changes();
     assert!(matches!(&news[..], [(host, Some(why))] if host == "h1" && why.contains("hosts/h1")));
     let alarm = bed.orders.alarm().unwrap();
     assert!(
@@ -134,21 +134,24 @@ fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely(
     // Tried after 1 s, then 2 s later, then 4 s.
     let mut tried = Vec::new();
     for now in 1_000..9_000 {
-        if !bed.orders.mend(now, &bed.state, &none).is_empty() {
+        if !bed.orders.retry_writes(now, &bed.state, &none).is_empty() {
             tried.push(now);
         }
     }
     assert_eq!(tried, [2_000, 4_000, 8_000]);
-    assert!(bed.orders.take_news().is_empty(), "nothing new");
+    assert!(bed.orders.take_changes().is_empty(), "nothing new");
     bed.clear("h1");
     let again = |host: &str| match host {
         "h1" => vec![cancel(1), start(3, "h1")],
         _ => Vec::new(),
     };
-    assert_eq!(bed.orders.mend(15_999, &bed.state, &again), [] as [&str; 0]);
-    assert_eq!(bed.orders.mend(16_000, &bed.state, &again), ["h1"]);
+    assert_eq!(
+        bed.orders.retry_writes(15_999, &bed.state, &again),
+        [] as [&str; 0]
+    );
+    assert_eq!(bed.orders.retry_writes(16_000, &bed.state, &again), ["h1"]);
     assert_eq!(bed.read("h1", 1), [cancel(1), start(3, "h1")]);
-    assert_eq!(bed.orders.take_news(), [("h1".to_owned(), None)]);
+    assert_eq!(bed.orders.take_changes(), [("h1".to_owned(), None)]);
     assert_eq!((bed.orders.alarm(), bed.orders.retry_at()), (None, None));
 }
 
@@ -192,7 +195,10 @@ fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
         alarm.contains("3000 hosts") && alarm.len() < 2_000,
         "{alarm}"
     );
-    assert_eq!(bed.orders.mend(5_000, &bed.state, &none).len(), RETRIES_MAX);
+    assert_eq!(
+        bed.orders.retry_writes(5_000, &bed.state, &none).len(),
+        RETRIES_MAX
+    );
 }
 
 #[test]
@@ -219,7 +225,7 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
         let at = bed.orders.retry_at().unwrap();
         times.push(at - now);
         now = at;
-        assert_eq!(bed.orders.mend(now, &bed.state, &again), ["h1"]);
+        assert_eq!(bed.orders.retry_writes(now, &bed.state, &again), ["h1"]);
         assert_eq!(bed.read("h1", part + 1), [cancel(1), cancel(2)]);
     }
     assert_eq!(times, [1_000, 2_000, 4_000, 8_000]);
@@ -251,7 +257,7 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     assert_eq!((unsent.held_up.len(), unsent.for_room.len()), (0, 1));
     bed.orders.have_room(2_000);
     assert_eq!(bed.orders.lacks_room(), None);
-    let news = bed.orders.take_news();
+    let news = bed.orders.take_changes();
     assert!(
         matches!(&news[..], [(host, Some(_))] if host == "h1"),
         "{news:?}"
@@ -264,10 +270,10 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     assert!(bed.orders.retry_at().is_some_and(|at| at > 2_000));
     // The next failure is of the same kind: the cause need not be checked again.
     fail(&mut bed, libc::EROFS, 5_000);
-    assert!(bed.orders.lacks_room().is_none() && bed.orders.take_news().is_empty());
-    let tried = bed.orders.mend(600_000, &bed.state, &none);
+    assert!(bed.orders.lacks_room().is_none() && bed.orders.take_changes().is_empty());
+    let tried = bed.orders.retry_writes(600_000, &bed.state, &none);
     assert_eq!(tried, ["h1"]);
-    let news = bed.orders.take_news();
+    let news = bed.orders.take_changes();
     assert!(
         matches!(&news[..], [(host, None)] if host == "h1"),
         "{news:?}"

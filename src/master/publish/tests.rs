@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, Token};
 use crate::record::event::{Event, Submitted};
-use crate::spool::view::Want;
+use crate::spool::view::JobSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 struct Bed {
@@ -73,7 +73,7 @@ impl Bed {
     /// Ids and states as a reader sees them.
     fn seen(&self) -> Vec<(u32, JobStat)> {
         let (jobs, reading) = ViewReader::new(&self.layout())
-            .collect(&Want::all())
+            .collect(&JobSet::all())
             .unwrap();
         assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
         let mut seen: Vec<_> = jobs.iter().map(|j| (j.row.j.id, j.row.stat)).collect();
@@ -121,7 +121,7 @@ fn a_group_cut_anywhere_is_no_damage_to_readers() {
     let reader = ViewReader::new(&bed.layout());
     for cut in 0..=whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
-        let (jobs, reading) = reader.collect(&Want::all()).unwrap();
+        let (jobs, reading) = reader.collect(&JobSet::all()).unwrap();
         assert_eq!(reading.warnings, Vec::<String>::new(), "cut at {cut}");
         assert_eq!(jobs.len(), 2, "cut at {cut}");
     }
@@ -198,10 +198,10 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
     let now = clock::boot_ms();
     let path = bed.layout().view_file(view::MANIFEST);
     sys::fs::publish(&path, b"stale").unwrap();
-    p.tend(now + TEND_MS).unwrap();
+    p.remove_old_files(now + TEND_MS).unwrap();
     assert_eq!(bed.seen(), bed.due());
     assert!(bed.files() > 3);
-    p.tend(now + KEEP_MOST_MS).unwrap();
+    p.remove_old_files(now + KEEP_MOST_MS).unwrap();
     assert_eq!(bed.files(), 3, "manifest, shard, delta");
     assert_eq!(bed.seen(), bed.due());
 }
@@ -268,7 +268,7 @@ fn a_racing_reader_sees_all_that_was_acknowledged() {
             let mut readings = 0;
             while !stop.load(Ordering::SeqCst) {
                 let (a, s) = (acked.load(Ordering::SeqCst), started.load(Ordering::SeqCst));
-                let (jobs, reading) = reader.collect(&Want::all()).unwrap();
+                let (jobs, reading) = reader.collect(&JobSet::all()).unwrap();
                 assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
                 let mut ids: Vec<u32> = jobs.iter().map(|j| j.row.j.id).collect();
                 ids.sort_unstable();
@@ -384,16 +384,16 @@ fn speed_of_two_million_jobs() {
     p.finish(&load.state).unwrap();
     println!("view in {:?}, {} MB", t.elapsed(), resident_mb());
     let t = Instant::now();
-    let want = Want {
+    let want = JobSet {
         uids: vec![77],
-        ..Want::default()
+        ..JobSet::default()
     };
     let none = ViewReader::new(&layout).collect(&want).unwrap().0.len();
     println!("nobody's jobs: {none} in {:?}", t.elapsed());
     let t = Instant::now();
-    let one = Want {
+    let one = JobSet {
         ids: vec![(1_500_000, 1_500_000)],
-        ..Want::default()
+        ..JobSet::default()
     };
     let n = ViewReader::new(&layout).collect(&one).unwrap().0.len();
     println!("one job: {n} in {:?}", t.elapsed());

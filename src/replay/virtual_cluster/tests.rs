@@ -1,7 +1,7 @@
 //! The clock and the progress of work, with a plain rule that decides.
 
 use super::*;
-use crate::replay::workload::{Ask, Builder};
+use crate::replay::workload::{Builder, JobRequest};
 use std::collections::VecDeque;
 
 fn begin(job: u32, slots: u32, limit_ms: Option<u64>) -> Act {
@@ -86,17 +86,17 @@ fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Act)>) -> (Outcome, V
         };
         b.push(
             job,
-            Ask {
+            JobRequest {
                 min: *slots,
                 max: *slots,
-                ..Ask::default()
+                ..JobRequest::default()
             },
         )
         .unwrap();
     }
     let w = b.finish();
     let parties = vec![(0, 0); w.asks.len()];
-    let width = w.jobs.iter().map(|j| w.ask(j).min).collect();
+    let width = w.jobs.iter().map(|j| w.request(j).min).collect();
     let limit = w.jobs.iter().map(|j| j.est_ms).collect();
     let mut fifo = Fifo {
         free: 10,
@@ -181,10 +181,10 @@ fn limits_end_jobs_and_more_slots_speed_them_up() {
 #[test]
 fn work_that_had_started_goes_on_from_where_it_was() {
     let mut b = Builder::default();
-    let ask = Ask {
+    let ask = JobRequest {
         min: 10,
         max: 10,
-        ..Ask::default()
+        ..JobRequest::default()
     };
     for (id, submit_ms) in [(1, -50_000), (2, -10_000)] {
         let job = Job {
@@ -228,7 +228,7 @@ fn limits_are_by_the_clock_whatever_the_speed() {
             by_clock,
             ..Job::default()
         };
-        b.push(job, Ask::default()).unwrap();
+        b.push(job, JobRequest::default()).unwrap();
     }
     let w = b.finish();
     // Work of 100 s takes 50 s at twice the speed; a limit of 40 s stays 40 s.

@@ -7,7 +7,7 @@ use crate::record::order::Order;
 use crate::record::report::{Report, ReportRecord};
 use crate::record::request::{RequestHead, Verb};
 use crate::replay::rng::Rng;
-use crate::replay::workload::Ask;
+use crate::replay::workload::JobRequest;
 use crate::turn::{self, Core as LeaderCore, Input, Ready, RequestIn};
 
 const CONFIG: &str = "
@@ -151,12 +151,12 @@ fn ended(a: AttemptId, t: i64, reason: TermReason, state: &State) -> Ended {
 }
 
 fn workload(rng: &mut Rng) -> Workload {
-    let ask = |queue: &str, user: u64, min: u32, max: u32| Ask {
+    let ask = |queue: &str, user: u64, min: u32, max: u32| JobRequest {
         user: format!("u{user}"),
         queue: queue.to_owned(),
         min,
         max,
-        ..Ask::default()
+        ..JobRequest::default()
     };
     let mut asks = Vec::new();
     let mut jobs = Vec::new();
@@ -206,7 +206,7 @@ fn live_through(seed: u64) {
     let mut rng = Rng::new(seed);
     let config = crate::replay::trace::load(CONFIG.as_bytes(), "cb.yaml").unwrap();
     let workload = workload(&mut rng);
-    let parties = Parties::of(&workload);
+    let parties = Principals::of(&workload);
     let mut sim = VirtualLeader::new(Setting {
         workload: &workload,
         parties: &parties,
@@ -238,7 +238,7 @@ fn live_through(seed: u64) {
             sim.end(sim.place(j), now_ms, false);
             leader.settle(vec![input]);
         } else if (next as usize) < JOBS {
-            let ask = workload.ask(&workload.jobs[next as usize]);
+            let ask = workload.request(&workload.jobs[next as usize]);
             let spec = Spec {
                 queue: ask.queue.clone(),
                 min: ask.min,

@@ -6,7 +6,7 @@ use crate::language::{answer, tell};
 use crate::model::JobKey;
 use crate::record::view::EstimateRow;
 use crate::spool::Layout;
-use crate::spool::view::{ViewReader, Want};
+use crate::spool::view::{JobSet, ViewReader};
 use crate::sys;
 
 /// Who can do more.
@@ -22,14 +22,14 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
     let mut code = 0;
     for text in jobs {
         let asked: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
-        let want = Want {
+        let want = JobSet {
             ids: vec![(asked.id, asked.id)],
             uids: if params.view_all_jobs {
                 Vec::new()
             } else {
                 vec![me]
             },
-            ..Want::default()
+            ..JobSet::default()
         };
         let (rows, _) = reader.collect(&want).map_err(|e| e.to_string())?;
         let mut rows: Vec<_> = rows

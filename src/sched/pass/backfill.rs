@@ -15,14 +15,14 @@ use crate::sched::shape::{Shape, View};
 use std::sync::Arc;
 
 /// The request of a class as the book sees it: one way to meet it.
-struct Asking<'a> {
+struct ClassRequest<'a> {
     shape: &'a Shape,
     way: usize,
     view: View<'a>,
     hosts: &'a [u32],
 }
 
-impl Asking<'_> {
+impl ClassRequest<'_> {
     fn spread(&self) -> &Spread {
         &self.shape.ways[self.way].parts[0].spread
     }
@@ -41,7 +41,7 @@ impl Asking<'_> {
     }
 }
 
-impl BookRequest for Asking<'_> {
+impl BookRequest for ClassRequest<'_> {
     fn hosts(&self) -> &[u32] {
         self.hosts
     }
@@ -68,7 +68,7 @@ impl BookRequest for Asking<'_> {
         }
     }
 
-    fn tile(&self) -> Option<u32> {
+    fn slots_per_host(&self) -> Option<u32> {
         Some(self.spread().tile).filter(|n| *n > 0)
     }
 
@@ -142,7 +142,7 @@ impl Pass<'_> {
             names: &self.picture.resources,
             demand: &self.memory.demand,
         };
-        let ask = Asking {
+        let ask = ClassRequest {
             shape: self.picture.requests.shape(pending.shape),
             way,
             view,

@@ -163,7 +163,7 @@ impl Pass<'_> {
         }
         let best = self.ranked(allocation.shape);
         let others: Vec<u32> = best.into_iter().filter(|at| !own.contains(at)).collect();
-        let tiled = self.shape(allocation.shape).tile().is_some();
+        let tiled = self.shape(allocation.shape).slots_per_host().is_some();
         if tiled {
             others
         } else {

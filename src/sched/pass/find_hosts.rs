@@ -148,7 +148,11 @@ impl Pass<'_> {
     fn freed_for(&self, pending: &PendingClass) -> u64 {
         let freed = self.picture.usage.freed();
         match pending.ident.by_host() {
-            true => freed.max(self.picture.quotas.eased_on_hosts(pending.ident.on_hosts)),
+            true => freed.max(
+                self.picture
+                    .quotas
+                    .last_freed_on_hosts(pending.ident.on_hosts),
+            ),
             false => freed,
         }
     }

@@ -70,7 +70,7 @@ impl Pass<'_> {
     }
 
     /// Whether reservations of the resource are subtracted from the host's amount.
-    pub(super) fn falls(&self, name: &str) -> bool {
+    pub(super) fn is_reduced_by_reservations(&self, name: &str) -> bool {
         let def = self.config().find(name);
         def.is_some_and(|def| def.direction != Direction::Increase)
     }
@@ -104,7 +104,7 @@ impl Pass<'_> {
         (part, item): (&RequestPart, &RusageItem),
     ) -> Option<String> {
         let name = self.picture.resources.name(item.res);
-        if !self.falls(name) {
+        if !self.is_reduced_by_reservations(name) {
             return None;
         }
         // Slots that one host has to take together.

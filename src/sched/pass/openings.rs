@@ -179,7 +179,7 @@ impl Pass<'_> {
         let book = &mut reserver.book;
         match (book.reserved_on(host), may_backfill) {
             (false, _) => Vec::new(),
-            (true, true) => book.stairs(host, now).to_vec(),
+            (true, true) => book.decreasing_steps(host, now).to_vec(),
             (true, false) => vec![Step {
                 from: i64::MIN,
                 room: book.room(host, now, i64::MAX, false).clone(),

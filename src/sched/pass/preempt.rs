@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         self.memory.preemption.begin_pass();
         let state = self.state;
         let warned = || state.all_started().filter(|j| is_warned(state, *j));
-        self.memory.preemption.know_warned(|| warned().collect());
+        self.memory.preemption.add_warned(|| warned().collect());
         if self.memory.preemption.is_empty() {
             return;
         }
@@ -240,7 +240,9 @@ impl<'a> Pass<'a> {
 
     fn search(&mut self, pending: &PendingClass, j: JobKey, rules: &Preemption) -> Preempted {
         let end = self.picture.usage.now();
-        if self.memory.preemption.is_futile(pending.shape, end) || !self.worth_it(pending, rules) {
+        if self.memory.preemption.is_futile(pending.shape, end)
+            || !self.have_enough_slots(pending, rules)
+        {
             return Preempted::Futile;
         }
         if !self.memory.preemption.may_search() {
@@ -266,7 +268,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Whether the victims have enough slots in total: a cheap check before the search.
-    fn worth_it(&self, pending: &PendingClass, rules: &Preemption) -> bool {
+    fn have_enough_slots(&self, pending: &PendingClass, rules: &Preemption) -> bool {
         let need = i64::from(self.shape(pending.shape).request.min.max(1));
         let queues = &self.config().queues;
         let of = |name: &str| queues.iter().position(|q| q.name == name);

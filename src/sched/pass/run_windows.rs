@@ -2,7 +2,7 @@
 //! is stopped or ended.
 
 use super::Pass;
-use crate::config::GuardAction;
+use crate::config::ThresholdAction;
 use crate::model::{SuspReason, TermReason};
 
 impl Pass<'_> {
@@ -47,12 +47,12 @@ impl Pass<'_> {
         let running: Vec<_> = on.iter().filter(still).copied().collect();
         for j in running {
             match action {
-                GuardAction::Suspend => {
+                ThresholdAction::Suspend => {
                     let queue = name.clone();
                     self.halt(j, SuspReason::RunWindow { queue });
                 }
-                GuardAction::Kill => self.plan.kills.push((j, TermReason::Window)),
-                GuardAction::Requeue => self.plan.requeues.push((j, TermReason::Window)),
+                ThresholdAction::Kill => self.plan.kills.push((j, TermReason::Window)),
+                ThresholdAction::Requeue => self.plan.requeues.push((j, TermReason::Window)),
             }
         }
     }

@@ -97,7 +97,7 @@ impl Pass<'_> {
         if let Some(what) = self.too_small(shape, least, at) {
             return Some((Stage::TooSmall, what));
         }
-        if self.picture.windows.shuts(at) {
+        if self.picture.windows.is_closed(at) {
             return lost(Stage::Window);
         }
         let expected = self.picture.usage.get(at).expected;
@@ -160,7 +160,7 @@ impl Pass<'_> {
         let mut short = items.filter(|(item, need)| {
             let name = self.picture.resources.name(item.res);
             !self.picture.resources.is_shared(item.res)
-                && self.falls(name)
+                && self.is_reduced_by_reservations(name)
                 && total(host, name, self.is_stated(name)).is_some_and(|all| all < **need)
         });
         let (item, _) = short.next()?;
@@ -185,7 +185,8 @@ impl Pass<'_> {
         out.slots_all = out.slots_all.saturating_add(host.slots);
         for room in &mut out.amounts {
             let name = &room.resource;
-            let all = total(host, name, self.is_stated(name)).filter(|_| self.falls(name));
+            let all = total(host, name, self.is_stated(name))
+                .filter(|_| self.is_reduced_by_reservations(name));
             room.all = room.all.max(all);
         }
     }
@@ -254,7 +255,8 @@ impl Pass<'_> {
         for (item, need) in shape.ways[0].parts[0].rusage.iter().zip(&least.amounts) {
             let name = self.picture.resources.name(item.res);
             let left = self.left_of(item, at).max(0);
-            let all = total(host, name, self.is_stated(name)).filter(|_| self.falls(name));
+            let all = total(host, name, self.is_stated(name))
+                .filter(|_| self.is_reduced_by_reservations(name));
             let never = all.is_some_and(|all| all < *need);
             if left < *need {
                 let (stage, has) = match (never, all) {

@@ -2,7 +2,7 @@
 //! suspended jobs hold.
 
 use super::Pass;
-use crate::config::GuardAction;
+use crate::config::ThresholdAction;
 use crate::model::{JobKey, JobStat, SuspReason, TermReason};
 use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
@@ -31,12 +31,12 @@ impl Pass<'_> {
     pub(super) fn apply_thresholds(&mut self) {
         for at in self.picture.monitor.take_fresh() {
             let host = self.table.at(at as usize);
-            self.picture.monitor.acted_on(host);
+            self.picture.monitor.note_action(host);
             if !host.load.executor || !host.ctl.up {
                 continue;
             }
             if !self.stop_one(host) && self.resume_one(host) {
-                self.picture.monitor.keep_quiet(host);
+                self.picture.monitor.block_until_sample(host);
                 self.picture.set_host(self.table, at as usize);
             }
         }
@@ -173,7 +173,7 @@ impl Pass<'_> {
         let idle = host.load.it > 0.0 || host.load.ls == 0.0;
         let alone = running.len() <= 1 && idle;
         for j in running {
-            if alone && self.threshold_action(j) == GuardAction::Suspend {
+            if alone && self.threshold_action(j) == ThresholdAction::Suspend {
                 continue;
             }
             let forced = |run: &Run| run.forced;
@@ -190,23 +190,23 @@ impl Pass<'_> {
                 continue;
             }
             match self.threshold_action(j) {
-                GuardAction::Suspend => self.halt(j, why),
-                GuardAction::Kill => self.plan.kills.push((j, TermReason::Load)),
-                GuardAction::Requeue => self.plan.requeues.push((j, TermReason::Load)),
+                ThresholdAction::Suspend => self.halt(j, why),
+                ThresholdAction::Kill => self.plan.kills.push((j, TermReason::Load)),
+                ThresholdAction::Requeue => self.plan.requeues.push((j, TermReason::Load)),
             }
             return true;
         }
         false
     }
 
-    fn threshold_action(&self, j: JobKey) -> GuardAction {
+    fn threshold_action(&self, j: JobKey) -> ThresholdAction {
         let queue = self
             .picture
             .allocations
             .get(&j)
             .and_then(|allocation| allocation.queue);
         let queues = &self.config().queues;
-        queue.map_or(GuardAction::Suspend, |at| {
+        queue.map_or(ThresholdAction::Suspend, |at| {
             queues[usize::from(at)].threshold_action
         })
     }

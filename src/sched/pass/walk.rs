@@ -294,7 +294,7 @@ impl Pass<'_> {
                     .picture
                     .usage
                     .freed()
-                    .max(self.picture.quotas.eased_on_hosts(*on_hosts));
+                    .max(self.picture.quotas.last_freed_on_hosts(*on_hosts));
                 shape.is_hopeless(*on_hosts, freed)
             })
     }

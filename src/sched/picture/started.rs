@@ -39,7 +39,7 @@ impl Picture {
         match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
             (Some(allocation), Some(sign)) if allocation.sign == sign => {}
-            (Some(allocation), Some(sign)) if allocation.sign.foresaw(&sign) => {
+            (Some(allocation), Some(sign)) if allocation.sign.predicted(&sign) => {
                 allocation.sign = sign
             }
             _ => self.renew_allocation(state, table, j),

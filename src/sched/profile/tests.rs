@@ -78,7 +78,7 @@ fn stairs_tell_what_an_end_leaves() {
     line.take(0, 50, &slots(4));
     line.take(50, 80, &Bundle::new(8, &[1000]));
     let mut stairs = Vec::new();
-    line.stairs(0, &mut stairs);
+    line.decreasing_steps(0, &mut stairs);
     let step = |from, room| Step { from, room };
     let low = step(50, Bundle::new(2, &[0]));
     assert_eq!(stairs, vec![step(i64::MIN, Bundle::new(6, &[1000])), low]);
@@ -173,7 +173,7 @@ proptest! {
         prop_assert_eq!(&room, &Bundle::new(least.0, &[least.1]));
         prop_assert_eq!(line.fits(&wants, now, now + duration), wants.fits(&room));
         let mut stairs = Vec::new();
-        line.stairs(now, &mut stairs);
+        line.decreasing_steps(now, &mut stairs);
         let step = stairs.iter().rev().find(|step| step.from < now + duration);
         prop_assert_eq!(&step.expect("one step is there").room, &room);
     }

@@ -3,7 +3,7 @@
 //! Owns the naming of consumers. Counts nothing.
 
 use super::{Blocked, Counter, Kind, Quotas, Rule, UNLIMITED, What};
-use crate::config::{Dim, HostSet, Names, UserSet};
+use crate::config::{Dimension, HostSet, Names, UserSet};
 use crate::model::PendReason;
 use std::collections::BTreeSet;
 
@@ -227,16 +227,16 @@ impl Rule {
 /// `user u001` for a member, `users g1 ~u001` for a set, nothing for all users.
 fn part<S>(
     word: &str,
-    dim: &Dim<S>,
+    dim: &Dimension<S>,
     member: Option<&str>,
     words: impl Fn(&S) -> String,
 ) -> Option<String> {
     match (dim, member) {
-        (Dim::Any, _) => None,
+        (Dimension::Any, _) => None,
         (_, Some(name)) => Some(format!("{word} {name}")),
-        (Dim::Shared(set), None) => Some(format!("{word}s {}", words(set))),
+        (Dimension::Shared(set), None) => Some(format!("{word}s {}", words(set))),
         // For each member, but no particular one: the host is not known yet.
-        (Dim::Per(set), None) => Some(format!("each {word} of {}", words(set))),
+        (Dimension::Per(set), None) => Some(format!("each {word} of {}", words(set))),
     }
 }
 

@@ -3,7 +3,7 @@
 //! which amount; the counters are those of limits.
 
 use super::{Kind, Quotas, Rule, UNLIMITED};
-use crate::config::{Dim, HostSet, Quota};
+use crate::config::{Dimension, HostSet, Quota};
 use crate::sched::host_usage::ResourceId;
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
@@ -126,7 +126,7 @@ impl Rule {
         Rule {
             quota: Quota {
                 name: name.to_owned(),
-                hosts: Dim::Shared(HostSet::none()),
+                hosts: Dimension::Shared(HostSet::none()),
                 resources: vec![(name.to_owned(), Vec::new())],
                 ..Quota::default()
             },

@@ -64,8 +64,8 @@ fn at<T>(limit: T, window: &str) -> Capped<T> {
 fn limit1() -> Quota {
     Quota {
         name: "limit1".into(),
-        queues: Dim::Shared(names("medium low")),
-        users: Dim::Shared(users("all ~u001")),
+        queues: Dimension::Shared(names("medium low")),
+        users: Dimension::Shared(users("all ~u001")),
         slots: always(130),
         ..Quota::default()
     }
@@ -74,8 +74,8 @@ fn limit1() -> Quota {
 fn limit2() -> Quota {
     Quota {
         name: "limit2".into(),
-        queues: Dim::Per(names("medium low")),
-        hosts: Dim::Per(hosts("all")),
+        queues: Dimension::Per(names("medium low")),
+        hosts: Dimension::Per(hosts("all")),
         jobs: always(2),
         ..Quota::default()
     }
@@ -84,7 +84,7 @@ fn limit2() -> Quota {
 fn limit3() -> Quota {
     Quota {
         name: "limit3".into(),
-        users: Dim::Per(users("all")),
+        users: Dimension::Per(users("all")),
         resources: vec![
             ("mem".into(), always(5_000_000)),
             ("gpu".into(), always(2000)),
@@ -96,7 +96,7 @@ fn limit3() -> Quota {
 fn limit4() -> Quota {
     Quota {
         name: "limit4".into(),
-        queues: Dim::Shared(names("low")),
+        queues: Dimension::Shared(names("low")),
         slots: vec![at(2, "1:8:0-5:18:0"), at(5, "5:18:01-1:7:59")],
         ..Quota::default()
     }
@@ -359,7 +359,7 @@ fn each_resource_has_its_own_windows() {
 fn a_set_of_hosts_shares_one_counter() {
     let limit = Quota {
         name: "rack".into(),
-        hosts: Dim::Shared(hosts("h0 h1")),
+        hosts: Dimension::Shared(hosts("h0 h1")),
         slots: always(10),
         jobs: always(2),
         ..Quota::default()
@@ -401,7 +401,7 @@ fn a_set_of_hosts_shares_one_counter() {
 fn a_part_of_a_trial_on_the_same_host_counts() {
     let limit = Quota {
         name: "l".into(),
-        hosts: Dim::Per(hosts("all ~h3")),
+        hosts: Dimension::Per(hosts("all ~h3")),
         slots: always(4),
         jobs: always(1),
         ..Quota::default()
@@ -473,9 +473,9 @@ fn groups_projects_and_applications_select() {
     let groups = BTreeMap::from([("g1".to_owned(), group)]);
     let each = Quota {
         name: "each".into(),
-        users: Dim::Per(users("g1")),
-        projects: Dim::Shared(names("p1 p2")),
-        apps: Dim::Per(names("all")),
+        users: Dimension::Per(users("g1")),
+        projects: Dimension::Shared(names("p1 p2")),
+        apps: Dimension::Per(names("all")),
         slots: always(1),
         ..Quota::default()
     };
@@ -545,13 +545,13 @@ fn rows_of_limits_that_nobody_met() {
 fn what_nobody_holds_is_dropped() {
     let each = Quota {
         name: "p".into(),
-        projects: Dim::Per(names("all")),
-        hosts: Dim::Any,
+        projects: Dimension::Per(names("all")),
+        hosts: Dimension::Any,
         slots: always(1),
         ..Quota::default()
     };
     let by_host = Quota {
-        hosts: Dim::Per(hosts("all")),
+        hosts: Dimension::Per(hosts("all")),
         ..each.clone()
     };
     let mut quotas = quotas(&[each, by_host]);
@@ -615,19 +615,19 @@ fn any_job() -> impl Strategy<Value = Job> {
 fn any_limit() -> impl Strategy<Value = Quota> {
     let kind = 0..3u8;
     let queues = kind.clone().prop_map(|n| match n {
-        0 => Dim::Any,
-        1 => Dim::Shared(names("q0 q1")),
-        _ => Dim::Per(names("q1 q2")),
+        0 => Dimension::Any,
+        1 => Dimension::Shared(names("q0 q1")),
+        _ => Dimension::Per(names("q1 q2")),
     });
     let users = kind.clone().prop_map(|n| match n {
-        0 => Dim::Any,
-        1 => Dim::Shared(users("all ~u0")),
-        _ => Dim::Per(users("all ~u1")),
+        0 => Dimension::Any,
+        1 => Dimension::Shared(users("all ~u0")),
+        _ => Dimension::Per(users("all ~u1")),
     });
     let hosts = kind.prop_map(|n| match n {
-        0 => Dim::Any,
-        1 => Dim::Shared(hosts("h1 h2")),
-        _ => Dim::Per(hosts("all ~h3")),
+        0 => Dimension::Any,
+        1 => Dimension::Shared(hosts("h1 h2")),
+        _ => Dimension::Per(hosts("all ~h3")),
     });
     let most = |n: i64| proptest::option::of(1..n);
     (queues, users, hosts, most(12), most(4), most(6), most(3)).prop_map(

@@ -4,8 +4,9 @@
 //! at.
 
 use super::{
-    Book, Bundle, Checks, Claim, ClaimId, Claims, FOREVER, Gains, GiveUps, Host, Hull, MANY_STEPS,
-    NEVER_MS, PassProgress, PassTime, ReservationList, ReservedPart, Reverse, Rules, Step, end_of,
+    AbandonedReservations, Book, Bundle, Checks, Claim, ClaimId, Claims, FOREVER, FreedHosts, Host,
+    MANY_STEPS, NEVER_MS, PassProgress, PassTime, ReservationList, ReservedPart, Reverse, Rules,
+    Step, TimeSpan, end_of,
 };
 use smallvec::SmallVec;
 
@@ -39,12 +40,12 @@ impl<K: Copy + Eq> Book<K> {
                 changed: false,
                 sweep: false,
                 broken: false,
-                gained: Hull::NONE,
-                moved: Hull::NONE,
+                gained: TimeSpan::NONE,
+                moved: TimeSpan::NONE,
             },
-            gains: Gains::default(),
+            gains: FreedHosts::default(),
             stamp: 0,
-            give_ups: GiveUps {
+            give_ups: AbandonedReservations {
                 expiry: i64::MAX,
                 resting: Vec::new(),
             },
@@ -171,7 +172,7 @@ impl<K: Copy + Eq> Book<K> {
 
     /// What is available on a host from `now` on, as decreasing steps over the end time; for scans
     /// over many candidates. The first step is what is free.
-    pub fn stairs(&mut self, host: u32, now: i64) -> &[Step] {
+    pub fn decreasing_steps(&mut self, host: u32, now: i64) -> &[Step] {
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
         &host.stairs

@@ -261,16 +261,16 @@ pub(in crate::sched) fn greedy<A: BookRequest + ?Sized>(
 ) -> Option<ReservedParts> {
     let most = ask.hosts_max() as usize;
     let mut order: Vec<usize> = (0..spots.len()).collect();
-    let taken = match ask.tile() {
-        Some(tile) => tiles(ask.min(), tile.max(1), spots, &order)?,
+    let taken = match ask.slots_per_host() {
+        Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), spots, &order)?,
         None => fill(ask.min().max(1), spots, &order)?,
     };
     let used = taken.iter().filter(|slots| **slots > 0).count();
     let taken = if used > most {
         order.sort_by_key(|at| Reverse(spots[*at].slots));
         order.truncate(most);
-        match ask.tile() {
-            Some(tile) => tiles(ask.min(), tile.max(1), spots, &order)?,
+        match ask.slots_per_host() {
+            Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), spots, &order)?,
             None => fill(ask.min().max(1), spots, &order)?,
         }
     } else {
@@ -307,7 +307,12 @@ fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
 
 /// Slots by host: whole tiles, and one host for the rest, preferably one that is too small for a
 /// tile.
-fn tiles(need: u32, tile: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
+fn fill_hosts_evenly(
+    need: u32,
+    tile: u32,
+    spots: &[FreeHost],
+    order: &[usize],
+) -> Option<Vec<u32>> {
     let mut taken = vec![0; spots.len()];
     let mut left = need.max(1);
     for at in order {

@@ -6,8 +6,8 @@
 
 use super::search::single;
 use super::{
-    Book, BookRequest, BookTurn, Bundle, Estimate, FOREVER, Hull, NEVER_MS, Reservation,
-    ReservationTerms, ReservedPart, ReservedParts, Search,
+    Book, BookRequest, BookTurn, Bundle, Estimate, FOREVER, NEVER_MS, Reservation,
+    ReservationTerms, ReservedPart, ReservedParts, Search, TimeSpan,
 };
 use smallvec::SmallVec;
 
@@ -23,7 +23,7 @@ impl<K: Copy + Eq> Book<K> {
         self.settle_turn();
         self.put_tail_back();
         self.time.now = now;
-        self.checks.moved = Hull::NONE;
+        self.checks.moved = TimeSpan::NONE;
         self.time.pass = self.time.pass.wrapping_add(1);
         self.progress.confirmed = 0;
         self.extend_overdue(now);

@@ -43,7 +43,7 @@ impl ShareTree {
         self.walk(&mut |node, path, depth| {
             let mut usage = node.usage.clone();
             if steps > 0 {
-                usage.fade(&self.decay, steps, &none, now);
+                usage.decay(&self.decay, steps, &none, now);
             }
             out.push(ShareRow {
                 path: path.to_owned(),

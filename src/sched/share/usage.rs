@@ -3,8 +3,8 @@
 //! Owns the sums and the two formulas (fairshare, dominant share). Walks no jobs and reads no
 //! clock: run time grows by itself between charges.
 
-use super::contest::Cost;
 use super::decay::Decay;
+use super::tournament::Cost;
 use crate::config::FairFactors;
 use crate::model::Stamp;
 use smallvec::SmallVec;
@@ -172,7 +172,7 @@ impl Usage {
     /// and GPU time since then becomes history, as if it were spread over the steps. That is
     /// linear: a job that ends is charged completely and its running time is subtracted completely,
     /// so that the remainder has decayed since each part of it ran.
-    pub(super) fn fade(&mut self, decay: &Decay, steps: i64, fresh: &[u64; 3], now: Stamp) {
+    pub(super) fn decay(&mut self, decay: &Decay, steps: i64, fresh: &[u64; 3], now: Stamp) {
         for meter in METERS {
             let at = meter as usize;
             let old = self.hist_us[at].saturating_sub(fresh[at]);
@@ -241,14 +241,14 @@ impl Usage {
                 load += (started + 1) * HOUR_MS * u128::from(factor);
                 load.max(LEAST_LOAD)
             }
-            None => load + self.foreseen(started, fair),
+            None => load + self.expected_usage(started, fair),
         }
     }
 
     /// The expected usage of started jobs; each slot counts the same in the whole tree, so that
     /// slots in use in the proportion of the shares change no order. Half of the next job is added,
     /// so that the order of siblings favours neither large nor small shares.
-    fn foreseen(&self, started: u128, fair: &Fair) -> u128 {
+    fn expected_usage(&self, started: u128, fair: &Fair) -> u128 {
         let [_, run, gpu] = fair.weight.map(u128::from);
         let slot_ms = u128::from(fair.slot_ms);
         let runs = run * (started * slot_ms + u128::from(self.job_ms) / 2);

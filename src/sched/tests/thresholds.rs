@@ -29,7 +29,10 @@ fn one_act_for_each_sample() {
     let late = c.submit(job(1));
     assert_eq!(mem(&mut c, 1500.0), NOBODY);
     assert_eq!(c.why(late), "load threshold exceeded: 1 host");
-    assert_eq!(c.engine.bar(c.table.at(0)), Some(crate::sched::Bar::Load));
+    assert_eq!(
+        c.engine.bar(c.table.at(0)),
+        Some(crate::sched::DispatchBlock::Load)
+    );
     mem(&mut c, 400.0);
     let why = "mem is 400 on host h1, past the stop threshold 500";
     assert_eq!(c.log, [format!("halt {}: {why}", ids[1])]);

@@ -1,7 +1,7 @@
 //! The output of `chist`: the summary table, the long page, JSON Lines.
 
 use super::{COLUMNS, Episode, Spent};
-use crate::language::said;
+use crate::language::translated;
 use crate::model::TermReason;
 use crate::record::report::Ended;
 use crate::show::cell::{self, Cut, Object};
@@ -83,7 +83,7 @@ pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
         text(out);
         let cut = if wide { Cut::Never } else { cut };
         let limit = (cut != Cut::Never).then_some(columns);
-        let used = cell::tame(out, from, limit, cut);
+        let used = cell::escape_and_cut(out, from, limit, cut);
         cell::blanks(out, columns.saturating_sub(used) + 1);
     };
     put(7, Cut::Never, &|out| put_key(out, e.key));
@@ -115,7 +115,7 @@ pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Date
     for (t, text) in e.lines() {
         let mut line = String::new();
         dates.long(&mut line, *t);
-        add!(line, ": {};", said(text));
+        add!(line, ": {};", translated(text));
         wrap::item(out, &line, false);
     }
     out.push_str("\nSummary of time in seconds spent in various states by  ");
@@ -147,12 +147,12 @@ fn head(e: &Episode<'_>) -> String {
 
 fn submitted(s: &mut String, e: &Episode<'_>) {
     let Some(spec) = &e.story.spec else {
-        add!(s, ": {};", said("Submitted"));
+        add!(s, ": {};", translated("Submitted"));
         return;
     };
     let (host, queue) = (&spec.sub_host, &spec.queue);
     let text = format!("Submitted from host <{host}>, to Queue <{queue}>");
-    add!(s, ": {}, CWD <{}>", said(&text), spec.cwd);
+    add!(s, ": {}, CWD <{}>", translated(&text), spec.cwd);
     for (title, text) in [
         ("Input File", &spec.stdin),
         ("Output File", &spec.stdout),
@@ -175,7 +175,7 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
 pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);
-    let line = |text: &str| format!("{};", said(&format!("Job <{key}> {text}")));
+    let line = |text: &str| format!("{};", translated(&format!("Job <{key}> {text}")));
     let submitted = (e.story.submit, line("Submitted"));
     let first = (e.story.submit > 0).then_some(submitted);
     let others = e.lines().map(|(t, text)| (*t, line(text)));

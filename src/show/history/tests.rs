@@ -98,7 +98,7 @@ fn told(events: &[Event]) -> Histories {
 
 fn rows(all: &Histories, now: i64) -> String {
     let mut out = String::new();
-    for e in all.stories.values().flat_map(Story::episodes) {
+    for e in all.stories.values().flat_map(SubmissionHistory::episodes) {
         put_row(&mut out, &e, at(now).0, false);
     }
     out

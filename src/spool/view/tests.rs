@@ -109,33 +109,33 @@ fn two_jobs() -> Bed {
 
 #[test]
 fn without_a_manifest_the_answer_names_it() {
-    let e = Bed::new().reader().collect(&Want::all()).unwrap_err();
+    let e = Bed::new().reader().collect(&JobSet::all()).unwrap_err();
     assert!(e.to_string().contains("no leader has published"), "{e}");
 }
 
 #[test]
 fn filters_by_state_owner_id_and_specification() {
     let bed = two_jobs();
-    let found = |want: &Want<'_>| keys(&bed.reader().collect(want).unwrap().0);
+    let found = |want: &JobSet<'_>| keys(&bed.reader().collect(want).unwrap().0);
     let (one, two) = (("1".into(), JobStat::Pend), ("2".into(), JobStat::Done));
-    assert_eq!(found(&Want::all()), [one, two]);
-    assert_eq!(found(&Want::default()).len(), 1);
-    let uids = Want {
+    assert_eq!(found(&JobSet::all()), [one, two]);
+    assert_eq!(found(&JobSet::default()).len(), 1);
+    let uids = JobSet {
         uids: vec![20],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     assert_eq!(found(&uids)[0].0, "2");
-    let ids = Want {
+    let ids = JobSet {
         ids: vec![(2, 9)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     assert_eq!(found(&ids)[0].0, "2");
-    let by_spec = Want {
+    let by_spec = JobSet {
         spec: Some(&|s: &Spec| s.user == "u10"),
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     assert_eq!(found(&by_spec)[0].0, "1");
 }
@@ -168,7 +168,7 @@ fn later_rows_of_the_deltas_win() {
         bytes,
     };
     bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(bytes)], "d1");
-    let (found, reading) = bed.reader().collect(&Want::all()).unwrap();
+    let (found, reading) = bed.reader().collect(&JobSet::all()).unwrap();
     assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
     let due = [
         ("1".to_string(), JobStat::Done),
@@ -181,7 +181,7 @@ fn later_rows_of_the_deltas_win() {
     // Bytes after the stated length of a finished delta are treated as nonexistent.
     let header = framed(&[]).len() as u64;
     bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(header)], "d1");
-    assert_eq!(bed.reader().collect(&Want::all()).unwrap().0.len(), 2);
+    assert_eq!(bed.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
     let at = bytes.len() - 20;
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let (found, reading) = bed.reader().collect(&Want::all()).unwrap();
+    let (found, reading) = bed.reader().collect(&JobSet::all()).unwrap();
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings[0].starts_with("view/s1 at byte"));
     assert!(reading.warnings[1].contains("holds 1 rows where 2 are due"));
@@ -216,10 +216,10 @@ fn a_missing_file_starts_the_reading_again() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::rename(layout.view_file("s1"), layout.view_file("gone")).unwrap();
     });
-    assert_eq!(bed.reader().collect(&Want::all()).unwrap().0.len(), 2);
+    assert_eq!(bed.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
     fix.join().unwrap();
     std::fs::remove_file(bed.layout().view_file("gone")).unwrap();
-    let e = bed.reader().collect(&Want::all()).unwrap_err();
+    let e = bed.reader().collect(&JobSet::all()).unwrap_err();
     assert!(matches!(e, ViewError::Moving(_)));
 }
 
@@ -229,7 +229,7 @@ fn a_torn_end_of_the_delta_is_silent() {
     let mut bytes = framed(&[spec(1, 10), job(JobKey::job(9), 1, JobStat::Pend)]);
     bytes.extend_from_slice(b"- {\"k\":\"job\",");
     std::fs::write(bed.layout().view_file("d1"), bytes).unwrap();
-    let (found, reading) = bed.reader().collect(&Want::default()).unwrap();
+    let (found, reading) = bed.reader().collect(&JobSet::default()).unwrap();
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings.is_empty());
 }
@@ -288,15 +288,15 @@ fn speed_of_100_000_rows() {
     let reader = bed.reader();
     for _ in 0..3 {
         let t = std::time::Instant::now();
-        let own = Want {
+        let own = JobSet {
             uids: vec![1000],
-            ..Want::default()
+            ..JobSet::default()
         };
         let n = reader.collect(&own).unwrap().0.len();
         println!("own: {n} rows {:?}", t.elapsed());
         assert_eq!(n, 100);
         let t = std::time::Instant::now();
-        let n = reader.collect(&Want::all()).unwrap().0.len();
+        let n = reader.collect(&JobSet::all()).unwrap().0.len();
         println!("all: {n} rows {:?}", t.elapsed());
         assert_eq!(n, 100_000);
     }

@@ -4,7 +4,7 @@
 //! the upload can continue after a restart of either side. The last name of a path is never
 //! followed.
 
-use super::{Spot, failed, find_above, refused, wrong};
+use super::{PathBelow, failed, find_above, refused, wrong};
 use crate::sys::{Error, Result, caller, users};
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
@@ -32,14 +32,14 @@ fn is(stat: &FileStat, kind: SFlag) -> bool {
 }
 
 /// Creates a directory.
-pub fn make_dir(spot: Spot<'_>) -> Result<()> {
+pub fn make_dir(spot: PathBelow<'_>) -> Result<()> {
     let (dir, name) = find_above("make the directory", spot)?;
     let mode = Mode::from_bits_truncate(0o777);
     mkdirat(&dir, name, mode).map_err(|e| failed("make the directory", spot, e.into()))
 }
 
 /// Removes a file, a link or an empty directory.
-pub fn remove(spot: Spot<'_>) -> Result<()> {
+pub fn remove(spot: PathBelow<'_>) -> Result<()> {
     let (dir, name) = find_above("remove", spot)?;
     let removed = match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
         Err(nix::Error::EISDIR | nix::Error::EPERM) => {
@@ -59,7 +59,7 @@ pub fn remove(spot: Spot<'_>) -> Result<()> {
 }
 
 /// Renames below the same directory; an existing file with the new name is not replaced.
-pub fn rename(spot: Spot<'_>, to: Spot<'_>) -> Result<()> {
+pub fn rename(spot: PathBelow<'_>, to: PathBelow<'_>) -> Result<()> {
     let (from_dir, from) = find_above("rename", spot)?;
     let (to_dir, name) = find_above("rename to", to)?;
     let renamed = move_new((&from_dir, from), (&to_dir, name));
@@ -126,7 +126,7 @@ fn size(file: &File) -> io::Result<u64> {
 }
 
 /// Number of bytes of a file that were received so far.
-pub fn part_size(spot: Spot<'_>) -> Result<u64> {
+pub fn part_size(spot: PathBelow<'_>) -> Result<u64> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let size = open_part(&dir, name, false).and_then(|file| file.as_ref().map_or(Ok(0), size));
     size.map_err(|e| failed(UPLOAD, spot, e))
@@ -134,7 +134,7 @@ pub fn part_size(spot: Spot<'_>) -> Result<u64> {
 
 /// Appends a part at the end of the last one and returns the number of bytes received. With another
 /// offset nothing is added; 0 starts again.
-pub fn write_part(spot: Spot<'_>, part: Part<'_>) -> Result<u64> {
+pub fn write_part(spot: PathBelow<'_>, part: Part<'_>) -> Result<u64> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let written: io::Result<u64> = (|| {
         refuse_target(&dir, name)?;
@@ -166,7 +166,7 @@ fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
 
 /// Gives the file its name when all `size` bytes were received. `replace`: replaces a file with
 /// that name.
-pub fn finish_part(spot: Spot<'_>, expected: u64, replace: bool) -> Result<()> {
+pub fn finish_part(spot: PathBelow<'_>, expected: u64, replace: bool) -> Result<()> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let finished: io::Result<()> = (|| {
         let there = refuse_target(&dir, name)?;
@@ -191,7 +191,7 @@ pub fn finish_part(spot: Spot<'_>, expected: u64, replace: bool) -> Result<()> {
 }
 
 /// Checks before the first part whether an upload may end under this name.
-pub fn check_upload(spot: Spot<'_>, replace: bool) -> Result<()> {
+pub fn check_upload(spot: PathBelow<'_>, replace: bool) -> Result<()> {
     let (dir, name) = find_above(UPLOAD, spot)?;
     let there = refuse_target(&dir, name).map_err(|e| failed(UPLOAD, spot, e))?;
     match there.is_some() && !replace {

@@ -1,6 +1,6 @@
 //! What is in a directory, a page at a time.
 
-use super::{Spot, failed, find, open_name};
+use super::{PathBelow, failed, find, open_name};
 use crate::sys::Result;
 use nix::dir::Dir;
 use nix::fcntl::{OFlag, openat, readlinkat};
@@ -48,7 +48,7 @@ pub struct NamePage {
 }
 
 /// Returns `count` names after the first `from`.
-pub fn list(spot: Spot<'_>, from: usize, count: usize) -> Result<NamePage> {
+pub fn list(spot: PathBelow<'_>, from: usize, count: usize) -> Result<NamePage> {
     let found = find("list", spot, true)?;
     let listed: io::Result<_> = (|| {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;

@@ -1,6 +1,6 @@
 //! Bytes of a regular file.
 
-use super::{Reached, Spot, failed, find, refused};
+use super::{PathBelow, Reached, failed, find, refused};
 use crate::sys::{At, Result};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
@@ -50,7 +50,7 @@ fn open_found(found: &Reached) -> io::Result<File> {
 }
 
 /// Reads at most `most` bytes from an offset on; fewer only at the end of the file.
-pub fn read_at(spot: Spot<'_>, offset: u64, most: usize) -> Result<Piece> {
+pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<Piece> {
     let found = find("read", spot, true)?;
     let file = open_found(&found).map_err(|e| failed("read", spot, e))?;
     let mut bytes = vec![0; most];

@@ -23,8 +23,8 @@ impl Bed {
         Bed { dir, root }
     }
 
-    fn spot<'s>(&'s self, path: &'s str) -> Spot<'s> {
-        Spot {
+    fn spot<'s>(&'s self, path: &'s str) -> PathBelow<'s> {
+        PathBelow {
             root: &self.root,
             path: Path::new(path),
         }
@@ -75,7 +75,7 @@ fn a_path_leads_nowhere_but_below_its_directory() {
     let far = "x/".repeat(PATH_BYTES_MAX);
     assert!(bed.text(&far).unwrap_err().contains("4096"));
     for root in ["home", "", "/tmp/../etc"] {
-        let spot = Spot {
+        let spot = PathBelow {
             root: Path::new(root),
             path: Path::new("passwd"),
         };
@@ -117,7 +117,7 @@ fn what_is_no_file_is_not_opened() {
     let pipe = bed.root.join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     assert!(bed.text("pipe").unwrap_err().contains("not a regular file"));
-    let device = Spot {
+    let device = PathBelow {
         root: Path::new("/dev"),
         path: Path::new("null"),
     };
@@ -150,7 +150,7 @@ fn names_are_listed_as_they_are_a_page_at_a_time() {
     assert_eq!(all.entries[1].target.as_deref(), Some(OsStr::new("/etc")));
     let page = list(bed.spot(""), 1, 1).unwrap();
     assert_eq!((page.entries.len(), page.total, page.is_cut), (1, 3, false));
-    let spot = Spot {
+    let spot = PathBelow {
         root: &bed.root,
         path: Path::new(raw),
     };

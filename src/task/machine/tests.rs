@@ -290,10 +290,10 @@ fn a_stop_outlasts_the_kill_of_what_the_top_process_left() {
     assert_eq!(stop(&mut m, 61), [], "what is being killed is not stopped");
     assert!(m.is_suspended());
     let mut next = m.clone();
-    assert_eq!(next.go_over(Machine::new(62, None, 20), 62), [Freeze]);
+    assert_eq!(next.continue_with(Machine::new(62, None, 20), 62), [Freeze]);
     assert!(next.is_suspended() && !next.is_ending());
     next.order(TaskAct::Resume, TermReason::None, 0, 63);
-    assert_eq!(next.go_over(Machine::new(64, None, 20), 64), []);
+    assert_eq!(next.continue_with(Machine::new(64, None, 20), 64), []);
     assert!(!next.is_suspended());
     m.order(TaskAct::Terminate, TermReason::Owner, 9, 62);
     assert_eq!(

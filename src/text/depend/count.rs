@@ -2,7 +2,7 @@
 //!
 //! Owns the states that are counted, and the comparison of a number of elements.
 
-use super::{Op, Seen};
+use super::{ElementStates, Op};
 
 /// States in which elements are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) const COUNTS: [(&str, Count); 7] = [
 impl Count {
     /// The number of elements that are counted now, and its possible minimum and maximum in the
     /// future.
-    pub(super) fn range(self, seen: &Seen) -> (u64, u64, u64) {
+    pub(super) fn range(self, seen: &ElementStates) -> (u64, u64, u64) {
         let open = seen.total() - seen.ended();
         let (now, most) = match self {
             Count::Done => (seen.done, seen.total() - seen.exit),

@@ -4,10 +4,10 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-struct Table(HashMap<u32, (Seen, i32)>);
+struct Table(HashMap<u32, (ElementStates, i32)>);
 
 impl Facts for Table {
-    fn seen(&self, target: &Target) -> Option<Seen> {
+    fn seen(&self, target: &Target) -> Option<ElementStates> {
         match target.job {
             JobRef::Id(id) => self.0.get(&id).map(|(seen, _)| *seen),
             JobRef::Name(_) => None,
@@ -35,8 +35,8 @@ impl Facts for Table {
 }
 
 fn table() -> Table {
-    let one = |f: fn(&mut Seen)| {
-        let mut seen = Seen::default();
+    let one = |f: fn(&mut ElementStates)| {
+        let mut seen = ElementStates::default();
         f(&mut seen);
         seen
     };

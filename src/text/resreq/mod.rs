@@ -18,7 +18,7 @@ pub use merge::merge_all;
 pub use print::amount;
 pub use select::{HostFacts, Select, SelectExpr};
 pub use table::{
-    Anything, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
+    AnyResource, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
     check_resource_name, left_to_sensors,
 };
 
@@ -231,7 +231,7 @@ impl ResReq {
     /// # Errors
     /// As [`ResReq::parse`].
     pub fn parse_stored(text: &str, resources: &dyn Resources) -> Result<ResReq, ParseError> {
-        parse::parse_stored(text, &Anything(resources))
+        parse::parse_stored(text, &AnyResource(resources))
     }
 
     /// The sections if there is one alternative without groups.

@@ -281,12 +281,12 @@ impl Resources for Builtins {
 /// Accepts every name: for strings that were checked when they were submitted, some of whose
 /// declarations may have been removed since.
 #[derive(Clone, Copy)]
-pub struct Anything<'r>(
+pub struct AnyResource<'r>(
     /// The current declarations.
     pub &'r dyn Resources,
 );
 
-impl Resources for Anything<'_> {
+impl Resources for AnyResource<'_> {
     fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
         let unknown = Def {
             name,

@@ -289,7 +289,7 @@ fn misspelt_names_get_a_hint() {
 #[test]
 fn affinity_is_refused_by_name_and_leads_to_the_key_of_queues() {
     for text in ["affinity[core(2)]", "select[mem>5] affinity[thread]"] {
-        let e = ResReq::parse(text, &Anything(&Builtins)).unwrap_err();
+        let e = ResReq::parse(text, &AnyResource(&Builtins)).unwrap_err();
         let e = format!("{e:?}");
         assert!(e.contains("'affinity' is not a section"), "{e}");
         assert!(e.contains("cpu_bind of cb.yaml"), "{e}");

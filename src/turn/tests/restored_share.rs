@@ -76,7 +76,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
     // A candidate that did not see the claim of epoch 7 leads for a moment: no new alarm.
     b.new_epoch(5);
     b.note_restored_share(7, 812);
-    assert!(b.last.events.is_empty() && b.core.state.back().is_none());
+    assert!(b.last.events.is_empty() && b.core.state.restored_share().is_none());
     b.new_epoch(8);
     let ack = b.submit(5, |_| {});
     assert_eq!(ack.ids[0].id, 10_001);
@@ -96,13 +96,13 @@ fn a_snapshot_remembers_that_the_share_went_back() {
     b.note_restored_share(7, 812);
     let mut restored = State::new();
     b.core.state.snapshot().for_each(|r| restored.restore(r));
-    assert_eq!(restored.back(), b.core.state.back());
+    assert_eq!(restored.restored_share(), b.core.state.restored_share());
     assert!(restored.is_old());
     b.ask(0, vec![Verb::Restored]);
     let mut restored = State::new();
     b.core.state.snapshot().for_each(|r| restored.restore(r));
     assert_eq!(restored.restored(), b.core.state.restored());
-    assert!(restored.is_old() && restored.back().is_none());
+    assert!(restored.is_old() && restored.restored_share().is_none());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     let mut b = Bench::new();
     b.new_epoch(9);
     b.note_restored_share(2, 812);
-    let alarm = crate::turn::restored_share_alarm(b.core.state.back().unwrap(), 9);
+    let alarm = crate::turn::restored_share_alarm(b.core.state.restored_share().unwrap(), 9);
     assert!(
         alarm.contains("host h2 was given orders of epoch 2"),
         "{alarm}"

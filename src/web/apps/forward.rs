@@ -42,7 +42,7 @@ impl Program<'_> {
     ///
     /// # Errors
     /// The program cannot be reached, or sends no response.
-    pub(super) async fn ask(&self, mut request: Request<Body>) -> Result<Response, WebError> {
+    pub(super) async fn forward(&self, mut request: Request<Body>) -> Result<Response, WebError> {
         let is_socket = is_websocket(request.method(), request.headers());
         let browser = request.extensions_mut().remove::<OnUpgrade>();
         let (parts, body) = request.into_parts();

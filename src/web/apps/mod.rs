@@ -15,7 +15,7 @@ mod tunnel;
 
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{self, Caller, Look, session_only};
+use crate::guard::{self, Caller, DisplaySettings, session_only};
 use crate::identity::Identity;
 use crate::rest::key_of;
 use crate::sessions::is_same;
@@ -26,7 +26,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::{Announced, AttendAsk, read_announced};
+use corral::api::attend::{Announced, AttachRequest, read_announced};
 use corral::model::{JobKey, JobStat};
 use corral::record::portal::digest;
 use corral::sys;
@@ -54,7 +54,7 @@ const LOGIN_MAX: usize = 1 << 20;
 
 /// The right of a session to see the program of a job.
 #[derive(Clone)]
-struct Right {
+struct AccessRight {
     who: Identity,
     /// The secret of the session.
     session: String,
@@ -62,14 +62,14 @@ struct Right {
 }
 
 struct Ticket {
-    right: Right,
+    right: AccessRight,
     announced: Announced,
     ends: i64,
 }
 
 /// A program that is open in a browser.
 struct Visit {
-    right: Right,
+    right: AccessRight,
     port: u16,
     used: i64,
     /// When a request last counted as a use of the session.
@@ -124,7 +124,7 @@ fn is_own_cookie(settings: &Settings, name: &str) -> bool {
 }
 
 impl Apps {
-    fn give_ticket(&self, right: Right, announced: Announced, now: i64) -> String {
+    fn give_ticket(&self, right: AccessRight, announced: Announced, now: i64) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.tickets);
         all.retain(|_, ticket| ticket.ends > now);
@@ -146,7 +146,7 @@ impl Apps {
         (ticket.right.key == key && ticket.ends > now).then_some(ticket)
     }
 
-    fn begin_visit(&self, right: Right, port: u16, now: i64) -> String {
+    fn begin_visit(&self, right: AccessRight, port: u16, now: i64) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.visits);
         let of_session = |visit: &Visit| is_same(&visit.right.session, &right.session);
@@ -163,7 +163,7 @@ impl Apps {
 
     /// The right that a cookie gives to this job's program, the program's port, and whether this
     /// request counts as a use of the session.
-    fn visit(&self, secret: &str, key: JobKey, now: i64) -> Option<(Right, u16, bool)> {
+    fn visit(&self, secret: &str, key: JobKey, now: i64) -> Option<(AccessRight, u16, bool)> {
         let mut all = lock(&self.visits);
         let visit = all.get_mut(&digest(secret))?;
         if visit.right.key != key {
@@ -182,7 +182,7 @@ impl Apps {
     }
 
     /// The place of the tunnel to a job; the tunnel may not have been started yet.
-    fn way(&self, right: &Right) -> Result<Way, WebError> {
+    fn way(&self, right: &AccessRight) -> Result<Way, WebError> {
         let mut all = lock(&self.ways);
         // A place without a tunnel is kept while the tunnel is being started.
         all.retain(|_, (_, way)| match way.get() {
@@ -213,7 +213,7 @@ impl Apps {
         })
     }
 
-    fn forget_way(&self, right: &Right) {
+    fn forget_way(&self, right: &AccessRight) {
         lock(&self.ways).remove(&(right.key, right.session.clone()));
     }
 
@@ -232,13 +232,13 @@ impl Apps {
 }
 
 /// The tunnel to a job; it is started if there is none.
-async fn way_to(app: &App, right: &Right) -> Result<Arc<Tunnel>, WebError> {
+async fn tunnel_to(app: &App, right: &AccessRight) -> Result<Arc<Tunnel>, WebError> {
     let way = app.apps.way(right)?;
     let begun = way.get_or_try_init(|| async {
         let (actor, who, key) = (app.actor.clone(), right.who.clone(), right.key);
         let held = blocking(move || {
             let (id, idx) = (key.id, key.idx);
-            Ok(actor.attend(&who, &AttendAsk::Tunnel { id, idx })?)
+            Ok(actor.attend(&who, &AttachRequest::Tunnel { id, idx })?)
         });
         let tunnel = Tunnel::begin(app, &right.session, held.await?);
         tunnel.map_err(|e| unreached(sys::reason(&e)))
@@ -275,12 +275,12 @@ pub(crate) async fn open(
         check_job(who.uid, job.spec.uid, job.row.stat)
     })
     .await?;
-    let right = Right {
+    let right = AccessRight {
         who: caller.who,
         session: caller.secret,
         key,
     };
-    let tunnel = way_to(&app, &right).await?;
+    let tunnel = tunnel_to(&app, &right).await?;
     let about = tunnel.about().await.map_err(unreached)?;
     let announced = read_announced(&about, key.id, key.idx).map_err(unreached)?;
     let now = sys::clock::wall_ms();
@@ -302,13 +302,13 @@ fn check_job(me: u32, owner: u32, stat: JobStat) -> Result<(), WebError> {
 }
 
 /// Serves requests to names of programs; passes all others to the portal.
-pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn route_by_name(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = guard::text(request.headers(), header::HOST).to_owned();
     let Some(key) = names::job_of(&host, &app.settings) else {
         return next.run(request).await;
     };
     let begun = sys::clock::boot_ms();
-    let look = Look::of(request.headers());
+    let look = DisplaySettings::of(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut user = String::new();
     let response = match serve(&app, key, &host, request, &mut user).await {
@@ -325,7 +325,7 @@ pub async fn divert(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 /// A refusal at a program's name: plain text, without the portal's pages.
-fn plain(error: &WebError, look: Look) -> Response {
+fn plain(error: &WebError, look: DisplaySettings) -> Response {
     let mut text = look.words.t(error.title()).to_owned();
     for line in [&error.why, &error.hint] {
         if !line.is_empty() {
@@ -361,7 +361,7 @@ async fn serve(
     if request.uri().path() == ENTER {
         let given = Fields::parse(request.uri().query().unwrap_or_default().as_bytes());
         let given = given.filter(|_| method == Method::GET).unwrap_or_default();
-        return enter(app, key, given.get("ticket"), user).await;
+        return redeem_ticket(app, key, given.get("ticket"), user).await;
     }
     headers::check_origin(method, headers, host).map_err(|headers::Foreign| foreign())?;
     let closed = || WebError {
@@ -376,18 +376,18 @@ async fn serve(
         app.apps.end_visit(secret);
         return Err(closed());
     }
-    let tunnel = way_to(app, &right).await?;
+    let tunnel = tunnel_to(app, &right).await?;
     let settings = app.settings.clone();
     let program = Program {
         tunnel: &tunnel,
         port,
         own: &move |name| is_own_cookie(&settings, name),
     };
-    program.ask(request).await
+    program.forward(request).await
 }
 
 /// Counts a request as a use of the session; false: the session has ended.
-async fn uses(app: &App, right: &Right, now: i64) -> bool {
+async fn uses(app: &App, right: &AccessRight, now: i64) -> bool {
     let is_there = app.sessions().find(&right.session, now).is_some();
     let (actor, session) = (app.actor.clone(), right.session.clone());
     is_there
@@ -398,7 +398,7 @@ async fn uses(app: &App, right: &Right, now: i64) -> bool {
 
 /// Takes a ticket: sets the cookie of this name, and redirects to the program's start page, with
 /// the token that the program requires.
-async fn enter(
+async fn redeem_ticket(
     app: &App,
     key: JobKey,
     ticket: &str,
@@ -467,7 +467,7 @@ fn first_place(announced: &Announced) -> String {
 
 /// Logs in to a program that expects its password in a form (code-server); returns its cookies.
 /// Empty if the program refuses the password; the user is then prompted for it.
-async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderValue> {
+async fn log_in(app: &App, right: &AccessRight, announced: &Announced) -> Vec<HeaderValue> {
     if announced.kind != "vscode" || announced.token.is_empty() {
         return Vec::new();
     }
@@ -477,7 +477,7 @@ async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderVa
         .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
         .header(header::CONTENT_LENGTH, form.len())
         .body(Body::from(form));
-    let (Ok(request), Ok(tunnel)) = (request, way_to(app, right).await) else {
+    let (Ok(request), Ok(tunnel)) = (request, tunnel_to(app, right).await) else {
         return Vec::new();
     };
     let settings = app.settings.clone();
@@ -486,7 +486,7 @@ async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderVa
         port: announced.port,
         own: &move |name| is_own_cookie(&settings, name),
     };
-    let Ok(answer) = program.ask(request).await else {
+    let Ok(answer) = program.forward(request).await else {
         return Vec::new();
     };
     let cookies = answer
@@ -504,8 +504,8 @@ async fn log_in(app: &App, right: &Right, announced: &Announced) -> Vec<HeaderVa
 mod tests {
     use super::*;
 
-    fn right(session: &str, id: u32) -> Right {
-        Right {
+    fn right(session: &str, id: u32) -> AccessRight {
+        AccessRight {
             who: Identity::new(7, "u"),
             session: session.to_owned(),
             key: JobKey::job(id),

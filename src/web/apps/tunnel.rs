@@ -5,7 +5,7 @@
 //! and a connection with a slow reader does not delay the others.
 
 use crate::App;
-use crate::identity::Held;
+use crate::identity::AttachedProgram;
 use corral::api::Failure;
 use corral::api::attend::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
 use std::collections::HashMap;
@@ -87,7 +87,11 @@ impl Tunnel {
     ///
     /// # Errors
     /// The descriptor cannot be used.
-    pub(super) fn begin(app: &App, session: &str, held: Held) -> io::Result<Arc<Tunnel>> {
+    pub(super) fn begin(
+        app: &App,
+        session: &str,
+        held: AttachedProgram,
+    ) -> io::Result<Arc<Tunnel>> {
         let (end, keeps) = held.split();
         let plain = Plain::from(OwnedFd::from(end));
         plain.set_nonblocking(true)?;
@@ -102,7 +106,7 @@ impl Tunnel {
         let (own, app, session) = (tunnel.clone(), app.clone(), session.to_owned());
         tokio::spawn(async move {
             tokio::select! {
-                why = own.hear(from) => own.close(&why),
+                why = own.read_frames(from) => own.close(&why),
                 () = write(to, going) => own.close(&over()),
                 () = own.until_unused(&app, &session) => own.close(&over()),
                 _ = ending.wait_for(|end| *end) => own.close(&over()),
@@ -231,7 +235,7 @@ impl Tunnel {
     }
 
     /// Handles incoming frames until the stream ends; returns why it ended.
-    async fn hear(&self, mut from: OwnedReadHalf) -> String {
+    async fn read_frames(&self, mut from: OwnedReadHalf) -> String {
         let (mut came, mut buf) = (Vec::new(), vec![0; 32 << 10]);
         loop {
             match from.read(&mut buf).await {
@@ -242,7 +246,7 @@ impl Tunnel {
                 match take_frame(&mut came) {
                     Ok(None) => break,
                     Ok(Some(frame)) => {
-                        if let Err(Failure { text, .. }) = self.heed(frame) {
+                        if let Err(Failure { text, .. }) = self.handle_frame(frame) {
                             return text;
                         }
                     }
@@ -252,7 +256,7 @@ impl Tunnel {
         }
     }
 
-    fn heed(&self, frame: Frame) -> Result<(), Failure> {
+    fn handle_frame(&self, frame: Frame) -> Result<(), Failure> {
         use std::sync::atomic::Ordering::Relaxed;
         let broken = || Failure {
             kind: corral::api::FailureKind::System,

@@ -4,11 +4,11 @@
 //! reads it after it has become the user, so a call can do no more than the user can.
 
 use super::wire;
-use crate::identity::{AsUser, Identity, JobAct, SameUser};
+use crate::identity::{AsUser, Identity, JobAction, SameUser};
 use crate::submission::option_named;
-use corral::api::admin::AdminAct;
-use corral::api::attend::{self, AttendAsk};
-use corral::api::files::FileAsk;
+use corral::api::admin::AdminAction;
+use corral::api::attend::{self, AttachRequest};
+use corral::api::files::FileRequest;
 use corral::api::portal::{PortalToken, Scope, claimed_uid, take_login, token_of};
 use corral::api::{Failure, FailureKind, JobRequest, TemplateValues};
 use corral::model::JobKey;
@@ -105,7 +105,7 @@ pub enum Call {
         job: Box<PlainJob>,
     },
     Act {
-        act: JobAct,
+        act: JobAction,
         jobs: Vec<String>,
     },
     Output {
@@ -114,10 +114,10 @@ pub enum Call {
         most: usize,
     },
     Administer {
-        act: Box<AdminAct>,
+        act: Box<AdminAction>,
     },
     Files {
-        ask: Box<FileAsk>,
+        ask: Box<FileRequest>,
     },
     Clone {
         job: String,
@@ -131,12 +131,12 @@ pub enum Call {
     /// Something that lasts while its socket is open: only in a process that the broker started for
     /// this.
     Attend {
-        ask: AttendAsk,
+        ask: AttachRequest,
     },
 }
 
 /// The result of a call: a value, and a descriptor if there is one.
-type Given = Result<(Value, Option<File>), Failure>;
+type CallResult = Result<(Value, Option<File>), Failure>;
 
 /// The scope that a token needs for a call.
 fn needs(call: &Call) -> Scope {
@@ -153,7 +153,7 @@ fn needs(call: &Call) -> Scope {
 }
 
 impl Call {
-    fn run(self, user: &SameUser, who: &Identity, token: Option<&PortalToken>) -> Given {
+    fn run(self, user: &SameUser, who: &Identity, token: Option<&PortalToken>) -> CallResult {
         match self {
             Call::Submit { job } => plain(user.submit(who, &job.request()?)?),
             Call::DryRun { job } => plain(user.dry_run(who, &job.request()?)?),
@@ -175,7 +175,7 @@ impl Call {
     }
 }
 
-fn plain<T: Serialize>(value: T) -> Given {
+fn plain<T: Serialize>(value: T) -> CallResult {
     match serde_json::to_value(value) {
         Ok(value) => Ok((value, None)),
         Err(e) => Err(system(e)),
@@ -204,7 +204,7 @@ fn denied(text: &str) -> Failure {
 }
 
 /// The proof by which the broker lets a process act.
-pub(super) enum By {
+pub(super) enum ActingProof {
     /// A session, which the broker has checked to be the user's.
     Session,
     /// A token, which the process must find among the user's tokens.
@@ -239,7 +239,7 @@ fn become_the_user(uid: u32) -> Result<UserFacts, Failure> {
 
 /// A process that carries out one call: becomes the user, reads the call, answers. Returns its exit
 /// code.
-pub(super) fn serve(site: &Site, uid: u32, by: &By, socket: &File) -> i32 {
+pub(super) fn serve(site: &Site, uid: u32, by: &ActingProof, socket: &File) -> i32 {
     if sys::descriptors::limit_time(socket, TRANSFER_MS).is_err() {
         return 1;
     }
@@ -252,12 +252,12 @@ pub(super) fn serve(site: &Site, uid: u32, by: &By, socket: &File) -> i32 {
     i32::from(done.is_err())
 }
 
-fn answer(site: &Site, uid: u32, by: &By, socket: &File) -> Given {
+fn answer(site: &Site, uid: u32, by: &ActingProof, socket: &File) -> CallResult {
     let facts = become_the_user(uid)?;
     let now = sys::clock::wall_ms();
     let token = match by {
-        By::Session => None,
-        By::Token(secret) => {
+        ActingProof::Session => None,
+        ActingProof::Token(secret) => {
             let found = token_of(&site.layout(), uid, secret, now);
             let gone = || denied("the token is unknown, revoked or expired");
             Some(found.ok_or_else(gone)?)

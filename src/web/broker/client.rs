@@ -4,12 +4,12 @@
 //! The published view, which all users may read, is read here.
 
 use super::calls::{Call, PlainJob};
-use super::wire::{self, Ask, Begun, PasswordSaid};
-use crate::identity::{AsUser, Held, Identity, JobAct, Proof, reader_for};
+use super::wire::{self, BrokerRequest, NewSession, PasswordResult};
+use crate::identity::{AsUser, AttachedProgram, Identity, JobAction, Proof, reader_for};
 use crate::secret::Secret;
-use corral::api::admin::{AdminAct, AdminAnswer};
-use corral::api::attend::AttendAsk;
-use corral::api::files::{FileAsk, FileSaid};
+use corral::api::admin::{AdminAction, AdminAnswer};
+use corral::api::attend::AttachRequest;
+use corral::api::files::{FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, claimed_uid};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
@@ -42,11 +42,11 @@ impl BrokerClient {
     /// # Errors
     /// The broker is gone.
     pub fn ready(&self) -> Result<(), Failure> {
-        self.ask(&Ask::Ready {}).map(drop)
+        self.ask(&BrokerRequest::Ready {}).map(drop)
     }
 
     /// Sends a request; returns the socket over which the answer comes.
-    fn ask(&self, ask: &Ask) -> Result<File, Failure> {
+    fn ask(&self, ask: &BrokerRequest) -> Result<File, Failure> {
         let (mine, other) = ipc::pair().map_err(failed)?;
         descriptors::limit_time(&mine, ANSWER_MS).map_err(failed)?;
         let bytes = serde_json::to_vec(ask).map_err(failed)?;
@@ -64,7 +64,7 @@ impl BrokerClient {
         who: &Identity,
         call: &Call,
     ) -> Result<(T, Option<File>), Failure> {
-        let ask = Ask::Act {
+        let ask = BrokerRequest::Act {
             uid: who.uid,
             proof: who.proof.0.clone(),
         };
@@ -75,7 +75,7 @@ impl BrokerClient {
     /// Sends a request and its call; returns the answer, its descriptor, and the socket.
     fn answered<T: DeserializeOwned>(
         &self,
-        ask: &Ask,
+        ask: &BrokerRequest,
         call: &Call,
     ) -> Result<(T, Option<File>, File), Failure> {
         let socket = self.ask(ask)?;
@@ -121,7 +121,12 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::DryRun { job: boxed(job) })
     }
 
-    fn act(&self, who: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    fn act(
+        &self,
+        who: &Identity,
+        act: JobAction,
+        jobs: Vec<String>,
+    ) -> Result<Vec<Outcome>, Failure> {
         self.call(who, &Call::Act { act, jobs })
     }
 
@@ -130,12 +135,12 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Output { id, idx, most })
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let act = Box::new(act.clone());
         self.call(who, &Call::Administer { act })
     }
 
-    fn files(&self, who: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         let ask = Box::new(ask.clone());
         self.call(who, &Call::Files { ask })
     }
@@ -150,9 +155,9 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Texts { id, idx })
     }
 
-    fn attend(&self, who: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         let call = Call::Attend { ask: ask.clone() };
-        let ask = Ask::Attend {
+        let ask = BrokerRequest::Attend {
             uid: who.uid,
             proof: who.proof.0.clone(),
         };
@@ -160,7 +165,7 @@ impl AsUser for BrokerClient {
             return Err(failed("the answer is without a descriptor"));
         };
         // What was started runs as long as the socket is open.
-        Ok(Held::new(end, socket))
+        Ok(AttachedProgram::new(end, socket))
     }
 
     fn log_in(&self, secret: &str, _now: i64) -> Result<Option<Identity>, Failure> {
@@ -168,8 +173,8 @@ impl AsUser for BrokerClient {
             return Ok(None);
         }
         let link = secret.to_owned();
-        let socket = self.ask(&Ask::LogIn { link })?;
-        let got = wire::receive::<Result<Option<Begun>, Failure>>(&socket);
+        let socket = self.ask(&BrokerRequest::LogIn { link })?;
+        let got = wire::receive::<Result<Option<NewSession>, Failure>>(&socket);
         let (begun, _) = got.map_err(failed)?;
         Ok(begun?.map(|begun| Identity {
             uid: begun.uid,
@@ -183,16 +188,16 @@ impl AsUser for BrokerClient {
         user: &str,
         password: &Secret,
         from: Option<IpAddr>,
-    ) -> Result<PasswordSaid, Failure> {
+    ) -> Result<PasswordResult, Failure> {
         let password = password.reveal();
         if !wire::is_user(user) || password.len() > wire::PASSWORD_MAX {
-            return Ok(PasswordSaid::Wrong);
+            return Ok(PasswordResult::Wrong);
         }
         let user = user.to_owned();
-        let socket = self.ask(&Ask::Password { user, from })?;
+        let socket = self.ask(&BrokerRequest::Password { user, from })?;
         // A broker that refuses does not read the password, but its answer can still be read.
         let _ = wire::send_password(&socket, password);
-        let got = wire::receive::<Result<PasswordSaid, Failure>>(&socket);
+        let got = wire::receive::<Result<PasswordResult, Failure>>(&socket);
         got.map_err(failed)?.0
     }
 
@@ -210,7 +215,7 @@ impl AsUser for BrokerClient {
             return false;
         }
         let session = session.to_owned();
-        let socket = self.ask(&Ask::GoOn { session });
+        let socket = self.ask(&BrokerRequest::GoOn { session });
         let said = socket.map(|socket| wire::receive::<bool>(&socket).is_ok_and(|(yes, _)| yes));
         said.unwrap_or(false)
     }
@@ -222,7 +227,7 @@ impl AsUser for BrokerClient {
     fn end_session(&self, session: &str) {
         if wire::is_secret(session) {
             let session = session.to_owned();
-            if let Err(failure) = self.ask(&Ask::End { session }) {
+            if let Err(failure) = self.ask(&BrokerRequest::End { session }) {
                 tracing::warn!("a session is not ended: {failure}");
             }
         }

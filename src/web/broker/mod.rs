@@ -21,7 +21,7 @@ pub use passwords::{PASSWORDS_MAX, STEP_MS};
 
 use crate::identity::Identity;
 use crate::sessions::{Limits, Sessions};
-use calls::By;
+use calls::ActingProof;
 use corral::api::portal::{Portal, claimed_uid, portal_settings};
 use corral::api::{Failure, FailureKind};
 use corral::spool::Site;
@@ -37,7 +37,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use throttle::Throttle;
-use wire::{Ask, Begun, PasswordSaid};
+use wire::{BrokerRequest, NewSession, PasswordResult};
 
 /// Maximum number of processes that act for users at once: in total, for one user, and for login
 /// links.
@@ -114,7 +114,7 @@ pub struct Broker {
     read_again: u64,
     throttle: Throttle,
     /// Answers to passwords with the time at which each is sent, ms since boot.
-    late: Vec<(u64, File, PasswordSaid)>,
+    late: Vec<(u64, File, PasswordResult)>,
     workers: Vec<Worker>,
     /// Processes that have closed their socket but still exist: a file server may block them.
     ending: Vec<Worker>,
@@ -150,7 +150,7 @@ impl Broker {
     /// Uses these settings, which are read again at intervals.
     pub fn following(mut self, portal: &Portal) -> Broker {
         self.read_again = clock::boot_ms() + SETTINGS_MS;
-        self.set(counting(portal));
+        self.set(broker_settings(portal));
         self
     }
 
@@ -191,7 +191,7 @@ impl Broker {
                 ends = Some(clock::boot_ms() + END_MS);
                 let _ = proc::kill(http.pid(), term);
             }
-            self.hear(&seen[2..]);
+            self.read_reports(&seen[2..]);
             if seen[0].0 {
                 match descriptors::receive(&self.control, wire::ASK_MAX + 1) {
                     Ok(Some(message)) => {
@@ -218,8 +218,8 @@ impl Broker {
 
     fn do_what_is_due(&mut self, now: u64) {
         self.end_late_ones(now);
-        self.bury();
-        let is_due = |late: &mut (u64, File, PasswordSaid)| late.0 <= now;
+        self.reap_ended();
+        let is_due = |late: &mut (u64, File, PasswordResult)| late.0 <= now;
         for (_, to, said) in self.late.extract_if(.., is_due) {
             answer(&to, &Ok::<_, Failure>(said));
         }
@@ -274,7 +274,7 @@ impl Broker {
     }
 
     /// Reads reports of processes. A process that closes its socket is about to end.
-    fn hear(&mut self, seen: &[(bool, bool)]) {
+    fn read_reports(&mut self, seen: &[(bool, bool)]) {
         let mut over = Vec::new();
         for (at, worker) in self.workers.iter_mut().enumerate() {
             if !seen.get(at).is_some_and(|seen| seen.0) {
@@ -292,11 +292,11 @@ impl Broker {
             let worker = self.workers.swap_remove(at);
             self.ending.push(worker);
         }
-        self.bury();
+        self.reap_ended();
     }
 
     /// Removes the processes that have ended, and answers their logins. Does not wait for any.
-    fn bury(&mut self) {
+    fn reap_ended(&mut self) {
         let mut at = 0;
         while at < self.ending.len() {
             // As long as the process was not waited for, its pid cannot be reused.
@@ -332,12 +332,12 @@ impl Broker {
     }
 
     /// Begins a session of this user.
-    fn begin(&mut self, uid: u32, name: String) -> Begun {
+    fn begin(&mut self, uid: u32, name: String) -> NewSession {
         let session = clock::nonce(SECRET);
         let who = Identity::new(uid, name.clone());
         let now = clock::wall_ms();
         self.sessions.begin(&session, String::new(), who, now);
-        Begun { uid, name, session }
+        NewSession { uid, name, session }
     }
 
     /// Starts a process that reads the settings of the portal and may wait for the file server.
@@ -348,8 +348,8 @@ impl Broker {
             return;
         }
         let site = self.site.clone();
-        match fork(None, |tell| tell_settings(&site, tell)) {
-            Ok(made) => self.keep(made, 0, LIFE_MS, Work::Settings),
+        match fork(None, |tell| send_settings(&site, tell)) {
+            Ok(made) => self.add_worker(made, 0, LIFE_MS, Work::Settings),
             Err(e) => tracing::warn!("the settings of the portal: {e}"),
         }
     }
@@ -376,13 +376,13 @@ impl Broker {
         };
         let now = clock::wall_ms();
         match ask {
-            Ask::Ready {} => return !std::mem::replace(&mut self.is_ready, true),
-            Ask::LogIn { link } => self.log_in(link, socket),
-            Ask::Password { user, from } => self.try_password(user, from, socket),
-            Ask::GoOn { session } => {
+            BrokerRequest::Ready {} => return !std::mem::replace(&mut self.is_ready, true),
+            BrokerRequest::LogIn { link } => self.log_in(link, socket),
+            BrokerRequest::Password { user, from } => self.try_password(user, from, socket),
+            BrokerRequest::GoOn { session } => {
                 answer(&socket, &self.sessions.find(&session, now).is_some());
             }
-            Ask::End { session } => {
+            BrokerRequest::End { session } => {
                 self.sessions.end(&session);
                 let of_it = |worker: &&mut Worker| worker.session.as_ref() == Some(&session);
                 self.workers
@@ -390,11 +390,11 @@ impl Broker {
                     .filter(of_it)
                     .for_each(|worker| worker.ends = 0);
             }
-            Ask::Attend { uid, proof } => match self.sessions.find(&proof, now) {
+            BrokerRequest::Attend { uid, proof } => match self.sessions.find(&proof, now) {
                 Some(session) if session.who.uid == uid => self.attend(uid, proof, &socket),
                 _ => refuse(&socket, no_session()),
             },
-            Ask::Act { uid, proof } => match self.right_of(uid, proof, now) {
+            BrokerRequest::Act { uid, proof } => match self.proof_of(uid, proof, now) {
                 Ok(by) => self.act(uid, by, socket),
                 Err(failure) => refuse(&socket, failure),
             },
@@ -403,14 +403,14 @@ impl Broker {
     }
 
     /// The proof by which a process may become this user.
-    fn right_of(&mut self, uid: u32, proof: String, now: i64) -> Result<By, Failure> {
+    fn proof_of(&mut self, uid: u32, proof: String, now: i64) -> Result<ActingProof, Failure> {
         match self.sessions.find(&proof, now) {
-            Some(session) if session.who.uid == uid => return Ok(By::Session),
+            Some(session) if session.who.uid == uid => return Ok(ActingProof::Session),
             Some(session) => {
                 let whose = session.who.uid;
                 tracing::warn!("a session of uid {whose} gives no right to act for uid {uid}");
             }
-            None if claimed_uid(&proof) == Some(uid) => return Ok(By::Token(proof)),
+            None if claimed_uid(&proof) == Some(uid) => return Ok(ActingProof::Token(proof)),
             None => {}
         }
         Err(no_session())
@@ -434,7 +434,7 @@ impl Broker {
         let site = self.site.clone();
         match fork(Some(socket), |_| calls::attend(&site, uid, socket)) {
             Ok(made) => {
-                self.keep(made, uid, LIFE_MS, Work::Call);
+                self.add_worker(made, uid, LIFE_MS, Work::Call);
                 if let Some(worker) = self.workers.last_mut() {
                     worker.session = Some(session);
                     worker.ends = clock::boot_ms() + SESSION_LOOK_MS;
@@ -444,7 +444,7 @@ impl Broker {
         }
     }
 
-    fn act(&mut self, uid: u32, by: By, socket: File) {
+    fn act(&mut self, uid: u32, by: ActingProof, socket: File) {
         let is_call = |worker: &&Worker| worker.uid == uid && worker.session.is_none();
         let of_user = self.workers.iter().filter(is_call);
         let busy = match () {
@@ -459,7 +459,7 @@ impl Broker {
         let call = |_: &File| calls::serve(&site, uid, &by, &socket);
         let made = fork(Some(&socket), call);
         match made {
-            Ok(made) => self.keep(made, uid, LIFE_MS, Work::Call),
+            Ok(made) => self.add_worker(made, uid, LIFE_MS, Work::Call),
             Err(e) => refuse(&socket, system(e)),
         }
     }
@@ -475,11 +475,11 @@ impl Broker {
             return refuse(&socket, too_many(most));
         }
         let Some(uid) = claimed_uid(&link) else {
-            return answer(&socket, &Ok::<_, Failure>(None::<Begun>));
+            return answer(&socket, &Ok::<_, Failure>(None::<NewSession>));
         };
         let site = self.site.clone();
         match fork(None, |tell| calls::log_in(&site, &link, tell)) {
-            Ok(made) => self.keep(made, uid, LIFE_MS, Work::Link(socket)),
+            Ok(made) => self.add_worker(made, uid, LIFE_MS, Work::Link(socket)),
             Err(e) => refuse(&socket, system(e)),
         }
     }
@@ -493,7 +493,13 @@ impl Broker {
         calls.count() + self.ending.len()
     }
 
-    fn keep(&mut self, (process, reports): (Forked, File), uid: u32, life_ms: u64, work: Work) {
+    fn add_worker(
+        &mut self,
+        (process, reports): (Forked, File),
+        uid: u32,
+        life_ms: u64,
+        work: Work,
+    ) {
         self.workers.push(Worker {
             process,
             uid,
@@ -507,7 +513,7 @@ impl Broker {
 }
 
 /// Only those settings that the broker uses.
-fn counting(portal: &Portal) -> Portal {
+fn broker_settings(portal: &Portal) -> Portal {
     Portal {
         pam: portal.pam,
         pam_service: portal.pam_service.clone(),
@@ -519,7 +525,7 @@ fn counting(portal: &Portal) -> Portal {
 
 /// A process that reads the settings of section `portal` for the broker, as the owner of the share,
 /// and reports them; returns its exit code.
-fn tell_settings(site: &Site, tell: &File) -> i32 {
+fn send_settings(site: &Site, tell: &File) -> i32 {
     let owner = sys::fs::stat(&site.layout().cluster()).ok().flatten();
     let became = owner.is_some_and(|owner| {
         let (uid, gid, groups) = (owner.uid, owner.gid, vec![owner.gid]);
@@ -530,7 +536,7 @@ fn tell_settings(site: &Site, tell: &File) -> i32 {
     }
     match portal_settings(site) {
         Ok(portal) => {
-            let text = serde_json::to_vec(&counting(&portal)).unwrap_or_default();
+            let text = serde_json::to_vec(&broker_settings(&portal)).unwrap_or_default();
             let mut to = tell;
             i32::from(to.write_all(&text).is_err())
         }

@@ -4,7 +4,7 @@
 //! The process is root, because PAM reads files that only root may read; it reads one text of
 //! limited length, uses PAM and ends. Neither the broker nor a log ever has the password.
 
-use super::wire::{self, PasswordSaid, Refused};
+use super::wire::{self, PasswordResult, Refused};
 use super::{Broker, PROCESSES_MAX, Work, answer, fork};
 use corral::api::Failure;
 use corral::sys::pam::{self, Verdict};
@@ -93,7 +93,7 @@ pub(super) fn answer_at(begun: u64, now: u64) -> u64 {
 
 /// The process that asks PAM; returns its exit code. The password comes over `socket`; the user is
 /// reported to the broker over `tell`.
-pub(super) fn ask(service: &str, user: &str, from: &str, socket: &File, tell: &File) -> i32 {
+pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell: &File) -> i32 {
     let closed = confine::close_memory().is_ok();
     if !closed || descriptors::limit_time(socket, READ_MS).is_err() {
         return 1;
@@ -152,26 +152,26 @@ pub(super) fn reported_user(said: &[u8]) -> Option<Known> {
 impl Broker {
     /// Begins an attempt, if one is allowed now.
     pub(super) fn try_password(&mut self, user: String, from: Option<IpAddr>, socket: File) {
-        let say = |said: PasswordSaid| answer(&socket, &Ok::<_, Failure>(said));
+        let say = |said: PasswordResult| answer(&socket, &Ok::<_, Failure>(said));
         if !self.portal.pam {
-            return say(PasswordSaid::Unchecked);
+            return say(PasswordResult::Unchecked);
         }
         let now = clock::boot_ms();
         let wait = self.throttle.wait(&user, from, now);
         if wait > 0 {
             audit(&user, from, "must wait");
-            return say(PasswordSaid::Wait(wait.div_ceil(1000)));
+            return say(PasswordResult::Wait(wait.div_ceil(1000)));
         }
         let all = self.workers.iter().chain(&self.ending);
         let asking = all.filter(|worker| matches!(worker.work, Work::Password(_)));
         // Each delayed answer occupies a thread of the HTTP process.
         if asking.count() + self.late.len() >= PASSWORDS_MAX || self.count() >= PROCESSES_MAX {
-            return say(PasswordSaid::Busy);
+            return say(PasswordResult::Busy);
         }
         let service = self.portal.pam_service.clone();
         let shown = from.map_or_else(String::new, |from| from.to_string());
         let made = fork(Some(&socket), |tell| {
-            ask(&service, &user, &shown, &socket, tell)
+            ask_pam(&service, &user, &shown, &socket, tell)
         });
         match made {
             Ok(made) => {
@@ -182,11 +182,11 @@ impl Broker {
                     from,
                     begun: now,
                 };
-                self.keep(made, 0, PASSWORD_MS, Work::Password(tried));
+                self.add_worker(made, 0, PASSWORD_MS, Work::Password(tried));
             }
             Err(e) => {
                 tracing::error!("no password is checked: {e}");
-                say(PasswordSaid::Unchecked);
+                say(PasswordResult::Unchecked);
             }
         }
     }
@@ -213,15 +213,15 @@ impl Broker {
             End::Wrong => {}
         }
         let now = match (end, known) {
-            (_, Some(known)) => PasswordSaid::Begun(self.begin(known.uid, known.name)),
-            (End::Refused(why), None) => PasswordSaid::Refused(why),
+            (_, Some(known)) => PasswordResult::Begun(self.begin(known.uid, known.name)),
+            (End::Refused(why), None) => PasswordResult::Refused(why),
             (End::Wrong, None) => {
                 let at = answer_at(begun, clock::boot_ms());
-                return self.late.push((at, to, PasswordSaid::Wrong));
+                return self.late.push((at, to, PasswordResult::Wrong));
             }
             (End::Right | End::Unchecked, None) => {
                 let at = answer_at(begun, clock::boot_ms());
-                return self.late.push((at, to, PasswordSaid::Unchecked));
+                return self.late.push((at, to, PasswordResult::Unchecked));
             }
         };
         answer(&to, &Ok::<_, Failure>(now));

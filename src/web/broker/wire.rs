@@ -29,7 +29,7 @@ pub const PASSWORD_MAX: usize = 512;
 /// A request of the HTTP process to the broker.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ask {
+pub enum BrokerRequest {
     /// The HTTP process listens and answers.
     Ready {},
     /// Use up this login link and begin a session.
@@ -51,7 +51,7 @@ pub enum Ask {
 /// The answer to a login: a session that the broker has begun; `None` if the link is not valid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Begun {
+pub struct NewSession {
     pub uid: u32,
     pub name: String,
     /// The secret of the new session.
@@ -61,8 +61,8 @@ pub struct Begun {
 /// The result of a login by password.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum PasswordSaid {
-    Begun(Begun),
+pub enum PasswordResult {
+    Begun(NewSession),
     /// User or password is wrong, or the password did not arrive.
     Wrong,
     /// Not checked: this many seconds must pass first.
@@ -84,19 +84,19 @@ pub enum Refused {
 }
 
 /// Parses a message of the HTTP process; `None`: invalid.
-pub fn parse_ask(bytes: &[u8]) -> Option<Ask> {
+pub fn parse_ask(bytes: &[u8]) -> Option<BrokerRequest> {
     if bytes.len() > ASK_MAX {
         return None;
     }
-    let ask: Ask = serde_json::from_slice(bytes).ok()?;
+    let ask: BrokerRequest = serde_json::from_slice(bytes).ok()?;
     let secret = match &ask {
-        Ask::Ready {} => return Some(ask),
-        Ask::Password { user, .. } => return is_user(user).then_some(ask),
-        Ask::LogIn { link: secret }
-        | Ask::Act { proof: secret, .. }
-        | Ask::Attend { proof: secret, .. }
-        | Ask::GoOn { session: secret }
-        | Ask::End { session: secret } => secret,
+        BrokerRequest::Ready {} => return Some(ask),
+        BrokerRequest::Password { user, .. } => return is_user(user).then_some(ask),
+        BrokerRequest::LogIn { link: secret }
+        | BrokerRequest::Act { proof: secret, .. }
+        | BrokerRequest::Attend { proof: secret, .. }
+        | BrokerRequest::GoOn { session: secret }
+        | BrokerRequest::End { session: secret } => secret,
     };
     is_secret(secret).then_some(ask)
 }
@@ -219,26 +219,26 @@ mod tests {
     fn asks_come_back_as_they_were() {
         let secret = || "1000-ab".to_owned();
         for ask in [
-            Ask::Ready {},
-            Ask::LogIn { link: secret() },
-            Ask::Password {
+            BrokerRequest::Ready {},
+            BrokerRequest::LogIn { link: secret() },
+            BrokerRequest::Password {
                 user: "alice@example.org".to_owned(),
                 from: "2001:db8::1".parse().ok(),
             },
-            Ask::Password {
+            BrokerRequest::Password {
                 user: "DOM\\用户".to_owned(),
                 from: None,
             },
-            Ask::Act {
+            BrokerRequest::Act {
                 uid: 7,
                 proof: secret(),
             },
-            Ask::Attend {
+            BrokerRequest::Attend {
                 uid: 7,
                 proof: secret(),
             },
-            Ask::GoOn { session: secret() },
-            Ask::End { session: secret() },
+            BrokerRequest::GoOn { session: secret() },
+            BrokerRequest::End { session: secret() },
         ] {
             let bytes = serde_json::to_vec(&ask).unwrap();
             assert_eq!(parse_ask(&bytes), Some(ask));

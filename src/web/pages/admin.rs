@@ -7,10 +7,10 @@
 //! [`AsUser::administer`]: crate::identity::AsUser::administer
 
 use super::frame::{Frame, page};
-use super::jobs::{ActedPage, fared};
+use super::jobs::{ActedPage, action_result};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -18,7 +18,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use corral::api::admin::{
-    AdminAct, AdminAnswer, COMMENT_MAX, ConfigSaved, ConfigText, ConfigVerdict, HostAct, QueueAct,
+    AdminAction, AdminAnswer, COMMENT_MAX, ConfigSaved, ConfigText, ConfigVerdict, HostAct,
+    QueueAct,
 };
 use corral::api::portal::Scope;
 use corral::api::read::{HostKind, Reader};
@@ -77,7 +78,7 @@ fn allowed(caller: &Caller) -> Result<(), WebError> {
 
 /// The output of a command; its error is returned as text, too, unless the caller has no right to
 /// it.
-fn text_of(app: &App, caller: &Caller, act: &AdminAct) -> Result<String, WebError> {
+fn text_of(app: &App, caller: &Caller, act: &AdminAction) -> Result<String, WebError> {
     match app.actor.administer(&caller.who, act) {
         Ok(AdminAnswer::Text(text)) => Ok(text),
         Ok(_) => Err(WebError::internal()),
@@ -88,11 +89,11 @@ fn text_of(app: &App, caller: &Caller, act: &AdminAct) -> Result<String, WebErro
 
 fn admin_page(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     check: Option<String>,
 ) -> Result<Response, WebError> {
-    let health = text_of(app, caller, &AdminAct::Health)?;
+    let health = text_of(app, caller, &AdminAction::Health)?;
     let now = app.cluster.now();
     let queues = now.queues.iter().map(|q| {
         let status = Reader::queue_status(q);
@@ -131,7 +132,7 @@ fn admin_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
@@ -140,30 +141,30 @@ pub(super) async fn show(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
-        let text = text_of(&app, &caller, &AdminAct::CheckCluster)?;
+        let text = text_of(&app, &caller, &AdminAction::CheckCluster)?;
         admin_page(&app, look, &caller, Some(text))
     })
     .await
 }
 
 /// The action that a form requests.
-fn act_of(form: &Fields) -> Result<AdminAct, WebError> {
+fn act_of(form: &Fields) -> Result<AdminAction, WebError> {
     let (names, comment) = (form.all("name"), form.get("comment").to_owned());
     if names.len() > NAMES_MAX {
         let why = format!("at most {NAMES_MAX} queues or hosts at once");
         return Err(WebError::wrong(why));
     }
-    let queue = |act| AdminAct::Queues {
+    let queue = |act| AdminAction::Queues {
         names: names.clone(),
         act,
         comment: comment.clone(),
     };
-    let host = |act| AdminAct::Hosts {
+    let host = |act| AdminAction::Hosts {
         names: names.clone(),
         act,
         comment: comment.clone(),
@@ -181,7 +182,7 @@ fn act_of(form: &Fields) -> Result<AdminAct, WebError> {
 
 pub(super) async fn act(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -194,10 +195,10 @@ pub(super) async fn act(
         let AdminAnswer::Outcomes(outcomes) = app.actor.administer(&caller.who, &act)? else {
             return Err(WebError::internal());
         };
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let now = app.cluster.now();
         page(&ActedPage {
-            results: outcomes.iter().map(fared).collect(),
+            results: outcomes.iter().map(action_result).collect(),
             back: "/admin".to_owned(),
             f: Frame::new(look, &caller, &now, "/admin", "/admin".to_owned()),
         })
@@ -219,7 +220,7 @@ struct ConfigPage {
 }
 
 impl ConfigPage {
-    fn of(app: &App, look: Look, caller: &Caller, config: ConfigText) -> ConfigPage {
+    fn of(app: &App, look: DisplaySettings, caller: &Caller, config: ConfigText) -> ConfigPage {
         let (now, here) = (app.cluster.now(), "/admin/config".to_owned());
         ConfigPage {
             path: config.path,
@@ -234,7 +235,7 @@ impl ConfigPage {
 }
 
 fn config_now(app: &App, caller: &Caller) -> Result<ConfigText, WebError> {
-    match app.actor.administer(&caller.who, &AdminAct::Config)? {
+    match app.actor.administer(&caller.who, &AdminAction::Config)? {
         AdminAnswer::Config(config) => Ok(config),
         _ => Err(WebError::internal()),
     }
@@ -249,7 +250,7 @@ fn text_in(form: &Fields) -> String {
 
 pub(super) async fn config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
@@ -262,14 +263,14 @@ pub(super) async fn config(
 
 pub(super) async fn check_config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
         let text = text_in(&form);
-        let act = AdminAct::CheckConfig { text: text.clone() };
+        let act = AdminAction::CheckConfig { text: text.clone() };
         let AdminAnswer::Checked(verdict) = app.actor.administer(&caller.who, &act)? else {
             return Err(WebError::internal());
         };
@@ -284,19 +285,19 @@ pub(super) async fn check_config(
 
 pub(super) async fn save_config(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
         let (text, base) = (text_in(&form), form.get("base").to_owned());
-        let act = AdminAct::SaveConfig {
+        let act = AdminAction::SaveConfig {
             base: base.clone(),
             text: text.clone(),
         };
         let answer = app.actor.administer(&caller.who, &act);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let mut shown = ConfigPage::of(&app, look, &caller, config_now(&app, &caller)?);
         match answer {
             Ok(AdminAnswer::Saved(saved)) => shown.saved = Some(saved),

@@ -9,8 +9,8 @@ use super::jobs::in_path;
 use super::submit::{Checked, answer};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::{Asked, key_of};
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::{RestQuery, key_of};
 use crate::submission::JobForm;
 use crate::words::{Language, Words};
 use crate::{App, blocking};
@@ -35,7 +35,7 @@ const COMMON: &[(&str, &str)] = &[
     ("options", "submit.options"),
 ];
 
-fn say(text: &Text, w: Words) -> &str {
+fn localized(text: &Text, w: Words) -> &str {
     match (w.0, text.zh.is_empty(), text.en.is_empty()) {
         (Language::Chinese, false, _) | (_, _, true) => &text.zh,
         _ => &text.en,
@@ -43,8 +43,8 @@ fn say(text: &Text, w: Words) -> &str {
 }
 
 /// A text, or `otherwise` if it is empty.
-fn say_or(text: &Text, w: Words, otherwise: &str) -> String {
-    match say(text, w) {
+fn localized_or(text: &Text, w: Words, otherwise: &str) -> String {
+    match localized(text, w) {
         "" => otherwise.to_owned(),
         text => text.to_owned(),
     }
@@ -71,7 +71,7 @@ impl ParamField {
             .map(|choice| {
                 (
                     choice.value.clone(),
-                    say_or(&choice.label, w, &choice.value),
+                    localized_or(&choice.label, w, &choice.value),
                 )
             })
             .collect();
@@ -90,8 +90,8 @@ impl ParamField {
             _ => value,
         };
         ParamField {
-            label: say_or(&param.label, w, &param.name),
-            help: say(&param.help, w).to_owned(),
+            label: localized_or(&param.label, w, &param.name),
+            help: localized(&param.help, w).to_owned(),
             hint: hint(param, w),
             required: param.required,
             is_number: param.kind == ParamKind::Int,
@@ -139,7 +139,7 @@ pub(super) fn links(app: &App, caller: &Caller, w: Words) -> Vec<(String, String
         .and_then(|reader| reader.templates())
         .unwrap_or_default();
     let link = |template: &Template| {
-        let label = say_or(&template.label, w, &template.name);
+        let label = localized_or(&template.label, w, &template.name);
         (label, format!("/submit/app/{}", in_path(&template.name)))
     };
     all.iter().map(link).collect()
@@ -153,7 +153,7 @@ fn find(app: &App, caller: &Caller, name: &str) -> Result<Template, WebError> {
 
 fn form_page(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     template: &Template,
     (asked, checked): (&Fields, Option<Checked>),
@@ -174,9 +174,9 @@ fn form_page(
     let link = in_path(&template.name);
     let now = app.cluster.now();
     let mut response = page(&AppPage {
-        label: say_or(&template.label, w, &template.name),
-        about: say(&template.description, w).to_owned(),
-        help: say(&template.help, w).to_owned(),
+        label: localized_or(&template.label, w, &template.name),
+        about: localized(&template.description, w).to_owned(),
+        help: localized(&template.help, w).to_owned(),
         fields: fields
             .map(|param| ParamField::of(param, given(param), w))
             .collect(),
@@ -206,10 +206,10 @@ fn form_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let template = find(&app, &caller, &name)?;
@@ -244,7 +244,7 @@ fn job_of(name: &str, form: &Fields) -> JobForm {
 
 pub(super) async fn submit(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Extension(form): Extension<Fields>,
@@ -258,7 +258,7 @@ pub(super) async fn submit(
         })();
         match accepted {
             Ok(accepted) => {
-                app.cluster.look(true);
+                app.cluster.refresh(true);
                 Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
             }
             Err(failure) => form_page(&app, look, &caller, &template, (&form, Some(Err(failure)))),
@@ -269,7 +269,7 @@ pub(super) async fn submit(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Extension(form): Extension<Fields>,
@@ -297,7 +297,7 @@ pub(super) async fn clone_job(
     blocking(move || {
         key_of(&id)?;
         let accepted = app.actor.clone_job(&caller.who, &id, form.get("key"))?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
     })
     .await

@@ -8,14 +8,14 @@ use super::text::moment;
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::files::{self, ByteQuery, Give, below, query, shown, split_last};
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::files::{FileAsk, FileEntry, FileKind, FilePlace, FileSaid};
+use corral::api::files::{FileAnswer, FileEntry, FileKind, FileLocation, FileRequest};
 use corral::sys;
 use corral::text::size;
 
@@ -41,7 +41,7 @@ struct NameRow {
 }
 
 impl NameRow {
-    fn of(at: &FilePlace, entry: &FileEntry, now: i64) -> NameRow {
+    fn of(at: &FileLocation, entry: &FileEntry, now: i64) -> NameRow {
         let path = below(&at.path, &entry.name);
         let here = query(&at.root, &path);
         let target = entry.target.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ impl NameRow {
 }
 
 /// The directories above a place, starting with the selected root: name and link.
-fn trail(at: &FilePlace) -> Vec<(String, String)> {
+fn trail(at: &FileLocation) -> Vec<(String, String)> {
     let mut out = vec![(shown(&at.root), format!("/files?{}", query(&at.root, b"")))];
     let mut path = Vec::new();
     for name in at
@@ -111,7 +111,7 @@ struct FilesPage {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
@@ -119,7 +119,7 @@ pub(super) async fn list(
         let asked = ByteQuery::parse(asked.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
         let from = usize::try_from(asked.number("from", 0)?).unwrap_or(usize::MAX);
-        let ask = FileAsk::List {
+        let ask = FileRequest::List {
             at: at.clone(),
             from,
             count: COUNT,
@@ -133,7 +133,7 @@ pub(super) async fn list(
             }
             other => other?,
         };
-        let FileSaid::Listed {
+        let FileAnswer::Listed {
             entries,
             total,
             is_cut,
@@ -185,7 +185,7 @@ struct FilePage {
 
 pub(super) async fn view(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
@@ -250,7 +250,7 @@ async fn give(
     let asked = ByteQuery::parse(asked.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::give(app, caller, at, &headers, how).await
+    files::send_file(app, caller, at, &headers, how).await
 }
 
 pub(super) async fn download(
@@ -286,7 +286,7 @@ async fn change(
     app: App,
     caller: Caller,
     asked: Option<String>,
-    ask: impl FnOnce(&FilePlace) -> Result<(FileAsk, Vec<u8>), WebError> + Send + 'static,
+    ask: impl FnOnce(&FileLocation) -> Result<(FileRequest, Vec<u8>), WebError> + Send + 'static,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let asked = ByteQuery::parse(asked.as_deref())?;
@@ -306,11 +306,11 @@ pub(super) async fn make_dir(
     RawQuery(asked): RawQuery,
 ) -> Result<Response, WebError> {
     change(app, caller, asked, move |dir| {
-        let at = FilePlace {
+        let at = FileLocation {
             root: dir.root.clone(),
             path: below(&dir.path, &typed(&form)?),
         };
-        Ok((FileAsk::MakeDir { at }, dir.path.clone()))
+        Ok((FileRequest::MakeDir { at }, dir.path.clone()))
     })
     .await
 }
@@ -324,7 +324,7 @@ pub(super) async fn rename(
     change(app, caller, asked, move |at| {
         let dir = split_last(&at.path).0.to_vec();
         let to = below(&dir, &typed(&form)?);
-        Ok((FileAsk::Rename { at: at.clone(), to }, dir))
+        Ok((FileRequest::Rename { at: at.clone(), to }, dir))
     })
     .await
 }
@@ -336,7 +336,7 @@ pub(super) async fn remove(
 ) -> Result<Response, WebError> {
     change(app, caller, asked, |at| {
         let dir = split_last(&at.path).0.to_vec();
-        Ok((FileAsk::Remove { at: at.clone() }, dir))
+        Ok((FileRequest::Remove { at: at.clone() }, dir))
     })
     .await
 }
@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn the_trail_leads_from_the_chosen_directory_down() {
-        let at = FilePlace {
+        let at = FileLocation {
             root: b"/h".to_vec(),
             path: b"a/<b>".to_vec(),
         };

@@ -2,7 +2,7 @@
 
 use crate::cluster::Snapshot;
 use crate::error::WebError;
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::words::{Language, Words};
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
@@ -49,7 +49,7 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(
-        look: Look,
+        look: DisplaySettings,
         caller: &Caller,
         now: &Snapshot,
         menu: &'static str,

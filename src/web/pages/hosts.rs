@@ -6,8 +6,8 @@ use super::jobs::in_path;
 use super::text::percent;
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::Asked;
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::RestQuery;
 use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
@@ -89,9 +89,9 @@ struct HostsPage {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     let asked = Fields(asked);
     let now = app.cluster.now();
@@ -142,7 +142,7 @@ fn charts(app: &App, w: Words, host: &str) -> Vec<Chart> {
 
 pub(super) async fn one(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Response, WebError> {

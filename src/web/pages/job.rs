@@ -6,8 +6,8 @@ use super::jobs::{acts, in_path};
 use super::text::{class, moment};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::{Asked, key_of};
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::{RestQuery, key_of};
 use crate::words::Words;
 use crate::{App, blocking, files};
 use askama::Template;
@@ -15,7 +15,7 @@ use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use corral::api::attend::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
-use corral::api::files::{FileAsk, FilePlace, FileSaid};
+use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::read::{JobOutput, JobTexts, Reader, Reading};
 use corral::model::{JobKey, JobStat, Share};
 use corral::record::report::TaskUse;
@@ -119,10 +119,10 @@ impl Texts {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     let asked = Fields(asked);
     blocking(move || {
@@ -166,15 +166,15 @@ fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
     }
     let JobKey { id, idx } = job.row.j;
     let home = app.actor.reader(&caller.who).ok()?.user().home.clone();
-    let ask = FileAsk::Read {
-        at: FilePlace {
+    let ask = FileRequest::Read {
+        at: FileLocation {
             root: home.into_os_string().into_encoded_bytes(),
             path: format!("{CONNECT_HOME}/{}", connect_name(id, idx)).into_bytes(),
         },
         offset: 0,
         most: CONNECT_MAX as usize,
     };
-    let FileSaid::Bytes { bytes, .. } = app.actor.files(&caller.who, &ask).ok()? else {
+    let FileAnswer::Bytes { bytes, .. } = app.actor.files(&caller.who, &ask).ok()? else {
         return None;
     };
     Some(read_announced(&bytes, id, idx).ok()?.kind)

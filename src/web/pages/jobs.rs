@@ -5,9 +5,9 @@ use super::text::{class, kilobytes, moment, time};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::identity::JobAct;
-use crate::rest::{Asked, job_query, key_of};
+use crate::guard::{Caller, DisplaySettings};
+use crate::identity::JobAction;
+use crate::rest::{RestQuery, job_query, key_of};
 use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
@@ -122,14 +122,14 @@ struct JobsPage {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     let asked = Fields(asked);
     blocking(move || {
         let query = job_query(&asked);
-        let seen = Cluster::seen(&app.actor.reader(&caller.who)?)?;
+        let seen = Cluster::visible_jobs(&app.actor.reader(&caller.who)?)?;
         let (now, at) = (app.cluster.now(), sys::clock::wall_ms());
         let found = now.jobs.page(&query, &seen, at)?;
         let here = format!("/jobs?{}", asked.with("", ""));
@@ -162,8 +162,8 @@ pub(super) async fn show(
 
 /// The actions, each with its name.
 pub(super) fn acts(w: Words) -> Vec<(&'static str, String)> {
-    let name = |act: JobAct| w.t_or(&format!("act.{}", act.word()), act.word());
-    JobAct::ALL
+    let name = |act: JobAction| w.t_or(&format!("act.{}", act.word()), act.word());
+    JobAction::ALL
         .into_iter()
         .map(|act| (act.word(), name(act)))
         .collect()
@@ -204,7 +204,7 @@ fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Optio
 }
 
 /// The outcome for one job.
-pub(super) struct Fared {
+pub(super) struct ActionResult {
     id: String,
     text: String,
     ok: bool,
@@ -214,7 +214,7 @@ pub(super) struct Fared {
 #[template(path = "acted.html")]
 pub(super) struct ActedPage {
     pub f: Frame,
-    pub results: Vec<Fared>,
+    pub results: Vec<ActionResult>,
     pub back: String,
 }
 
@@ -223,11 +223,11 @@ const ACT_MAX: usize = 1_000;
 
 pub(super) async fn act(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
-    let act = JobAct::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such act"))?;
+    let act = JobAction::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such act"))?;
     let ids = form.all("id");
     if ids.is_empty() {
         return Err(WebError::wrong(look.words.t("jobs.none_marked")));
@@ -240,14 +240,14 @@ pub(super) async fn act(
     }
     blocking(move || {
         let outcomes = app.actor.act(&caller.who, act, ids)?;
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         let now = app.cluster.now();
         let back = match form.get("back") {
             back if back.starts_with("/jobs") => back.to_owned(),
             _ => "/jobs".to_owned(),
         };
         page(&ActedPage {
-            results: outcomes.iter().map(fared).collect(),
+            results: outcomes.iter().map(action_result).collect(),
             back,
             f: Frame::new(look, &caller, &now, "/jobs", "/jobs".to_owned()),
         })
@@ -255,8 +255,8 @@ pub(super) async fn act(
     .await
 }
 
-pub(super) fn fared(outcome: &Outcome) -> Fared {
-    Fared {
+pub(super) fn action_result(outcome: &Outcome) -> ActionResult {
+    ActionResult {
         id: outcome.what.clone(),
         text: outcome.text.clone(),
         ok: outcome.code == Code::Ok,

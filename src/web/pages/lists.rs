@@ -4,7 +4,7 @@ use super::frame::{Frame, page};
 use super::jobs::in_path;
 use super::text::percent;
 use crate::error::WebError;
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -59,7 +59,7 @@ struct QueuesPage {
 
 pub(super) async fn queues(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     let now = app.cluster.now();
@@ -78,7 +78,7 @@ struct LimitsPage {
 
 pub(super) async fn limits(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -111,7 +111,7 @@ struct SharesPage {
 
 pub(super) async fn shares(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -148,7 +148,7 @@ struct TextsPage {
 
 pub(super) async fn crons(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -166,7 +166,7 @@ pub(super) async fn crons(
 
 pub(super) async fn resources(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {

@@ -5,10 +5,10 @@
 //! so that another site cannot log a user in.
 
 use super::frame::page;
-use crate::broker::wire::{Begun, PasswordSaid, Refused};
+use crate::broker::wire::{NewSession, PasswordResult, Refused};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, LANGUAGE, Look, THEME, cookie, set_cookie};
+use crate::guard::{Caller, DisplaySettings, LANGUAGE, THEME, cookie, set_cookie};
 use crate::identity::{Identity, Proof};
 use crate::peer::Origin;
 use crate::secret::Secret;
@@ -57,7 +57,7 @@ fn form_token<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
 /// The login page; `wrong`: why the last attempt failed.
 fn login_page(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     headers: &HeaderMap,
     (wrong, user): (String, &str),
 ) -> Result<Response, WebError> {
@@ -85,7 +85,7 @@ fn login_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
     login_page(&app, look, &headers, (String::new(), ""))
@@ -93,7 +93,7 @@ pub(super) async fn show(
 
 pub(super) async fn log_in(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(from): Extension<Origin>,
     Extension(form): Extension<Fields>,
     Extension(password): Extension<Secret>,
@@ -155,7 +155,7 @@ async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin)
 /// Login by the password of the operating system.
 async fn by_password(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     (from, headers): (&Origin, &HeaderMap),
     form: &Fields,
     password: Secret,
@@ -179,28 +179,28 @@ async fn by_password(
     let w = look.words;
     let t = |key: &'static str| w.t(key).to_owned();
     let (status, wrong) = match &said {
-        PasswordSaid::Begun(Begun { uid, name, session }) => {
+        PasswordResult::Begun(NewSession { uid, name, session }) => {
             let who = Identity {
                 proof: Proof(session.clone()),
                 ..Identity::new(*uid, name.clone())
             };
             return Ok(begin(app, headers, who, from).await);
         }
-        PasswordSaid::Wrong => (StatusCode::FORBIDDEN, t("login.bad")),
-        PasswordSaid::Wait(s) => (StatusCode::TOO_MANY_REQUESTS, w.f("login.wait", s)),
-        PasswordSaid::Refused(Refused::PasswordExpired) => {
+        PasswordResult::Wrong => (StatusCode::FORBIDDEN, t("login.bad")),
+        PasswordResult::Wait(s) => (StatusCode::TOO_MANY_REQUESTS, w.f("login.wait", s)),
+        PasswordResult::Refused(Refused::PasswordExpired) => {
             (StatusCode::FORBIDDEN, t("login.expired"))
         }
-        PasswordSaid::Refused(Refused::AccountExpired) => {
+        PasswordResult::Refused(Refused::AccountExpired) => {
             (StatusCode::FORBIDDEN, t("login.account"))
         }
-        PasswordSaid::Refused(Refused::Denied) => (StatusCode::FORBIDDEN, t("login.denied")),
-        PasswordSaid::Unchecked => (StatusCode::SERVICE_UNAVAILABLE, t("login.unchecked")),
-        PasswordSaid::Busy => (StatusCode::SERVICE_UNAVAILABLE, t("login.busy")),
+        PasswordResult::Refused(Refused::Denied) => (StatusCode::FORBIDDEN, t("login.denied")),
+        PasswordResult::Unchecked => (StatusCode::SERVICE_UNAVAILABLE, t("login.unchecked")),
+        PasswordResult::Busy => (StatusCode::SERVICE_UNAVAILABLE, t("login.busy")),
     };
     let mut answer = login_page(app, look, headers, (wrong, user))?;
     *answer.status_mut() = status;
-    if let PasswordSaid::Wait(s) = said {
+    if let PasswordResult::Wait(s) = said {
         answer.headers_mut().insert(header::RETRY_AFTER, s.into());
     }
     Ok(answer)
@@ -239,13 +239,13 @@ pub(super) async fn set(Extension(form): Extension<Fields>) -> Response {
     }
     (
         AppendHeaders(cookies),
-        Redirect::to(&way_back(form.get("back"))),
+        Redirect::to(&return_path(form.get("back"))),
     )
         .into_response()
 }
 
 /// A path of this portal, whatever the form contains.
-fn way_back(text: &str) -> String {
+fn return_path(text: &str) -> String {
     let is_place = text.starts_with('/') && !text.starts_with("//") && !text.contains('\\');
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic());
     match is_place && is_plain {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_way_back_leads_to_no_other_place() {
-        assert_eq!(way_back("/jobs?own=yes"), "/jobs?own=yes");
+        assert_eq!(return_path("/jobs?own=yes"), "/jobs?own=yes");
         for bad in [
             "//evil",
             "/\\evil",
@@ -269,7 +269,7 @@ mod tests {
             "/a\r\nSet-Cookie: x",
             "/ü",
         ] {
-            assert_eq!(way_back(bad), "/", "{bad}");
+            assert_eq!(return_path(bad), "/", "{bad}");
         }
     }
 }

@@ -5,7 +5,7 @@ use super::frame::{Frame, page};
 use super::text::{moment, percent, time};
 use crate::cluster::Cluster;
 use crate::error::WebError;
-use crate::guard::{Caller, Look};
+use crate::guard::{Caller, DisplaySettings};
 use crate::words::Words;
 use crate::{App, blocking};
 use askama::Template;
@@ -57,12 +57,12 @@ struct WaitTable {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let reader = app.actor.reader(&caller.who)?;
-        let seen = Cluster::seen(&reader)?;
+        let seen = Cluster::visible_jobs(&reader)?;
         let now = app.cluster.now();
         let sums = now.jobs.sums(&seen, sys::clock::wall_ms());
         let there = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;

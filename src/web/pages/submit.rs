@@ -3,8 +3,8 @@
 use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::Asked;
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::RestQuery;
 use crate::submission::{JobForm, OPTIONS};
 use crate::words::Words;
 use crate::{App, blocking};
@@ -73,7 +73,7 @@ pub(super) type Checked = Result<Vec<(String, String)>, WebError>;
 
 fn form_page(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     asked: Fields,
     checked: Option<Checked>,
@@ -109,9 +109,9 @@ fn form_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     form_page(&app, look, &caller, Fields(asked), None)
 }
@@ -140,7 +140,7 @@ fn job_of(form: &Fields) -> JobForm {
 
 pub(super) async fn submit(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -152,7 +152,7 @@ pub(super) async fn submit(
         })();
         match accepted {
             Ok(accepted) => {
-                app.cluster.look(true);
+                app.cluster.refresh(true);
                 Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
             }
             Err(failure) => form_page(&app, look, &caller, form, Some(Err(failure))),
@@ -163,7 +163,7 @@ pub(super) async fn submit(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {

@@ -3,14 +3,14 @@
 use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look, session_only};
+use crate::guard::{Caller, DisplaySettings, session_only};
 use crate::words::Words;
 use crate::{App, blocking, terminal};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::AttendAsk;
+use corral::api::attend::AttachRequest;
 
 /// The menu entry of the page.
 const PLACE: &str = "/terminal";
@@ -38,7 +38,7 @@ struct TerminalPage {
 
 fn form(
     app: &App,
-    look: Look,
+    look: DisplaySettings,
     caller: &Caller,
     asked: Fields,
     failure: Option<WebError>,
@@ -60,7 +60,7 @@ fn form(
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
@@ -68,13 +68,13 @@ pub(super) async fn list(
 }
 
 /// The terminal that the form requests.
-fn ask_of(form: &Fields, w: Words) -> Result<AttendAsk, WebError> {
+fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
     let slots = match form.get("slots") {
         "" => Ok(1),
         text => text.parse(),
     };
     let slots = slots.map_err(|_| WebError::wrong(w.f("terminal.wrong", form.get("slots"))))?;
-    Ok(AttendAsk::Terminal {
+    Ok(AttachRequest::Terminal {
         queue: form.get("queue").to_owned(),
         slots,
         run_limit: form.get("run_limit").to_owned(),
@@ -103,7 +103,7 @@ fn label_of(form: &Fields, w: Words) -> String {
 
 pub(super) async fn begin(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(asked): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -123,7 +123,7 @@ pub(super) async fn begin(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Response, WebError> {

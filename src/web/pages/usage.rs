@@ -8,8 +8,8 @@ use super::jobs::in_path;
 use super::text::{moment, time};
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::guard::{Caller, Look};
-use crate::rest::Asked;
+use crate::guard::{Caller, DisplaySettings};
+use crate::rest::RestQuery;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -176,9 +176,9 @@ fn newest(text: &str, now: i64) -> Vec<Used> {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<Look>,
+    Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): Asked,
+    Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     let asked = Fields(asked);
     blocking(move || {

@@ -8,7 +8,7 @@ use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::sched::{AmountRoom, Examination, Stage};
 use crate::text::command::quote;
 use crate::text::resreq::{
-    Alternative, Anything, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
+    Alternative, AnyResource, Body, Builtins, ResReq, SelectExpr, Simple, Usage,
 };
 
 /// Maximum number of candidates for one job.
@@ -71,7 +71,7 @@ impl Candidate {
 }
 
 /// What is known of the job for the search for candidates.
-pub(super) struct Case<'a> {
+pub(super) struct CandidateContext<'a> {
     pub copy: &'a ClusterCopy,
     pub j: JobKey,
     pub spec: &'a Spec,
@@ -80,7 +80,7 @@ pub(super) struct Case<'a> {
 }
 
 /// Changes that are worth trying, the least costly first.
-pub(super) fn candidates(case: &Case<'_>) -> Vec<Candidate> {
+pub(super) fn candidates(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let mut out = Vec::new();
     out.extend(by_reason(case));
     if let Some(hosts) = case.hosts {
@@ -111,7 +111,7 @@ pub(super) fn candidates(case: &Case<'_>) -> Vec<Candidate> {
 }
 
 /// Changes that follow from the pending reason.
-fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
+fn by_reason(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let stat = case.copy.state.stat(case.j);
     let mut out = Vec::new();
     if stat == Some(JobStat::Psusp) {
@@ -148,7 +148,7 @@ fn by_reason(case: &Case<'_>) -> Vec<Candidate> {
 }
 
 /// Changes that fit what limits and shared resources leave to the job.
-fn by_limit(case: &Case<'_>) -> Vec<Candidate> {
+fn by_limit(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let mut out = Vec::new();
     match case.reason {
         PendReason::QuotaSlots { used, max, .. } => {
@@ -227,7 +227,7 @@ fn fewer_slots(spec: &Spec, hosts: &Examination) -> Vec<Candidate> {
 
 /// The job's own requirement, if it has no alternatives and at most one `rusage`.
 fn simple(text: &str) -> Option<Simple> {
-    let req = ResReq::parse_stored(text, &Anything(&Builtins)).ok()?;
+    let req = ResReq::parse_stored(text, &AnyResource(&Builtins)).ok()?;
     let simple = req.simple().cloned();
     simple.filter(|simple| simple.rusage.len() <= 1)
 }
@@ -299,7 +299,7 @@ fn without_amount(spec: &Spec, resource: &str) -> Option<Candidate> {
 }
 
 /// For each resource, the amount that a host has left, or the total amount of a host.
-fn fewer_amounts(case: &Case<'_>, hosts: &Examination) -> Vec<Candidate> {
+fn fewer_amounts(case: &CandidateContext<'_>, hosts: &Examination) -> Vec<Candidate> {
     let mut out = Vec::new();
     for room in &hosts.amounts {
         let AmountRoom {
@@ -320,7 +320,7 @@ fn fewer_amounts(case: &Case<'_>, hosts: &Examination) -> Vec<Candidate> {
 }
 
 /// The amounts and slots of the nearest host, all at once.
-fn both(case: &Case<'_>, hosts: &Examination) -> Option<Candidate> {
+fn both(case: &CandidateContext<'_>, hosts: &Examination) -> Option<Candidate> {
     let nearest = hosts.nearest.as_ref()?;
     if nearest.lacks.len() < 2 {
         return None;
@@ -404,13 +404,13 @@ fn with_any_type(spec: &Spec) -> Option<String> {
     if simple.select.is_some() {
         return None;
     }
-    let any = ResReq::parse("select[type==any]", &Anything(&Builtins)).ok()?;
+    let any = ResReq::parse("select[type==any]", &AnyResource(&Builtins)).ok()?;
     simple.select.clone_from(&any.simple()?.select);
     Some(printed(simple))
 }
 
 /// Run limits that end before a window closes or before a reservation begins.
-fn shorter(case: &Case<'_>) -> Vec<Candidate> {
+fn shorter(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let run_s = case.spec.limits.run_s;
     let minutes: Vec<u64> = match case.reason {
         PendReason::RunWindowShort { left_s, .. } | PendReason::DeadlineShort { left_s, .. } => {
@@ -437,7 +437,7 @@ fn shorter(case: &Case<'_>) -> Vec<Candidate> {
     minutes.iter().map(one).collect()
 }
 
-fn other_queues(case: &Case<'_>) -> Vec<Candidate> {
+fn other_queues(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let queues = case.copy.config.queues.iter();
     let others = queues.filter(|queue| queue.name != case.spec.queue);
     let one = |name: &str| Candidate::modify(&["-q", name], format!("queue {name}"));
@@ -447,7 +447,7 @@ fn other_queues(case: &Case<'_>) -> Vec<Candidate> {
         .collect()
 }
 
-fn opened_hosts(case: &Case<'_>) -> Vec<Candidate> {
+fn opened_hosts(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let lost = case.hosts.map_or(&[][..], |hosts| &hosts.lost);
     let closed = lost.iter().filter(|lost| lost.stage == Stage::Closed);
     let names = closed.flat_map(|lost| &lost.first).take(HOSTS_MAX);

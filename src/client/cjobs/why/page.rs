@@ -4,7 +4,7 @@ use super::ended::Cause;
 use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
 use super::subjects::JobSubject;
 use super::text;
-use crate::language::said;
+use crate::language::translated;
 use crate::model::{JobStat, Orphans};
 use crate::record::view::JobRow;
 use crate::show::Dates;
@@ -68,7 +68,7 @@ macro_rules! line {
     ($out:expr, $($what:tt)*) => {{
         let text = format!($($what)*);
         let words = text.trim_start();
-        add!($out, "{}{}", &text[..text.len() - words.len()], said(words));
+        add!($out, "{}{}", &text[..text.len() - words.len()], translated(words));
     }};
 }
 
@@ -168,7 +168,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
                 false => "",
             };
             let why = text::stage(lost, &one.subject.spec, hosts);
-            let why = said(&why);
+            let why = translated(&why);
             add!(out, " {:>6}  {} ({names}{more})", lost.hosts, escape(&why));
         }
         if fit > 0 {

@@ -2,8 +2,8 @@
 //!
 //! Owns the order of the explanation and which trials count as help. Prints nothing.
 
-use super::candidates::{CANDIDATES_MAX, Candidate, Case, Remedy, candidates};
-use crate::client::cluster_copy::{ClusterCopy, Deed, Tried};
+use super::candidates::{CANDIDATES_MAX, Candidate, CandidateContext, Remedy, candidates};
+use crate::client::cluster_copy::{ClusterCopy, TrialAction, TrialResult};
 use crate::client::cmod;
 use crate::client::csub::spec::Here;
 use crate::config::Policy;
@@ -90,7 +90,7 @@ pub(super) fn explain(
     };
     let spec = copy.state.spec_of(j.id).cloned();
     if let (Some(reason), Some(spec)) = (&out.reason, spec) {
-        let case = Case {
+        let case = CandidateContext {
             copy,
             j,
             spec: &spec,
@@ -118,7 +118,7 @@ fn try_all(
     go_on: &mut dyn FnMut() -> bool,
 ) {
     let mut possible = Vec::new();
-    let mut seen: Vec<Deed> = Vec::new();
+    let mut seen: Vec<TrialAction> = Vec::new();
     for candidate in list {
         if out.helps.len() >= HELPS_MAX {
             break;
@@ -127,7 +127,7 @@ fn try_all(
             out.cut = true;
             break;
         }
-        let Some(deed) = deed(copy, (j, spec), &candidate.remedy) else {
+        let Some(deed) = trial_action(copy, (j, spec), &candidate.remedy) else {
             continue;
         };
         if seen.contains(&deed) {
@@ -137,11 +137,11 @@ fn try_all(
         seen.push(deed);
         out.tried += 1;
         match tried {
-            Tried::Starts(hosts) => out.helps.push(Help {
+            TrialResult::Starts(hosts) => out.helps.push(Help {
                 candidate,
                 effect: HelpEffect::Starts(hosts),
             }),
-            Tried::Waits(why) => {
+            TrialResult::Waits(why) => {
                 let better = !why.as_ref().is_none_or(is_never);
                 let held = matches!(candidate.remedy, Remedy::Release);
                 if better && (out.never || held) {
@@ -154,27 +154,27 @@ fn try_all(
         }
     }
     // The trials have cleared the reasons of the job's class.
-    copy.settle();
+    copy.run_scheduler();
     let room = HELPS_MAX.saturating_sub(out.helps.len());
     out.helps.extend(possible.into_iter().take(room));
 }
 
 /// The effect of the command, checked as the leader would. `None`: the command would be refused or
 /// would change nothing.
-pub(super) fn deed(
+pub(super) fn trial_action(
     copy: &ClusterCopy,
     (j, spec): (JobKey, &Spec),
     remedy: &Remedy,
-) -> Option<Deed> {
+) -> Option<TrialAction> {
     match remedy {
         Remedy::Modify(words) => {
             let new = modified(copy, j, spec, words)?;
-            (new != *spec).then(|| Deed::Spec(Box::new(new)))
+            (new != *spec).then(|| TrialAction::Spec(Box::new(new)))
         }
-        Remedy::Release => Some(Deed::Release),
-        Remedy::ArrayLimit(n) => Some(Deed::ArrayLimit(*n)),
-        Remedy::OpenHost(host) => Some(Deed::OpenHost(host.clone())),
-        Remedy::ActivateQueue(queue) => Some(Deed::ActivateQueue(queue.clone())),
+        Remedy::Release => Some(TrialAction::Release),
+        Remedy::ArrayLimit(n) => Some(TrialAction::ArrayLimit(*n)),
+        Remedy::OpenHost(host) => Some(TrialAction::OpenHost(host.clone())),
+        Remedy::ActivateQueue(queue) => Some(TrialAction::ActivateQueue(queue.clone())),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) struct JobSubject {
 }
 
 /// What similar elements have in common: state, reason, how they ended.
-type Alike = (JobStat, u32, String, Option<i32>, i32, String, String);
+type SharedFacts = (JobStat, u32, String, Option<i32>, i32, String, String);
 
 /// The subjects by id, which of the selections were found, and how many groups of arrays were left
 /// out.
@@ -41,7 +41,7 @@ pub(super) struct Found {
 /// Selects the jobs and groups similar elements.
 pub(super) fn find(jobs: Vec<Job>, ids: &[JobSel], users: &Users) -> Found {
     let mut singles = Vec::new();
-    let mut arrays: BTreeMap<u32, BTreeMap<Alike, (JobSubject, IndexSet)>> = BTreeMap::new();
+    let mut arrays: BTreeMap<u32, BTreeMap<SharedFacts, (JobSubject, IndexSet)>> = BTreeMap::new();
     let mut hit = vec![false; ids.len()];
     for job in jobs {
         let Job { row, spec, why } = job;
@@ -115,7 +115,7 @@ fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> Jo
     }
 }
 
-fn alike(one: &JobSubject) -> Alike {
+fn alike(one: &JobSubject) -> SharedFacts {
     let row = &one.row;
     let why = one.why.as_ref().map(ToString::to_string);
     let text = match row.reason {

@@ -16,16 +16,16 @@ fn ctx(source: &Source) -> Ctx {
     }
 }
 
-fn look(looking: &mut Looking, bed: &TestView, uid: u32, needed: &Needed) -> Option<World> {
+fn look(looking: &mut ViewPoller, bed: &TestView, uid: u32, needed: &Needed) -> Option<ViewData> {
     let source = bed.source("cview", uid);
-    match looking.look(&source, needed, ctx(&source)) {
-        News::World(world) => Some(*world),
-        News::Unchanged => None,
-        News::Failed(why) => panic!("{why}"),
+    match looking.poll(&source, needed, ctx(&source)) {
+        PollResult::World(world) => Some(*world),
+        PollResult::Unchanged => None,
+        PollResult::Failed(why) => panic!("{why}"),
     }
 }
 
-fn keys(world: &World) -> String {
+fn keys(world: &ViewData) -> String {
     let items = &world.jobs.as_ref().unwrap().items;
     let keys = items.iter().map(|item| item.key.to_string());
     keys.collect::<Vec<_>>().join(" ")
@@ -41,7 +41,7 @@ fn needed_jobs(all: bool, finished: bool) -> Needed {
 #[test]
 fn only_what_is_needed_is_read_and_in_the_order_of_the_commands() {
     let bed = test_cluster::cluster();
-    let read = |needed: &Needed| look(&mut Looking::default(), &bed, 10, needed).unwrap();
+    let read = |needed: &Needed| look(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
     let own = read(&needed_jobs(false, false));
     assert_eq!(keys(&own), "3 4[2] 6 1 4");
     assert!(own.hosts.is_none() && own.page.is_none());
@@ -72,7 +72,7 @@ fn other_users_jobs_are_not_read_where_the_cluster_hides_them() {
         job(JobKey::job(2), 2, JobStat::Run),
     ];
     bed.publish(&[("j0", jobs)]);
-    let read = |needed: &Needed| look(&mut Looking::default(), &bed, 10, needed).unwrap();
+    let read = |needed: &Needed| look(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
     assert_eq!(keys(&read(&needed_jobs(true, false))), "1");
     let other = Needed {
         page: Some(Subject::Job(JobKey::job(2))),
@@ -84,7 +84,7 @@ fn other_users_jobs_are_not_read_where_the_cluster_hides_them() {
 #[test]
 fn nothing_is_read_again_before_something_changed() {
     let bed = test_cluster::cluster();
-    let mut looking = Looking::default();
+    let mut looking = ViewPoller::default();
     let needed = needed_jobs(true, false);
     assert!(look(&mut looking, &bed, 10, &needed).is_some());
     assert!(look(&mut looking, &bed, 10, &needed).is_none());
@@ -125,7 +125,7 @@ fn an_array_that_only_elements_are_left_of_is_read_too() {
     let elements = vec![spec(1, 10), job(JobKey::element(3, 1), 1, JobStat::Run)];
     bed.publish(&[("j0", jobs), ("a3.0", elements)]);
     let world = look(
-        &mut Looking::default(),
+        &mut ViewPoller::default(),
         &bed,
         10,
         &needed_jobs(false, false),
@@ -151,7 +151,7 @@ fn a_page_has_what_the_long_list_has_and_follows_the_output() {
     let output = source.layout.default_output(JobKey::job(7));
     std::fs::create_dir_all(output.parent().unwrap()).unwrap();
     std::fs::write(&output, "one\n").unwrap();
-    let mut looking = Looking::default();
+    let mut looking = ViewPoller::default();
     let lines = look(&mut looking, &bed, 10, &needed)
         .unwrap()
         .page

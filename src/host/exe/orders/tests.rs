@@ -78,7 +78,7 @@ fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
     s.file(1, 1, &all);
     let read = |id, kept| {
         let mut r = s.remembering(id, kept);
-        (r.look().unwrap().orders, r.is_foreign())
+        (r.poll().unwrap().orders, r.is_foreign())
     };
     assert_eq!(read("one", false), (vec![cancel(2), end(4)], Some(true)));
     assert_eq!(read("two", false), (vec![cancel(3), end(4)], Some(false)));
@@ -90,25 +90,25 @@ fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
     s.file(1, 2, &[cancel(5)]);
     s.file(1, 1, &[ledger("one"), Order::Next { part: 2 }]);
     let mut r = s.remembering("one", false);
-    assert!(r.look().unwrap().orders.is_empty());
+    assert!(r.poll().unwrap().orders.is_empty());
     r.go_to(1);
-    assert_eq!(r.look().unwrap().orders.len(), 1);
-    assert!(r.look().unwrap().orders.is_empty());
+    assert_eq!(r.poll().unwrap().orders.len(), 1);
+    assert!(r.poll().unwrap().orders.is_empty());
 }
 
 #[test]
 fn orders_are_read_once_and_a_torn_tail_waits() {
     let s = Share::new();
     let mut r = s.reader();
-    assert!(r.look().unwrap().orders.is_empty());
+    assert!(r.poll().unwrap().orders.is_empty());
     s.epoch(1);
     let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 5]).unwrap();
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert_eq!((look.orders, look.new_epoch), (vec![cancel(1)], true));
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
-    assert_eq!(r.look().unwrap().orders, [cancel(2)]);
-    assert!(r.look().unwrap().orders.is_empty());
+    assert_eq!(r.poll().unwrap().orders, [cancel(2)]);
+    assert!(r.poll().unwrap().orders.is_empty());
 }
 
 #[test]
@@ -118,14 +118,14 @@ fn a_lower_epoch_is_never_followed() {
     s.file(1, 1, &[cancel(1)]);
     s.file(2, 1, &[cancel(2)]);
     let mut r = s.reader();
-    assert_eq!(r.look().unwrap().orders, [cancel(2)]);
+    assert_eq!(r.poll().unwrap().orders, [cancel(2)]);
     s.epoch(1);
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert!(look.orders.is_empty() && !look.new_epoch);
     assert_eq!((r.place(), look.went_back), ((2, 1), Some(1)));
     // Now its claim exists, and only the file is late.
     fs::publish(&s.layout.claim(2), b"").unwrap();
-    assert_eq!(r.look().unwrap().went_back, None);
+    assert_eq!(r.poll().unwrap().went_back, None);
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn reading_goes_on_in_the_next_part_and_starts_in_the_highest() {
     s.epoch(1);
     s.file(1, 1, &[cancel(1), Order::Next { part: 2 }, cancel(9)]);
     let mut r = s.reader();
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert_eq!((look.orders.len(), look.more), (2, true));
     s.file(1, 2, &[cancel(3)]);
-    assert_eq!(r.look().unwrap().orders, [cancel(3)]);
-    assert_eq!(s.reader().look().unwrap().orders, [cancel(3)]);
+    assert_eq!(r.poll().unwrap().orders, [cancel(3)]);
+    assert_eq!(s.reader().poll().unwrap().orders, [cancel(3)]);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn orders_may_go_on_in_a_part_of_any_number() {
     s.epoch(1);
     s.file(1, 1, &[Order::Next { part: u64::MAX }]);
     let mut r = s.reader();
-    assert!(r.look().unwrap().more);
-    assert!(!r.look().unwrap().more);
+    assert!(r.poll().unwrap().more);
+    assert!(!r.poll().unwrap().more);
     assert_eq!(r.place(), (1, u64::MAX));
 }
 
@@ -166,16 +166,16 @@ fn orders_and_epochs_of_a_stranger_are_not_followed() {
     stranger(s.layout.orders("h1", 1, 2));
     let mut r = s.reader();
     r.follow_only(Owners { uid: 0, gid: 0 });
-    assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+    assert_eq!(r.poll().unwrap().orders, [cancel(1)]);
     // The file being read is replaced by a file of another owner.
     s.file(1, 1, &[cancel(1), cancel(3)]);
     stranger(s.layout.orders("h1", 1, 1));
-    assert!(r.look().unwrap_err().contains("uid 65534"));
+    assert!(r.poll().unwrap_err().contains("uid 65534"));
     // A forged epoch would make the host follow forged orders.
     s.epoch(9);
     s.file(9, 1, &[cancel(4)]);
     stranger(s.layout.epoch());
-    assert!(r.look().unwrap_err().contains("uid 65534"));
+    assert!(r.poll().unwrap_err().contains("uid 65534"));
     assert_eq!(r.place(), (1, 1));
 }
 
@@ -188,9 +188,9 @@ fn a_flipped_byte_and_a_foreign_file_are_not_followed() {
     bytes[at] ^= 1;
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
     let mut r = s.reader();
-    assert!(!r.look().unwrap().orders.contains(&cancel(2)));
+    assert!(!r.poll().unwrap().orders.contains(&cancel(2)));
     let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
-    assert!(foreign.look().unwrap().orders.is_empty());
+    assert!(foreign.poll().unwrap().orders.is_empty());
 }
 
 #[test]
@@ -199,11 +199,11 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     s.epoch(1);
     s.file(1, 1, &[cancel(1)]);
     let mut r = s.reader();
-    r.ask_first();
-    assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+    r.prefetch_attributes();
+    assert_eq!(r.poll().unwrap().orders, [cancel(1)]);
     let quiet = |r: &mut OrderReader| {
         for _ in 0..50 {
-            assert!(r.look().unwrap().orders.is_empty());
+            assert!(r.poll().unwrap().orders.is_empty());
             clock::sleep_ms(5);
         }
         assert!(
@@ -213,11 +213,11 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     };
     quiet(&mut r);
     s.file(1, 1, &[cancel(1), cancel(2)]);
-    assert_eq!(r.look().unwrap().orders, [cancel(2)]);
+    assert_eq!(r.poll().unwrap().orders, [cancel(2)]);
     quiet(&mut r);
     s.epoch(2);
     s.file(2, 1, &[cancel(3)]);
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert!(
         look.orders.is_empty(),
         "the epoch was asked for a moment ago"
@@ -225,10 +225,10 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     assert_eq!(r.epoch_doc().map(|(doc, _)| doc.epoch), Some(1));
     // A second later.
     r.leader.seen_at -= EPOCH_MS;
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
     quiet(&mut r);
-    assert!(!r.is_quiet(clock::boot_ms() + quiet::QUIET_MS));
+    assert!(!r.is_quiet(clock::boot_ms() + unchanged_share::QUIET_MS));
 }
 
 #[test]
@@ -236,9 +236,9 @@ fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
     let s = Share::new();
     s.epoch(1);
     let mut r = s.reader();
-    r.ask_first();
+    r.prefetch_attributes();
     for _ in 0..50 {
-        assert!(r.look().unwrap().orders.is_empty());
+        assert!(r.poll().unwrap().orders.is_empty());
         clock::sleep_ms(5);
     }
     assert!(
@@ -246,7 +246,7 @@ fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
         "looks go on to list the directory"
     );
     s.file(1, 1, &[cancel(1)]);
-    assert_eq!(r.look().unwrap().orders, [cancel(1)]);
+    assert_eq!(r.poll().unwrap().orders, [cancel(1)]);
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
     bytes.resize(CHUNK + 100_000, b'x');
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
     let mut r = s.reader();
-    assert_eq!(r.look().unwrap().orders, [cancel(1)]);
-    assert!(!r.look().unwrap().more);
+    assert_eq!(r.poll().unwrap().orders, [cancel(1)]);
+    assert!(!r.poll().unwrap().more);
 }
 
 #[test]
@@ -272,11 +272,11 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
     bytes[at] ^= 1;
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
     let mut r = s.reader();
-    let look = r.look().unwrap();
+    let look = r.poll().unwrap();
     assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
     let known = look.orders.len() as u64;
-    r.grow_older(60_000);
-    let look = r.look().unwrap();
+    r.age_for_tests(60_000);
+    let look = r.poll().unwrap();
     let Some(Report::OrdersDamaged {
         epoch, part, seq, ..
     }) = look.damage
@@ -284,12 +284,12 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
         panic!("{look:?}");
     };
     assert_eq!((epoch, part, seq), (1, 1, known + 1));
-    let again = r.look().unwrap();
+    let again = r.poll().unwrap();
     assert!(again.damage.is_none() && again.held_up && r.damage().is_some());
     s.file(1, 2, &[cancel(3)]);
     r.next_at = 0;
-    assert!(r.look().unwrap().more);
-    let look = r.look().unwrap();
+    assert!(r.poll().unwrap().more);
+    let look = r.poll().unwrap();
     assert_eq!((look.orders, look.held_up), (vec![cancel(3)], false));
     assert!(r.damage().is_none());
 }
@@ -301,14 +301,14 @@ fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
     let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
     let mut r = s.reader();
-    assert!(r.look().unwrap().held_up);
-    r.grow_older(60_000);
-    assert!(r.look().unwrap().damage.is_some());
+    assert!(r.poll().unwrap().held_up);
+    r.age_for_tests(60_000);
+    assert!(r.poll().unwrap().damage.is_some());
     s.file(1, 2, &[cancel(1)]);
     r.go_to(2);
-    assert!(!r.look().unwrap().held_up);
+    assert!(!r.poll().unwrap().held_up);
     fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
-    assert!(r.look().unwrap().held_up);
-    r.grow_older(60_000);
-    assert!(r.look().unwrap().damage.is_some());
+    assert!(r.poll().unwrap().held_up);
+    r.age_for_tests(60_000);
+    assert!(r.poll().unwrap().damage.is_some());
 }

@@ -125,7 +125,7 @@ fn damaged_orders_are_reported_in_a_new_file() {
     flip_the_last(&exec, &[spec(1), spec(2)]);
     exec.turn(true);
     assert_eq!(number(&exec), Some(before), "it may not be all there yet");
-    exec.orders.grow_older(60_000);
+    exec.orders.age_for_tests(60_000);
     exec.turn(true);
     exec.turn(true);
     assert_eq!(number(&exec), Some(before + 1));

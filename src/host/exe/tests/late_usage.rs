@@ -55,7 +55,7 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
     for pid in [50, 51] {
         let mut command = command();
         command.shepherd.pid = pid;
-        exec.parts.commands.began(a, command);
+        exec.parts.commands.note_begin(a, command);
     }
     exec.end_launches(a);
     let now = clock::boot_ms();
@@ -64,13 +64,13 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
         exec.report();
         told(exec)
     };
-    exec.parts.commands.over((a, 50), &used(300));
+    exec.parts.commands.note_end((a, 50), &used(300));
     assert_eq!(follow(&mut exec, now), [0; 0], "another one runs");
-    exec.parts.commands.over((a, 51), &used(200));
+    exec.parts.commands.note_end((a, 51), &used(200));
     assert_eq!(follow(&mut exec, now), [500]);
     assert_eq!(follow(&mut exec, now), [500], "once");
     // The command was about to start when the part ended.
-    exec.parts.commands.over((a, 52), &used(50));
+    exec.parts.commands.note_end((a, 52), &used(50));
     assert_eq!(follow(&mut exec, now), [500, 550]);
     exec.parts.late.forget_reported();
     assert_eq!(follow(&mut exec, now), [500, 550, 550]);

@@ -126,7 +126,7 @@ fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let cpus = CpuSet::default();
     exec.parts
         .commands
-        .began(a, commands::Command { shepherd, cpus });
+        .note_begin(a, commands::Command { shepherd, cpus });
     (exec, a)
 }
 

@@ -115,7 +115,7 @@ fn a_process_is_of_the_job_that_started_it_and_not_of_the_one_that_it_names() {
         shepherd: shepherd(pid),
         cpus: CpuSet::default(),
     };
-    exec.parts.commands.began(first(1), command);
+    exec.parts.commands.note_begin(first(1), command);
     let started = look(&mut exec);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -161,7 +161,7 @@ fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32))
         ..OwnPart::default()
     };
     let run = RunId::marked(7);
-    exec.parts.ask(first(2), (1, 1, own), run);
+    exec.parts.add_part(first(2), (1, 1, own), run);
     let work = Work::new((&Spec::default(), 1), Own::default(), Some(run));
     exec.parts.launches.note(first(2), work);
     exec
@@ -185,7 +185,7 @@ fn command_on(unit: usize, check: UnitCheck) -> (String, Vec<String>, bool) {
     let cpus = CpuSet::default();
     exec.parts
         .commands
-        .began(first(2), commands::Command { shepherd, cpus });
+        .note_begin(first(2), commands::Command { shepherd, cpus });
     let snapshot = Snapshot::read();
     let wrong = exec.wrong_units(&snapshot);
     exec.sample_parts(&snapshot, &wrong);

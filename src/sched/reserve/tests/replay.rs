@@ -220,7 +220,7 @@ impl<'a> Replay<'a> {
         let mut started: Vec<u32> = Vec::new();
         let mut at = 0;
         while at < scan.len() {
-            let stairs = self.book.stairs(0, self.now);
+            let stairs = self.book.decreasing_steps(0, self.now);
             let (free, shadow, extra) = match stairs {
                 [now] => (now.room.slots, i64::MAX, 0),
                 [now, later] => (now.room.slots, later.from, later.room.slots),

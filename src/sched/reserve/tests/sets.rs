@@ -29,7 +29,7 @@ impl BookRequest for Wide {
         self.hosts_max
     }
 
-    fn tile(&self) -> Option<u32> {
+    fn slots_per_host(&self) -> Option<u32> {
         self.tile
     }
 }

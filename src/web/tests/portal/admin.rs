@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, ME, READ_TOKEN, SUBMIT_TOKEN, job, spec};
 use axum::http::StatusCode;
-use corral::api::admin::{AdminAct, HostAct, QueueAct};
+use corral::api::admin::{AdminAction, HostAct, QueueAct};
 use corral::model::JobStat;
 use corral::record::view::Row;
 
@@ -20,12 +20,12 @@ async fn marked_queues_and_hosts_are_closed_with_the_comment() {
     assert!(page.text.contains("is done"), "{}", page.text);
     act("what=queues&act=inactivate&name=normal").await;
     let want = [
-        AdminAct::Hosts {
+        AdminAction::Hosts {
             names: vec!["h1".into(), "h2".into()],
             act: HostAct::Close,
             comment: "new disk".into(),
         },
-        AdminAct::Queues {
+        AdminAction::Queues {
             names: vec!["normal".into()],
             act: QueueAct::Inactivate,
             comment: String::new(),

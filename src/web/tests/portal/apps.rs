@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, OTHER, READ_TOKEN, SUBMIT_TOKEN};
 use crate::live::{Answered, Live};
-use corral::api::attend::AttendAsk;
+use corral::api::attend::AttachRequest;
 use corral_web::Settings;
 use corral_web::identity::Identity;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -139,7 +139,7 @@ fn a_program_is_reached_at_its_own_name_with_what_it_asks_for() {
     assert!(program.heard().contains(&"y".repeat(600_000)));
     // A single tunnel serves all requests.
     let asked = live.bed.done.lock().unwrap().attended.clone();
-    assert_eq!(asked, [AttendAsk::Tunnel { id: 1, idx: 0 }]);
+    assert_eq!(asked, [AttachRequest::Tunnel { id: 1, idx: 0 }]);
 }
 
 #[test]

@@ -4,9 +4,9 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use corral::api::admin::{self, AdminAct, AdminAnswer};
-use corral::api::attend::{AttendAsk, far_end};
-use corral::api::files::{FileAsk, FilePlace, FileSaid, carry_out};
+use corral::api::admin::{self, AdminAction, AdminAnswer};
+use corral::api::attend::{AttachRequest, far_end};
+use corral::api::files::{FileAnswer, FileLocation, FileRequest, carry_out};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
@@ -22,9 +22,9 @@ use corral::spool::view::Job;
 use corral::sys::child::{Attend, Attended};
 use corral::sys::users::UserFacts;
 use corral::sys::{ipc, terminal};
-use corral_web::broker::wire::{Begun, PasswordSaid, Refused};
+use corral_web::broker::wire::{NewSession, PasswordResult, Refused};
 use corral_web::cluster::Cluster;
-use corral_web::identity::{AsUser, Held, Identity, JobAct};
+use corral_web::identity::{AsUser, AttachedProgram, Identity, JobAction};
 use corral_web::secret::Secret;
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
@@ -49,14 +49,14 @@ pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 /// The actions that the portal requested.
 #[derive(Default)]
 pub struct Done {
-    pub acts: Vec<(JobAct, Vec<String>)>,
+    pub acts: Vec<(JobAction, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
-    pub administered: Vec<AdminAct>,
+    pub administered: Vec<AdminAction>,
     pub clones: Vec<(String, String)>,
     pub link_used: bool,
     /// Users whose passwords were to be checked, and the callers' addresses.
     pub tried: Vec<(String, Option<IpAddr>)>,
-    pub attended: Vec<AttendAsk>,
+    pub attended: Vec<AttachRequest>,
     /// What job 1 has announced.
     pub announced: Vec<u8>,
 }
@@ -105,7 +105,12 @@ impl AsUser for MadeUp {
         Ok("{\"accepted\":true,\"queue\":\"normal\",\"refused\":null}".into())
     }
 
-    fn act(&self, _: &Identity, act: JobAct, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> {
+    fn act(
+        &self,
+        _: &Identity,
+        act: JobAction,
+        jobs: Vec<String>,
+    ) -> Result<Vec<Outcome>, Failure> {
         let outcome = |job: &String| Outcome {
             what: job.clone(),
             code: if job == "3" {
@@ -124,7 +129,7 @@ impl AsUser for MadeUp {
         Ok(self.reader(who)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAct) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let outcome = |name: &String| Outcome {
             what: name.clone(),
             code: Code::Ok,
@@ -132,7 +137,7 @@ impl AsUser for MadeUp {
         };
         self.done.lock().unwrap().administered.push(act.clone());
         match act {
-            AdminAct::Queues { names, .. } | AdminAct::Hosts { names, .. } => {
+            AdminAction::Queues { names, .. } | AdminAction::Hosts { names, .. } => {
                 Ok(AdminAnswer::Outcomes(names.iter().map(outcome).collect()))
             }
             act => admin::administer(&self.reader(who)?, act),
@@ -141,17 +146,17 @@ impl AsUser for MadeUp {
 
     /// With the rights of the user who runs the test; the user's home directory is a directory of
     /// the bed.
-    fn files(&self, _: &Identity, ask: &FileAsk) -> Result<FileSaid, Failure> {
+    fn files(&self, _: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         let mut ask = ask.clone();
-        let (FileAsk::List { at, .. }
-        | FileAsk::Read { at, .. }
-        | FileAsk::Received { at }
-        | FileAsk::Write { at, .. }
-        | FileAsk::MakeDir { at }
-        | FileAsk::Rename { at, .. }
-        | FileAsk::Remove { at }) = &mut ask;
+        let (FileRequest::List { at, .. }
+        | FileRequest::Read { at, .. }
+        | FileRequest::Received { at }
+        | FileRequest::Write { at, .. }
+        | FileRequest::MakeDir { at }
+        | FileRequest::Rename { at, .. }
+        | FileRequest::Remove { at }) = &mut ask;
         if at.root == b"/h/me" {
-            *at = FilePlace {
+            *at = FileLocation {
                 root: home(&self.site.share)
                     .as_os_str()
                     .as_encoded_bytes()
@@ -178,17 +183,17 @@ impl AsUser for MadeUp {
     }
 
     /// A shell of the user who runs the test, or the other end of a tunnel in a thread.
-    fn attend(&self, _: &Identity, ask: &AttendAsk) -> Result<Held, Failure> {
+    fn attend(&self, _: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         let mut done = self.done.lock().unwrap();
         done.attended.push(ask.clone());
         let announced = done.announced.clone();
         drop(done);
         match ask {
-            AttendAsk::Terminal { queue, .. } if queue == "refuse" => Err(Failure {
+            AttachRequest::Terminal { queue, .. } if queue == "refuse" => Err(Failure {
                 kind: FailureKind::Refused,
                 text: "the queue is closed".into(),
             }),
-            AttendAsk::Terminal { rows, cols, .. } => {
+            AttachRequest::Terminal { rows, cols, .. } => {
                 let (master, slave) = terminal::open_pair(*rows, *cols).unwrap();
                 let how = Attend {
                     program: Path::new("/bin/sh"),
@@ -198,13 +203,13 @@ impl AsUser for MadeUp {
                     dies_with_parent: false,
                 };
                 let attended = Attended::begin(&how, slave, true).unwrap();
-                Ok(Held::new(master, attended))
+                Ok(AttachedProgram::new(master, attended))
             }
-            AttendAsk::Tunnel { id, .. } => {
+            AttachRequest::Tunnel { id, .. } => {
                 let (mine, other) = ipc::pair().unwrap();
                 let id = *id;
                 std::thread::spawn(move || far_end(other, &announced, id));
-                Ok(Held::new(mine, ()))
+                Ok(AttachedProgram::new(mine, ()))
             }
         }
     }
@@ -221,25 +226,25 @@ impl AsUser for MadeUp {
         user: &str,
         password: &Secret,
         from: Option<IpAddr>,
-    ) -> Result<PasswordSaid, Failure> {
+    ) -> Result<PasswordResult, Failure> {
         self.done
             .lock()
             .unwrap()
             .tried
             .push((user.to_owned(), from));
         Ok(match (user, password.reveal()) {
-            ("me", PASSWORD) => PasswordSaid::Begun(Begun {
+            ("me", PASSWORD) => PasswordResult::Begun(NewSession {
                 uid: ME,
                 name: format!("u{ME}"),
                 session: "session-of-the-broker".into(),
             }),
-            ("old", PASSWORD) => PasswordSaid::Refused(Refused::PasswordExpired),
-            ("gone", PASSWORD) => PasswordSaid::Refused(Refused::AccountExpired),
-            ("denied", PASSWORD) => PasswordSaid::Refused(Refused::Denied),
-            ("often", _) => PasswordSaid::Wait(17),
-            ("many", _) => PasswordSaid::Busy,
-            ("broken", _) => PasswordSaid::Unchecked,
-            _ => PasswordSaid::Wrong,
+            ("old", PASSWORD) => PasswordResult::Refused(Refused::PasswordExpired),
+            ("gone", PASSWORD) => PasswordResult::Refused(Refused::AccountExpired),
+            ("denied", PASSWORD) => PasswordResult::Refused(Refused::Denied),
+            ("often", _) => PasswordResult::Wait(17),
+            ("many", _) => PasswordResult::Busy,
+            ("broken", _) => PasswordResult::Unchecked,
+            _ => PasswordResult::Wrong,
         })
     }
 
@@ -333,7 +338,7 @@ impl Bed {
         };
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&site), actor, ending);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         Bed {
             dir,
             site,
@@ -360,7 +365,7 @@ impl Bed {
         let actor = Arc::new(MadeUp { site, done });
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
-        app.cluster.look(true);
+        app.cluster.refresh(true);
         Bed {
             router: routes::router(app.clone()),
             app,

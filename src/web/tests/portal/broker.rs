@@ -1,8 +1,8 @@
 //! The broker with the input of a faulty HTTP process: it answers each request as before and starts
 //! nothing without a session.
 
-use corral::api::attend::AttendAsk;
-use corral::api::files::{FileAsk, FilePlace, FileSaid};
+use corral::api::attend::AttachRequest;
+use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};
 use corral::record::portal::{digest, login_name, secret_of, token_name};
@@ -10,7 +10,7 @@ use corral::spool::Site;
 use corral::sys::fork::fork_snapshot;
 use corral::sys::{clock, descriptors, ipc};
 use corral_web::broker::throttle::FREE_OF_USER;
-use corral_web::broker::wire::{self, ASK_MAX, Ask, PasswordSaid};
+use corral_web::broker::wire::{self, ASK_MAX, BrokerRequest, PasswordResult};
 use corral_web::broker::{Broker, Call, Ended, client};
 use corral_web::identity::{AsUser as _, Identity, Proof};
 use corral_web::secret::Secret;
@@ -114,7 +114,7 @@ fn garbage_ends_the_call_and_not_the_broker() {
             Ok(())
         });
         done.unwrap();
-        let ready = serde_json::to_vec(&Ask::Ready {}).unwrap();
+        let ready = serde_json::to_vec(&BrokerRequest::Ready {}).unwrap();
         descriptors::send(control, &ready, None, true).unwrap();
         assert!(!asker.may_go_on("ab"));
     });
@@ -127,11 +127,11 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             for proof in ["a", "0-0", "planted"] {
                 let proof = || proof.to_owned();
                 let asks = [
-                    Ask::Act {
+                    BrokerRequest::Act {
                         uid,
                         proof: proof(),
                     },
-                    Ask::Attend {
+                    BrokerRequest::Attend {
                         uid,
                         proof: proof(),
                     },
@@ -156,7 +156,7 @@ fn nobody_acts_without_a_session_or_token_of_theirs() {
             let failure = asker.call_with::<String>(&who, &call).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
             // A token, of any user, starts nothing that lasts.
-            let ask = AttendAsk::Tunnel { id: 1, idx: 0 };
+            let ask = AttachRequest::Tunnel { id: 1, idx: 0 };
             let failure = asker.attend(&who, &ask).err().unwrap();
             assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
         }
@@ -183,25 +183,25 @@ fn wrong_passwords_are_counted_by_the_broker() {
                 let password = Secret::new("wrong".to_owned());
                 asker.log_in_by_password(user, &password, None).unwrap()
             };
-            let all: Vec<PasswordSaid> = std::thread::scope(|scope| {
+            let all: Vec<PasswordResult> = std::thread::scope(|scope| {
                 let one = |_| scope.spawn(|| tried("nobody-of-that-name"));
                 let all: Vec<_> = (0..TRIES).map(one).collect();
                 all.into_iter().map(|one| one.join().unwrap()).collect()
             });
-            if all.contains(&PasswordSaid::Unchecked) {
+            if all.contains(&PasswordResult::Unchecked) {
                 println!("skipped: there is no PAM here");
                 return;
             }
             // On a slow machine, one or two waits are over before the last attempt begins.
-            let wrong = all.iter().filter(|said| **said == PasswordSaid::Wrong);
+            let wrong = all.iter().filter(|said| **said == PasswordResult::Wrong);
             let (wrong, free) = (wrong.count(), FREE_OF_USER as usize + 1);
             assert!((free..free + 3).contains(&wrong), "{all:?}");
             let wait = all
                 .iter()
-                .filter(|said| matches!(said, PasswordSaid::Wait(1..)));
+                .filter(|said| matches!(said, PasswordResult::Wait(1..)));
             assert_eq!(wait.count(), TRIES - wrong, "{all:?}");
             // An invalid user name is not passed to PAM, but gets the same answer.
-            assert_eq!(tried("a b"), PasswordSaid::Wrong);
+            assert_eq!(tried("a b"), PasswordResult::Wrong);
         },
     );
 }
@@ -210,7 +210,7 @@ fn wrong_passwords_are_counted_by_the_broker() {
 fn no_password_is_looked_at_where_none_is_wanted() {
     served(|_, asker| {
         let said = asker.log_in_by_password("root", &Secret::default(), None);
-        assert_eq!(said.unwrap(), PasswordSaid::Unchecked);
+        assert_eq!(said.unwrap(), PasswordResult::Unchecked);
     });
 }
 
@@ -270,8 +270,8 @@ fn a_session_and_a_token_are_their_users_alone() {
         let who = asker.log_in(link, 0).unwrap().expect("the link is good");
         assert_eq!(who.uid, ONE);
         assert!(asker.may_go_on(&who.proof.0));
-        let list = || FileAsk::List {
-            at: FilePlace {
+        let list = || FileRequest::List {
+            at: FileLocation {
                 root: b"/".to_vec(),
                 path: Vec::new(),
             },
@@ -285,7 +285,7 @@ fn a_session_and_a_token_are_their_users_alone() {
             };
             let ask = Box::new(list());
             asker
-                .call_with::<FileSaid>(&who, &Call::Files { ask })
+                .call_with::<FileAnswer>(&who, &Call::Files { ask })
                 .map(drop)
         };
         files(ONE, &who.proof.0).unwrap();

@@ -54,7 +54,7 @@ fn no_key_is_missing_and_none_is_unused() {
         .filter(|k| !all.contains_key(*k))
         .collect();
     assert!(missing.is_empty(), "missing: {missing:?}");
-    for act in corral_web::identity::JobAct::ALL {
+    for act in corral_web::identity::JobAction::ALL {
         assert!(all.contains_key(&format!("act.{}", act.word())), "{act:?}");
     }
 }

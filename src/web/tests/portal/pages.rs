@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, EVIL, ME};
 use axum::http::StatusCode;
-use corral_web::identity::JobAct;
+use corral_web::identity::JobAction;
 use corral_web::pages::MENU;
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn marked_jobs_are_acted_on_and_each_result_is_shown() {
     let done = bed.done.lock().unwrap().acts.clone();
     assert_eq!(
         done,
-        [(JobAct::Kill, vec!["1".to_owned(), "4[1]".to_owned()])]
+        [(JobAction::Kill, vec!["1".to_owned(), "4[1]".to_owned()])]
     );
     for bad in [
         "act=kill",

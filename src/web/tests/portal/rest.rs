@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, READ_TOKEN, SUBMIT_TOKEN};
 use axum::http::StatusCode;
-use corral_web::identity::JobAct;
+use corral_web::identity::JobAction;
 use corral_web::routes::{API, Answer, ROUTES, openapi};
 
 fn bearer(token: &str) -> String {
@@ -135,7 +135,7 @@ async fn a_submission_is_one_job_by_its_key() {
 async fn acts_say_how_the_job_fared() {
     let bed = Bed::new();
     let auth = bearer(SUBMIT_TOKEN);
-    for act in JobAct::ALL {
+    for act in JobAction::ALL {
         let path = format!("/api/v1/jobs/4%5B1%5D/{}", act.word());
         let answer = bed
             .post(&path, "", &[("authorization", auth.as_str())])

@@ -2,7 +2,7 @@
 
 use crate::bed::{Bed, Login, READ_TOKEN, SUBMIT_TOKEN};
 use crate::live::{Answered, Live};
-use corral::api::attend::AttendAsk;
+use corral::api::attend::AttachRequest;
 use corral_web::identity::Identity;
 use corral_web::terminal::OF_USER_MAX;
 
@@ -30,7 +30,7 @@ fn a_page_is_at_a_shell_that_ends_with_it() {
     let live = Live::start(Bed::new());
     let place = begin(&live, &live.login);
     let asked = live.bed.done.lock().unwrap().attended.clone();
-    let AttendAsk::Terminal {
+    let AttachRequest::Terminal {
         queue,
         slots,
         run_limit,

@@ -1,0 +1,285 @@
+//! The current values of one host's sensors with their age, the definition with which each sensor
+//! began, and what is reported once. Owns expiry; never runs anything.
+
+use super::RESOURCES_MAX;
+use super::parse::{OfUnits, Parsed, Reading, names_of};
+use super::sensor_files::Sensor;
+use crate::record::host_units::UnitDoc;
+use crate::record::load::Sensed;
+use crate::text::units;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of periods for which a value is used.
+pub const PERIODS: u64 = 3;
+/// Shortest and longest accepted period, in milliseconds.
+pub const PERIOD_MS: (u64, u64) = (5_000, 600_000);
+/// The period of a resource that was printed only once.
+pub const FIRST_PERIOD_MS: u64 = 60_000;
+/// How long a resource stays defined after it was last printed, ms.
+pub const DEFINED_MS: u64 = 3_600_000;
+/// Room for all sensors of a host in its load report, in bytes.
+pub const REPORT_MAX: usize = 64 << 10;
+/// Bytes that a resource takes there in addition to its texts.
+const REPORT_EACH: usize = 96;
+/// Maximum number of messages that are remembered as reported.
+const REPORTED_MAX: usize = 1000;
+
+/// A resource as last printed by its sensor.
+#[derive(Clone, Debug)]
+struct CurrentValue {
+    sensed: Sensed,
+    /// The information about each unit in the last value.
+    units: OfUnits,
+    at: u64,
+    /// The last two gaps between its values.
+    gaps: [Option<u64>; 2],
+    /// Its sensor was restarted: the next value may change the definition.
+    redefine: bool,
+    /// The resource is removed at this time.
+    until: u64,
+}
+
+impl CurrentValue {
+    fn period(&self) -> Option<u64> {
+        let longest = self.gaps.iter().flatten().max()?;
+        Some((*longest).clamp(PERIOD_MS.0, PERIOD_MS.1))
+    }
+
+    fn is_old(&self, now: u64) -> bool {
+        let period = self.period().unwrap_or(FIRST_PERIOD_MS);
+        now.saturating_sub(self.at) > PERIODS * period
+    }
+}
+
+/// All sensors of a host.
+#[derive(Clone, Debug, Default)]
+pub struct SensorValues {
+    sensors: BTreeMap<Sensor, BTreeMap<String, CurrentValue>>,
+    reported: BTreeSet<String>,
+}
+
+impl SensorValues {
+    pub fn new() -> SensorValues {
+        SensorValues::default()
+    }
+
+    /// Takes the content of a document of `sensor`. Returns sentences for the log.
+    pub fn take(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
+        let mut news = Vec::new();
+        for p in &parsed.problems {
+            // The key has no line number, so the same mistake in every document is reported once.
+            let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
+            self.report_once(key, format!("{}:{p}", sensor.name), &mut news);
+        }
+        for reading in parsed.readings {
+            self.reading(sensor, reading, now, &mut news);
+        }
+        news
+    }
+
+    fn reading(&mut self, sensor: &Sensor, r: Reading, now: u64, news: &mut Vec<String>) {
+        let count: usize = self.sensors.values().map(BTreeMap::len).sum();
+        let all = self.sensors.entry(sensor.clone()).or_default();
+        let Some(held) = all.get_mut(&r.name) else {
+            if count >= RESOURCES_MAX {
+                let text = format!(
+                    "{}: resource {} is left out: the sensors of this host have more than \
+                     {RESOURCES_MAX}",
+                    sensor.name, r.name
+                );
+                return self.report_once(format!("{}: too many", sensor.name), text, news);
+            }
+            let held = CurrentValue {
+                sensed: r.sensed,
+                units: r.units,
+                at: now,
+                gaps: [None; 2],
+                redefine: false,
+                until: u64::MAX,
+            };
+            all.insert(r.name, held);
+            return;
+        };
+        held.units = r.units;
+        let (old, new) = (&held.sensed, &r.sensed);
+        let same = |a: &Sensed, b: &Sensed| {
+            (a.kind, a.increase, a.release, a.slot, a.assign, &a.per_unit)
+                == (b.kind, b.increase, b.release, b.slot, b.assign, &b.per_unit)
+        };
+        if !held.redefine && !same(old, new) {
+            let text = format!(
+                "{}: resource {} is another one than before: type, direction, release, \
+                 slotresource, assign and per_unit stay as they are until the sensor starts again",
+                sensor.name, r.name
+            );
+            let retyped = old.kind != new.kind;
+            if !retyped {
+                held.update(r.sensed, now, true);
+            }
+            return self.report_once(text.clone(), text, news);
+        }
+        held.update(r.sensed, now, false);
+    }
+
+    /// The sensor was restarted: it may change the definitions of its resources.
+    pub fn restarted(&mut self, sensor: &Sensor) {
+        for held in self
+            .sensors
+            .get_mut(sensor)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
+            held.redefine = true;
+        }
+    }
+
+    /// The sensor was removed: its values become invalid at once, its definitions after `linger`
+    /// ms.
+    pub fn forget(&mut self, sensor: &Sensor, linger: u64, now: u64) {
+        let begins = format!("{}:", sensor.name);
+        self.reported.retain(|key| !key.starts_with(&begins));
+        if linger == 0 {
+            self.sensors.remove(sensor);
+        }
+        for held in self
+            .sensors
+            .get_mut(sensor)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
+            held.sensed.value = None;
+            held.until = held.until.min(now + linger);
+        }
+    }
+
+    /// The longest known period of the sensor's resources.
+    pub fn period(&self, sensor: &Sensor) -> Option<u64> {
+        let all = self.sensors.get(sensor)?;
+        all.values().filter_map(CurrentValue::period).max()
+    }
+
+    /// The host's report at `now`, and sentences for the log.
+    pub fn report(&mut self, now: u64) -> (BTreeMap<String, Sensed>, Vec<String>) {
+        let (mut out, mut news) = (BTreeMap::new(), Vec::new());
+        let mut room = REPORT_MAX;
+        let mut later = Vec::new();
+        for (sensor, all) in &mut self.sensors {
+            all.retain(|_, h| now < h.until && now.saturating_sub(h.at) <= DEFINED_MS);
+            for (name, held) in all {
+                if held.sensed.value.is_some() && held.is_old(now) {
+                    held.sensed.value = None;
+                    let age = now.saturating_sub(held.at) / 1000;
+                    news.push(format!(
+                        "{}: the value of {name} is {age} s old and no longer used",
+                        sensor.name
+                    ));
+                }
+                let s = &held.sensed;
+                let value = s.value.as_ref().map_or(0, String::len);
+                let bytes = REPORT_EACH + name.len() + s.about.len() + s.locale.len() + value;
+                let text = match () {
+                    () if out.contains_key(name) => "another sensor of this host reports it too",
+                    () if bytes > room => "the load report has no room for it",
+                    () => {
+                        room -= bytes;
+                        out.insert(name.clone(), s.clone());
+                        continue;
+                    }
+                };
+                later.push(format!(
+                    "{}: resource {name} is left out: {text}",
+                    sensor.name
+                ));
+            }
+        }
+        self.sensors.retain(|_, all| !all.is_empty());
+        for text in later {
+            self.report_once(text.clone(), text, &mut news);
+        }
+        (out, news)
+    }
+
+    /// The sensors' information about the units of this host besides their names, by resource.
+    /// Devices are kept while the resource is defined; processes are valid as long as a value is.
+    pub fn units(&self) -> BTreeMap<String, Vec<UnitDoc>> {
+        let mut out: BTreeMap<String, Vec<UnitDoc>> = BTreeMap::new();
+        let all = || self.sensors.values().flatten();
+        for (name, held) in all().filter(|(_, held)| held.sensed.assign) {
+            let value = held.sensed.value.as_deref();
+            let names = match held.units.is_empty() {
+                true => value.map(names_of).unwrap_or_default(),
+                false => held.units.names.clone(),
+            };
+            if names.is_empty() || out.contains_key(name) {
+                continue;
+            }
+            let of = |at: usize| UnitDoc {
+                devices: held.units.devices.get(at).cloned().unwrap_or_default(),
+                processes: match value {
+                    Some(_) => held.units.processes.get(at).cloned().unwrap_or_default(),
+                    None => Vec::new(),
+                },
+                used: match value {
+                    Some(_) => held.units.used.get(at).cloned().unwrap_or_default(),
+                    None => Vec::new(),
+                },
+                seen: if held.units.says_nothing_of_processes() {
+                    0
+                } else {
+                    held.at
+                },
+                ..UnitDoc::default()
+            };
+            let named = names.into_iter().enumerate();
+            let units = named.map(|(at, name)| UnitDoc { name, ..of(at) });
+            out.insert(name.clone(), units.collect());
+        }
+        for (own, held) in all().filter(|(_, held)| !held.sensed.per_unit.is_empty()) {
+            if let (Some(units), Some(value)) =
+                (out.get_mut(&held.sensed.per_unit), &held.sensed.value)
+            {
+                put_sizes(units, own, value);
+            }
+        }
+        out.retain(|_, units| units.iter().any(|unit| *unit != UnitDoc::named(&unit.name)));
+        out
+    }
+
+    fn report_once(&mut self, key: String, text: String, news: &mut Vec<String>) {
+        if self.reported.len() < REPORTED_MAX && self.reported.insert(key) {
+            news.push(text);
+        }
+    }
+}
+
+/// Stores the amount of `own` of each unit.
+fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
+    let sizes = units::sizes(value);
+    let one = units::amount(value);
+    for (at, unit) in all.iter_mut().enumerate() {
+        let size = match &sizes {
+            Some(sizes) => sizes.get(at).copied(),
+            None => one,
+        };
+        if let Some(size) = size {
+            let size = (size * 1000.0).round() as i64;
+            unit.sizes.entry(own.to_owned()).or_insert(size);
+        }
+    }
+}
+
+impl CurrentValue {
+    /// Takes a new value; `keep`: the definition does not change.
+    fn update(&mut self, new: Sensed, now: u64, keep: bool) {
+        let gap = now.saturating_sub(self.at);
+        self.gaps = [self.gaps[1], Some(gap)];
+        self.at = now;
+        self.until = u64::MAX;
+        if keep {
+            (self.sensed.value, self.sensed.locale) = (new.value, new.locale);
+        } else {
+            self.sensed = new;
+            self.redefine = false;
+        }
+    }
+}
