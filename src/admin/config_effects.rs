@@ -6,8 +6,8 @@
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::config::{Config, changes};
-use crate::language::said;
-use crate::spool::view::{Job, ViewReader, Want};
+use crate::language::translated;
+use crate::spool::view::{Job, JobSet, ViewReader};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -33,9 +33,9 @@ pub(super) fn told(site: &Site, after: &Config) -> Result<String> {
     if lost.is_empty() {
         return Ok(out);
     }
-    let running = Want {
+    let running = JobSet {
         finished: false,
-        ..Want::all()
+        ..JobSet::all()
     };
     let (jobs, _) = ViewReader::new(&layout)
         .collect(&running)
@@ -58,7 +58,7 @@ fn settings(before: &Config, after: &Config) -> String {
     let all = changes(before, after);
     let mut out = String::new();
     let mut put = |text: &str| writeln!(out, "{text}").expect("a string takes every write");
-    put(&said(match all.is_empty() {
+    put(&translated(match all.is_empty() {
         true => "Same settings as in force.",
         false => "Changes of the settings in force:",
     }));
@@ -71,7 +71,7 @@ fn settings(before: &Config, after: &Config) -> String {
         });
     }
     if all.len() > SHOWN {
-        put(&said(&format!("and {} more", all.len() - SHOWN)));
+        put(&translated(&format!("and {} more", all.len() - SHOWN)));
     }
     out
 }
@@ -107,7 +107,7 @@ fn put_lost(
         let (n, names) = (hosts.len(), names.join(" "));
         let run = jobs(queue, hosts);
         let line = format!("queue {queue} loses hosts: {n} ({names}); jobs running there: {run}");
-        writeln!(out, "{}", said(&line)).expect("a string takes every write");
+        writeln!(out, "{}", translated(&line)).expect("a string takes every write");
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         super::known_names::check_user(user, source, &params)?;
     }
     let limited = is_limited(std::env::var(LIMIT_VIEW).ok().as_deref());
-    let me = limited.then(|| sys::users::me().name);
+    let me = limited.then(|| sys::users::current_user().name);
     let user = m.last("u").or(me.as_deref());
     let mut queues = source.counted_queues()?;
     let (now, zone) = (source.ctx().now.0, jiff::tz::TimeZone::system());

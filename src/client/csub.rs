@@ -31,7 +31,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
-use super::quiet::LogThrottle;
+use super::quiet::Quiet;
 use super::requests::{self, NoAnswer, Outgoing};
 use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
@@ -224,7 +224,7 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
         // Standard output belongs to the job. Programs look for this line.
-        if !LogThrottle::asked().submission {
+        if !Quiet::asked().submission {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
@@ -272,7 +272,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if !LogThrottle::asked().submission {
+    if !Quiet::asked().submission {
         println!("{line}");
     }
     if run.known {
@@ -546,7 +546,7 @@ fn submit_pack(
     };
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if !LogThrottle::asked().submission {
+    if !Quiet::asked().submission {
         print!("{}", report.out);
     }
     eprint!("{}", translated(&report.err));

@@ -13,7 +13,7 @@ use super::csub::options::Chosen;
 use super::cwait::{self, JobStatus};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-use super::quiet::LogThrottle;
+use super::quiet::Quiet;
 use super::requests;
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
@@ -208,7 +208,7 @@ impl Waiting {
             queue,
             seen_at: clock::boot_ms(),
             said_start: false,
-            quiet: LogThrottle::asked(),
+            quiet: Quiet::asked(),
             killed: false,
         };
         attendant.say("<<Waiting for dispatch ...>>");
@@ -225,7 +225,7 @@ struct Attendant<'a> {
     /// When the view last showed the job.
     seen_at: u64,
     said_start: bool,
-    quiet: LogThrottle,
+    quiet: Quiet,
     /// The user has requested the end of the job.
     killed: bool,
 }

@@ -12,7 +12,7 @@ use crate::record::job_group::{JobGroup, JobGroupAct};
 use crate::record::request::Verb;
 use crate::show::job_group::{self as shown, GroupRow, GroupSums};
 use crate::show::job_select::Users;
-use crate::spool::view::{Piece, Want};
+use crate::spool::view::{JobSet, Piece};
 use crate::text::job_group;
 use crate::text::width::escape;
 use clap::{Arg, ArgMatches, Command};
@@ -232,10 +232,10 @@ fn explicit(source: &Source) -> Result<Vec<JobGroup>> {
 
 fn sums(source: &Source, users: &Users, slots: bool) -> Result<GroupSums> {
     let in_group = |spec: &crate::model::Spec| !spec.job_group.is_empty();
-    let want = Want {
+    let want = JobSet {
         finished: true,
         spec: Some(&in_group),
-        ..Want::default()
+        ..JobSet::default()
     };
     let mut sums = GroupSums::new(slots);
     let reading = source.view.stream(&want, &mut |piece| match piece {

@@ -13,7 +13,7 @@ use crate::record::message::{self, JobMessage};
 use crate::record::request::{Selector, Verb};
 use crate::record::view::JobRow;
 use crate::show::message as show;
-use crate::spool::view::{Job, Want};
+use crate::spool::view::{Job, JobSet};
 use crate::text::glob::Glob;
 use crate::text::width::escape;
 use clap::{ArgMatches, Command};
@@ -151,10 +151,10 @@ fn index(m: &ArgMatches) -> Result<u32> {
 
 /// The messages of a job, array or element.
 fn of_key(source: &Source, key: JobKey) -> Result<Vec<JobMessage>> {
-    let want = Want {
+    let want = JobSet {
         ids: vec![(key.id, key.id)],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let jobs = collect(source, &want)?;
     let found = jobs.iter().find(|job| job.row.j == key);
@@ -180,10 +180,10 @@ fn has_element(row: &JobRow<'_>, idx: u32) -> bool {
 
 /// The caller's latest job of a name, and its messages.
 fn of_name(source: &Source, name: &str) -> Result<(JobKey, Vec<JobMessage>)> {
-    let want = Want {
+    let want = JobSet {
         uids: vec![source.me.uid],
         finished: true,
-        ..Want::default()
+        ..JobSet::default()
     };
     let glob = Glob::new(name);
     let named = |row: &JobRow<'_>| match row.name.is_empty() {
@@ -197,7 +197,7 @@ fn of_name(source: &Source, name: &str) -> Result<(JobKey, Vec<JobMessage>)> {
     Ok((job.row.j, job.row.messages))
 }
 
-fn collect(source: &Source, want: &Want) -> Result<Vec<Job>> {
+fn collect(source: &Source, want: &JobSet) -> Result<Vec<Job>> {
     let read = source.view.collect(want);
     Ok(read.map_err(|e| Fail::system(e.to_string()))?.0)
 }

@@ -254,7 +254,7 @@ impl Turn<'_> {
             JobAction::Post { index, text } => {
                 self.spend(CHANGE);
                 match self.post_one(who, j, *index, text) {
-                    Ok(()) => answer.say(j, Code::Ok, format!("has message {index}")),
+                    Ok(()) => answer.add_result(j, Code::Ok, format!("has message {index}")),
                     Err(refusal) => answer.refuse(j, refusal),
                 }
             }

@@ -4,7 +4,7 @@
 use super::answer::Answer;
 use super::context::Turn;
 use super::request_queue::{CHANGE, LOOK};
-use crate::intake::{Action, Over, Owner, Refusal, Requester};
+use crate::intake::{Action, ActionObject, Owner, Refusal, Requester};
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::job_group::{JobGroup, JobGroupAct};
@@ -28,7 +28,7 @@ impl Turn<'_> {
     ) {
         self.spend(CHANGE);
         if let Err(e) = check(name) {
-            return answer.say("job group", Code::Usage, e.message);
+            return answer.add_result("job group", Code::Usage, e.message);
         }
         let done = match act {
             JobGroupAct::Add(limit) => self.add_job_group(who, name, limit),
@@ -39,7 +39,7 @@ impl Turn<'_> {
             Ok(text) => {
                 self.core.pass.needed = true;
                 self.out.publish = true;
-                answer.say(name, Code::Ok, text);
+                answer.add_result(name, Code::Ok, text);
             }
             Err(refusal) => answer.refuse(name, refusal),
         }
@@ -69,7 +69,8 @@ impl Turn<'_> {
             )));
         }
         self.check_limit(name, limit)?;
-        if !self.may(who, Action::JobGroup, Over::Cluster) && self.belongs_to_others(name, who.uid)
+        if !self.may(who, Action::JobGroup, ActionObject::Cluster)
+            && self.belongs_to_others(name, who.uid)
         {
             return Err(Refusal::permission(
                 "permission denied: the group has jobs or subgroups of other users",
@@ -143,7 +144,7 @@ impl Turn<'_> {
     fn may_change_group(&self, who: &Requester, name: &str) -> bool {
         let explicit = ancestors(name).filter_map(|name| self.core.state.job_group(name));
         let mut owners = explicit.map(|group| {
-            Over::Job(Owner {
+            ActionObject::Job(Owner {
                 uid: group.uid,
                 user: &group.user,
                 groups: self.core.groups_of(&group.user),

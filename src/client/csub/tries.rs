@@ -4,10 +4,10 @@
 //! reason.
 
 use super::exit::{Fail, Result, lsf_name};
-use super::{ask, no_answer};
-use crate::client::ask::Outgoing;
+use super::no_answer;
 use crate::client::env::Site;
-use crate::language::said;
+use crate::client::requests::{self, Outgoing};
+use crate::language::translated;
 use crate::model::Submission;
 use crate::record::ack::Ack;
 use crate::record::request::{RequestHead, Verb};
@@ -34,7 +34,7 @@ pub(super) fn send_job(
             same: false,
             job: Box::new(job.clone()),
         })?;
-        let ack = match ask::send(site, command, request, wait_s) {
+        let ack = match requests::send(site, command, request, wait_s) {
             Ok(ack) => ack,
             Err(e) => return Ok(Err(no_answer(command, &e))),
         };
@@ -44,7 +44,7 @@ pub(super) fn send_job(
         };
         let name = lsf_name().unwrap_or(command);
         let (why, next) = (format!("{why}."), format!("Retrying in {pause_s} seconds"));
-        eprintln!("{name}: {} {}", said(&why), said(&next));
+        eprintln!("{name}: {} {}", translated(&why), translated(&next));
         sys::clock::sleep_ms(u64::from(pause_s) * 1000);
     }
 }
