@@ -229,37 +229,30 @@ impl Turn<'_> {
                 return self.migrate(who, j, (&hosts, force), at, answer);
             }
             JobAction::Switch { queue, changes } => {
-                self.spend(CHANGE);
-                match self.switch_one(who, j, changes) {
-                    Ok(note) => {
-                        let text = format!("is switched to queue <{queue}>{note}");
-                        answer.add_result(j, Code::Ok, text);
-                    }
-                    Err(refusal) => answer.refuse(j, refusal),
-                }
+                let done = self.switch_one(who, j, changes);
+                let text = done.map(|note| format!("is switched to queue <{queue}>{note}"));
+                self.answer_change(j, text, answer);
             }
             JobAction::Modify(changes) => {
-                self.spend(CHANGE);
-                match self.modify_one(who, j, changes) {
-                    Ok(note) => {
-                        answer.add_result(
-                            j,
-                            Code::Ok,
-                            format!("parameters are being changed{note}"),
-                        );
-                    }
-                    Err(refusal) => answer.refuse(j, refusal),
-                }
+                let done = self.modify_one(who, j, changes);
+                let text = done.map(|note| format!("parameters are being changed{note}"));
+                self.answer_change(j, text, answer);
             }
             JobAction::Post { index, text } => {
-                self.spend(CHANGE);
-                match self.post_one(who, j, *index, text) {
-                    Ok(()) => answer.add_result(j, Code::Ok, format!("has message {index}")),
-                    Err(refusal) => answer.refuse(j, refusal),
-                }
+                let done = self.post_one(who, j, *index, text);
+                let text = done.map(|()| format!("has message {index}"));
+                self.answer_change(j, text, answer);
             }
         }
         true
+    }
+
+    fn answer_change(&mut self, j: JobKey, done: Result<String, Refusal>, answer: &mut Answer) {
+        self.spend(CHANGE);
+        match done {
+            Ok(text) => answer.add_result(j, Code::Ok, text),
+            Err(refusal) => answer.refuse(j, refusal),
+        }
     }
 
     /// Returns true if it is done.

@@ -55,6 +55,7 @@ fn modify(option: &str) -> Verb {
 
 /// A cluster with a pending job 1 of an unrelated user and a pending job 2 of the owner, both in
 /// `normal`, and the request for the action.
+#[allow(clippy::too_many_lines)] // a list
 fn stage(action: Action) -> (Bench, Verb) {
     let mut b = Bench::with(ROLES);
     let later = Stamp(b.now + 1_000_000_000);
