@@ -111,9 +111,10 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
                 note(&mut changes.set, "R");
             }
             "gpu" => note(&mut changes.set, "R"),
+            "So" | "Sb" => note(&mut changes.set, "di"),
             _ => {}
         }
-        if !["gpu", "mem"].contains(&id) {
+        if !["gpu", "mem", "So", "Sb"].contains(&id) {
             note(&mut changes.set, place(id));
         }
         if !(id == "J" && limit.is_some()) && id != "Z" {

@@ -7,6 +7,7 @@
 pub(crate) mod batch;
 pub(crate) mod called;
 mod clone;
+mod container;
 mod dry_run;
 mod environ;
 mod esub;

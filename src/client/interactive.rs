@@ -71,8 +71,11 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
             )));
         }
     }
-    if chosen.has("XF") && chosen.has("di") {
-        return Err(Fail::usage("-XF and -di cannot be given together"));
+    let image = ["di", "Si"].into_iter().find(|id| chosen.has(id));
+    if let Some(image) = image.filter(|_| chosen.has("XF")) {
+        return Err(Fail::usage(format!(
+            "-XF and -{image} cannot be given together"
+        )));
     }
     if kind.is_pty() {
         for refused in ["i", "is", "o", "oo", "e", "eo"] {

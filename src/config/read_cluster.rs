@@ -248,14 +248,7 @@ fn history_size(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
 
 /// The program that runs containers.
 fn container_runtime(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ContainerRuntime {
-    let runtimes = [
-        ("none", ContainerRuntime::None),
-        ("bubblewrap", ContainerRuntime::Bubblewrap),
-        ("charliecloud", ContainerRuntime::Charliecloud),
-        ("podman", ContainerRuntime::Podman),
-        ("docker", ContainerRuntime::Docker),
-    ];
-    let runtime = f.choice(ctx, "container_runtime", &runtimes);
+    let runtime = f.choice(ctx, "container_runtime", &ContainerRuntime::ALL);
     runtime.unwrap_or_default()
 }
 

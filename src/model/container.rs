@@ -1,4 +1,4 @@
-//! The container of a job (`csub -di`), as data, and the runtimes of containers.
+//! The container of a job (`csub -di`, `-Si`), as data, and the runtimes of containers.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,16 +18,33 @@ pub enum ContainerRuntime {
     Podman,
     /// Images by name; only for users with access to its daemon, which is root.
     Docker,
+    /// Images as files, as directories or by address.
+    Apptainer,
 }
 
 impl ContainerRuntime {
+    /// All, with their names in cb.yaml.
+    pub const ALL: [(&'static str, ContainerRuntime); 6] = [
+        ("none", ContainerRuntime::None),
+        ("bubblewrap", ContainerRuntime::Bubblewrap),
+        ("charliecloud", ContainerRuntime::Charliecloud),
+        ("podman", ContainerRuntime::Podman),
+        ("docker", ContainerRuntime::Docker),
+        ("apptainer", ContainerRuntime::Apptainer),
+    ];
+
     pub fn is_none(&self) -> bool {
         *self == ContainerRuntime::None
     }
 
-    /// Whether an image is given by name instead of by directory.
-    pub fn takes_names(self) -> bool {
-        matches!(self, ContainerRuntime::Podman | ContainerRuntime::Docker)
+    /// Whether it finds an image that is given as `image`.
+    pub fn takes(self, image: &str) -> bool {
+        let is_path = image.starts_with('/');
+        match self {
+            ContainerRuntime::Podman | ContainerRuntime::Docker => !is_path,
+            ContainerRuntime::Apptainer => is_path || is_address(image),
+            _ => is_path,
+        }
     }
 }
 
@@ -35,11 +52,15 @@ impl ContainerRuntime {
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Container {
-    /// Directory with a root file system on the execution host, or the name of an image.
+    /// Directory with a root file system or file of an image on the execution host, or the name of
+    /// an image.
     pub image: String,
     /// Options for the runtime.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// Specified by `-Si`: only for Apptainer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub apptainer: bool,
 }
 
 impl Container {
@@ -53,7 +74,7 @@ impl Container {
         let is_path = self.image.starts_with('/') && !control(&self.image);
         if self.image.len() > TEXT_MAX || !(is_path || is_name(&self.image)) {
             return Err(format!(
-                "an image is the path of a directory or the name of an image, of at most \
+                "an image is the path of a directory or file or the name of an image, of at most \
                  {TEXT_MAX} printable bytes"
             ));
         }
@@ -62,6 +83,40 @@ impl Container {
         }
         Ok(())
     }
+
+    /// The option with which Apptainer would give the container a control group of its own, beside
+    /// the job's: limits, signals and accounting of the job would not reach it.
+    pub fn own_group_option(&self) -> Option<&str> {
+        let own = |word: &&str| {
+            let (name, _) = word.split_once('=').unwrap_or((word, ""));
+            APPTAINER_GROUPS.contains(&name)
+        };
+        self.options.iter().map(String::as_str).find(own)
+    }
+}
+
+/// Options of Apptainer that need a control group of the container.
+pub const APPTAINER_GROUPS: [&str; 12] = [
+    "--apply-cgroups",
+    "--blkio-weight",
+    "--blkio-weight-device",
+    "--cpu-shares",
+    "--cpus",
+    "--cpuset-cpus",
+    "--cpuset-mems",
+    "--memory",
+    "--memory-reservation",
+    "--memory-swap",
+    "--oom-kill-disable",
+    "--pids-limit",
+];
+
+/// Whether `text` is an address from which Apptainer fetches an image. Others, as that of a running
+/// instance, are not images.
+pub fn is_address(text: &str) -> bool {
+    let kinds = ["docker://", "library://", "oras://"];
+    let name = kinds.iter().find_map(|kind| text.strip_prefix(kind));
+    name.is_some_and(is_name)
 }
 
 /// Whether `text` is the name of an image in the form of registries, and not an option.
@@ -77,8 +132,12 @@ mod tests {
     #[test]
     fn an_image_is_a_path_and_options_are_bounded() {
         let of = |image: &str, options: Vec<String>| {
-            let image = image.to_owned();
-            Container { image, options }.check()
+            let container = Container {
+                image: image.to_owned(),
+                options,
+                apptainer: false,
+            };
+            container.check()
         };
         of("/i", vec!["--x".into()]).unwrap();
         of("docker.io/library/debian:12", vec![]).unwrap();
@@ -86,5 +145,38 @@ mod tests {
             assert!(of(bad, vec![]).is_err(), "{bad:?}");
         }
         assert!(of("/i", vec!["x".repeat(5000)]).is_err() && of("/i", vec!["\0".into()]).is_err());
+    }
+
+    #[test]
+    fn each_runtime_takes_its_own_kinds_of_images() {
+        let taken = |image: &str| {
+            let all = ContainerRuntime::ALL.iter().skip(1);
+            let own = all.filter(|(_, runtime)| runtime.takes(image));
+            own.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(taken("/i/a.sif"), "bubblewrap charliecloud apptainer");
+        assert_eq!(taken("debian:12"), "podman docker");
+        for uri in ["docker://debian:12", "library://a/b", "oras://h/a"] {
+            assert_eq!(taken(uri), "podman docker apptainer", "{uri}");
+        }
+        for other in ["instance://x", "docker://-x", "docker://", "a.sif"] {
+            assert!(!ContainerRuntime::Apptainer.takes(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn options_that_take_a_container_out_of_the_jobs_group_are_found() {
+        let of = |words: &[&str]| {
+            let container = Container {
+                options: words.iter().map(|word| (*word).to_owned()).collect(),
+                ..Container::default()
+            };
+            container.own_group_option().map(str::to_owned)
+        };
+        assert_eq!(of(&["--nv", "--bind", "/memory"]), None);
+        let found = of(&["--nv", "--memory=1G"]);
+        assert_eq!(found.as_deref(), Some("--memory=1G"));
+        let found = of(&["--apply-cgroups", "x.toml"]);
+        assert_eq!(found.as_deref(), Some("--apply-cgroups"));
     }
 }

@@ -26,7 +26,10 @@ mod susp;
 mod units;
 
 pub use checkpoint::{Checkpoint, CheckpointAct};
-pub use container::{Container, ContainerRuntime, is_name as is_image_name};
+pub use container::{
+    APPTAINER_GROUPS, Container, ContainerRuntime, is_address as is_image_address,
+    is_name as is_image_name,
+};
 pub use cpus::{Binding, CPUS_MAX, Cpu, CpuBind, CpuSet, PartBinding, SlotCpus};
 pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};

@@ -1,7 +1,9 @@
-//! Converts a job's command to the command that runs it in a container: by bubblewrap, charliecloud
-//! or podman, as the job's user, in the job's control group and under its limits, because they use
-//! no daemon; or by docker, whose daemon gets that group. Owns their options. Runs nothing.
+//! Converts a job's command to the command that runs it in a container: by bubblewrap,
+//! charliecloud, podman or apptainer, as the job's user, in the job's control group and under its
+//! limits, because they use no daemon; or by docker, whose daemon gets that group. Owns their
+//! options. Runs nothing.
 
+mod apptainer;
 mod docker;
 
 use crate::model::{Container, ContainerRuntime};
@@ -155,6 +157,12 @@ pub(super) fn wrapped(
             out.extend(container.options.iter().cloned());
             out.push(container.image.clone());
         }
+        ContainerRuntime::Apptainer => {
+            out.extend([apptainer::run(), word("container")]);
+            out.extend([container.image.clone(), word(cwd), word(script)]);
+            out.extend(container.options.iter().cloned());
+            out.push(container.image.clone());
+        }
         ContainerRuntime::Charliecloud => {
             out.extend([word(CHARLIECLOUD), word("container")]);
             out.extend([container.image.clone(), word(script)]);
@@ -189,6 +197,7 @@ mod tests {
         let container = Container {
             image: "/images/a".into(),
             options: vec!["--hostname".into(), "x".into()],
+            apptainer: false,
         };
         let argv = argv.iter().map(|w| (*w).to_owned()).collect();
         let mut out = wrapped(runtime, &container, cwd, script, argv);
@@ -240,6 +249,19 @@ mod tests {
         assert_eq!(
             words,
             ["/data/run", "", "2", "--hostname", "x", "/images/a", "ls"]
+        );
+        let words = of(ContainerRuntime::Apptainer, "/data/run", "", &["ls"]);
+        assert_eq!(
+            words,
+            [
+                "/images/a",
+                "/data/run",
+                "",
+                "--hostname",
+                "x",
+                "/images/a",
+                "ls"
+            ]
         );
         assert!(remover(ContainerRuntime::Podman).is_some());
         assert!(remover(ContainerRuntime::Docker).is_some());

@@ -166,6 +166,7 @@ fn identity_and_memory_limit_hold_inside() {
         spec.container = Some(Box::new(Container {
             image: image.to_str().unwrap().to_owned(),
             options: Vec::new(),
+            apptainer: false,
         }));
     });
     let hooks = HookOrder {
@@ -329,6 +330,7 @@ fn images_by_name_run_with(tool: &Tool) {
         spec.container = Some(Box::new(Container {
             image: name.clone(),
             options: vec!["--env".into(), "OWN=given".into()],
+            apptainer: false,
         }));
     });
     let hooks = Some(Box::new(HookOrder {
@@ -413,6 +415,59 @@ fn charliecloud_runs_jobs() {
     jobs_run_in("charliecloud", "ch-run");
 }
 
+/// A program in place of apptainer that records its arguments and runs the command behind the image.
+const RECORDER: &str = r#"#!/bin/sh
+printf '<%s>' "$@" >args
+while [ "$1" != "$IMAGE" ]; do shift; done
+shift; exec "$@"
+"#;
+
+#[test]
+fn apptainer_gets_the_image_the_options_and_the_binds() {
+    let site = site("apptainer");
+    let dir = site.work();
+    let program = dir.join("apptainer");
+    std::fs::write(&program, RECORDER).unwrap();
+    fs::chmod(&program, 0o755).unwrap();
+    let image = dir.join("a.sif");
+    std::fs::write(&image, "").unwrap();
+    let (top, image) = (dir.display(), image.to_str().unwrap());
+    let env = format!("all, PATH={top}:/usr/bin:/bin, IMAGE={image}");
+    let sent = |args: &[&str]| {
+        let job = site.csub(&[&["-env", &env][..], args].concat());
+        let row = policies::until(&site, job, "EXIT", policies::is("EXIT"));
+        let said = std::fs::read_to_string(dir.join("args")).unwrap_or_default();
+        (job, row["exit_code"].clone(), said)
+    };
+    let words = ["-Si", "a.sif", "-So", "--env A=1", "-Sb", "/usr:/d:ro"];
+    let command = "echo $LSB_JOBID >seen; exit 6";
+    let (job, code, said) = sent(&[&words[..], &[command]].concat());
+    assert_eq!(code, 6, "{said}");
+    let seen = std::fs::read_to_string(dir.join("seen")).unwrap();
+    assert_eq!(seen, format!("{job}\n"));
+    assert!(
+        said.starts_with(&format!("<exec><--pwd><{top}><--bind>")),
+        "{said}"
+    );
+    let own = format!("<--bind></usr:/d:ro><--env><A=1><{image}></bin/sh><-c><{command}>");
+    assert!(said.ends_with(&own), "{said}");
+    let page = site.ok("cjobs", &["-l", &job.to_string()]);
+    let page: String = page.split_whitespace().collect();
+    assert!(
+        page.contains("ContainerOptions<--bind/usr:/d:ro--envA=1>"),
+        "{page}"
+    );
+    // The options for any runtime, a script, and an image that this host does not have.
+    std::fs::write(dir.join("s.sh"), "exit 7\n").unwrap();
+    let (_, code, said) = sent(&["-di", image, "-do", "--nv", "./s.sh"]);
+    assert_eq!(code, 7, "{said}");
+    assert!(
+        said.ends_with(&format!("<--nv><{image}></bin/sh><-c><exit 7>")),
+        "{said}"
+    );
+    assert_eq!(sent(&["-Si", "/no/such.sif", "x"]).1, 125);
+}
+
 #[test]
 fn without_a_runtime_and_for_another_one_containers_are_refused() {
     let site = policies::cluster(1, "hosts:\n- {name: h1, slots: 1}\nqueues:\n- {name: q}\n");
@@ -423,11 +478,13 @@ fn without_a_runtime_and_for_another_one_containers_are_refused() {
     };
     assert!(said(&["-di", "/i", "x"]).contains("container_runtime is not set"));
     assert!(said(&["-do", "--x", "x"]).contains("without -di"));
-    assert!(said(&["-Si", "/i", "x"]).contains("there is no Apptainer here"));
+    assert!(said(&["-Si", "/i", "x"]).contains("-Si: this cluster runs no containers"));
+    assert!(said(&["-Sb", "/d", "x"]).contains("without -Si"));
     for (runtime, image, hint) in [
         ("podman", "/i", "give the name of one"),
         ("docker", "/i", "give the name of one"),
         ("bubblewrap", "i", "give the directory of an image"),
+        ("apptainer", "i", "give the file or directory of an image"),
     ] {
         let sections = format!(
             "hosts:\n- {{name: h1, slots: 1}}\nqueues:\n- {{name: q}}\n\
@@ -435,5 +492,11 @@ fn without_a_runtime_and_for_another_one_containers_are_refused() {
         );
         policies::configure(&site, &sections);
         assert!(said(&["-di", image, "x"]).contains(hint), "{runtime}");
+        if runtime != "apptainer" {
+            let refused = said(&["-Si", "/i", "x"]);
+            assert!(refused.contains("this cluster does not run Apptainer"));
+        }
     }
+    let limit = said(&["-Si", "/i", "-So", "--memory 1G", "x"]);
+    assert!(limit.contains("beside the job's"), "{limit}");
 }

@@ -157,7 +157,7 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
             }
             "gpu" => note("R"),
             "section" => note("launch"),
-            "do" => note("di"),
+            "do" | "So" | "Sb" => note("di"),
             "is" => {}
             id => note(place(id)),
         }

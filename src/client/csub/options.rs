@@ -31,10 +31,7 @@ const UNBUILT: &[(&str, bool)] = &[
     ("ptl", true),
     ("rcacct", true),
     ("s", true),
-    ("Sb", true),
-    ("Si", true),
     ("sla", true),
-    ("So", true),
     ("stage", true),
     ("T", true),
     ("tty", false),
@@ -54,10 +51,6 @@ pub(crate) fn is_unbuilt(id: &str) -> bool {
 /// The refusal of such an option.
 pub(crate) fn unbuilt(id: &str) -> Fail {
     let instead = match id {
-        "Si" | "So" | "Sb" => {
-            "; there is no Apptainer here, -di runs a job in a container of the cluster's \
-             container_runtime"
-        }
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
         "json" | "yaml" | "jsdl" => "; --spec reads a description with its own keys",
@@ -217,6 +210,17 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
         "Run the job in a container with this directory as its root",
     ),
     ("do", "OPTIONS", "Options for the container runtime"),
+    (
+        "Si",
+        "IMAGE",
+        "Run the job in a container of Apptainer: a file, a directory or docker://NAME",
+    ),
+    ("So", "OPTIONS", "Options for apptainer exec"),
+    (
+        "Sb",
+        "/SRC[:/DST[:ro]],...",
+        "Paths of the host that the container of -Si has, too",
+    ),
     (
         "k",
         "DIR [init=MIN] [MIN] [method=NAME]",
@@ -456,6 +460,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
     ("Epn", "Ep"),
     ("fn", "f"),
     ("din", "di"),
+    ("Sin", "di"),
     ("kn", "k"),
     ("Qn", "Q"),
     ("signaln", "signal"),
@@ -500,6 +505,7 @@ pub(crate) fn place(id: &str) -> &str {
         "eo" => "e",
         "is" => "i",
         "cwdc" => "cwd",
+        "Si" => "di",
         "rn" => "r",
         other => other,
     }

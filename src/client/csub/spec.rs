@@ -3,21 +3,21 @@
 //!
 //! Pure: the working directory, the time and the unit of limits are passed in as [`Here`].
 
-use super::gpus;
 use super::options::Chosen;
+use super::{container, gpus};
 use crate::client::cli::Split;
 use crate::client::ctasks;
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::language::translated;
 use crate::model::{
-    Checkpoint, Container, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES,
-    MailRequest, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, is_image_name,
+    Checkpoint, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES, MailRequest,
+    Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
 use crate::text::arrayspec::ArraySpec;
-use crate::text::command::{quote, split_words};
+use crate::text::command::quote;
 use crate::text::depend::Expr;
 use crate::text::exits::RequeueExits;
 use crate::text::names::{self, HostSet};
@@ -106,7 +106,7 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     }
     job.spec.res_req = requirement(chosen, here)?;
     job.spec.warn = warning(chosen)?;
-    job.spec.container = container(chosen, here)?.map(Box::new);
+    job.spec.container = container::of(chosen, here)?.map(Box::new);
     job.spec.files = copies(chosen, here)?;
     job.spec.chkpnt = checkpoint(chosen, here)?.map(Box::new);
     job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
@@ -378,30 +378,6 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
     })
 }
 
-/// `-di` and `-do`.
-fn container(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> {
-    let (image, options) = (chosen.get("di"), chosen.get("do"));
-    let Some(image) = image else {
-        return match options {
-            Some(_) => Err(Fail::usage("-do has no effect without -di")),
-            None => Ok(None),
-        };
-    };
-    let image = match is_image_name(image) {
-        true => image.to_owned(),
-        false => path_text(&plain(&here.cwd.join(file("di", image)?)))?,
-    };
-    let options = split_words(options.unwrap_or_default()).map_err(|e| {
-        let text = options.unwrap_or_default();
-        wrong("do", text, &e)
-    })?;
-    let container = Container { image, options };
-    container
-        .check()
-        .map_err(|e| Fail::usage(format!("-di: {e}")))?;
-    Ok(Some(container))
-}
-
 /// `-k`.
 fn checkpoint(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Checkpoint>> {
     let Some(text) = chosen.get("k") else {
@@ -544,7 +520,7 @@ fn moment(option: &str, value: &str, now_ms: i64) -> Result<Stamp> {
         .map_err(|e| wrong(option, value, &e))
 }
 
-fn file(option: &str, value: &str) -> Result<String> {
+pub(super) fn file(option: &str, value: &str) -> Result<String> {
     if value.trim().is_empty() {
         return Err(Fail::usage(format!("-{option}: a path is missing")));
     }

@@ -103,6 +103,10 @@ const ON_THE_PAGE: &[(&[&str], &str)] = &[
     (&["-signal", "USR1@60"], "Warning <USR1> 60 seconds"),
     (&["-launch", "tasks"], "Launch <tasks>"),
     (&["-di", "/img"], "/img"),
+    (
+        &["-Si", "a.sif", "-Sb", "/d:/e:ro", "-So", "--nv"],
+        "Container </w/a.sif>, Container Options <--bind /d:/e:ro --nv>",
+    ),
 ];
 
 #[test]
