@@ -25,6 +25,8 @@ pub(super) const BADMIN: &[&str] = &[
     "qinact",
     "hopen",
     "hclose",
+    "lslock",
+    "lsunlock",
     "hstartup",
     "hshutdown",
     "hrestart",
@@ -41,6 +43,10 @@ pub(super) const LSADMIN: &[&str] = &[
     "limstartup",
     "limshutdown",
     "limrestart",
+    "limlock",
+    "limunlock",
+    "lslock",
+    "lsunlock",
 ];
 
 /// Runs `badmin`; returns the exit code.

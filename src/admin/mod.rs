@@ -146,6 +146,18 @@ static SUBS: &[Sub] = &[
         hosts,
     ),
     sub(
+        "lslock",
+        "[-l SECONDS] [HOST...|all]",
+        "lock hosts: no new jobs, running jobs continue",
+        locks,
+    ),
+    sub(
+        "lsunlock",
+        "[HOST...|all]",
+        "unlock hosts; closed hosts stay closed",
+        locks,
+    ),
+    sub(
         "host",
         "add|remove NAME ...",
         "let a host join or leave: edits cb.yaml",
@@ -288,6 +300,8 @@ static SUBS: &[Sub] = &[
 /// Names of the same subcommands in other systems.
 const ALIASES: &[(&str, &str)] = &[
     ("mbdrestart", "schedrestart"),
+    ("limlock", "lslock"),
+    ("limunlock", "lsunlock"),
     ("limstartup", "lsstartup"),
     ("limshutdown", "lsshutdown"),
     ("limrestart", "lsrestart"),
@@ -295,10 +309,6 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// Subcommands of other systems that are not implemented.
 const UNBUILT: &[&str] = &[
-    "lslock",
-    "lsunlock",
-    "limlock",
-    "limunlock",
     "mbddebug",
     "mbdtime",
     "sbddebug",
@@ -546,13 +556,15 @@ fn queues(s: &Sub, words: &[String]) -> i32 {
 }
 
 fn host_options(s: &Sub) -> Command {
-    with_wait(cmd(s))
-        .arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
-        .arg(operands(
-            "names",
-            "HOST",
-            "Hosts, host groups, or all; none: this host",
-        ))
+    with_hosts(s).arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
+}
+
+fn with_hosts(s: &Sub) -> Command {
+    with_wait(cmd(s)).arg(operands(
+        "names",
+        "HOST",
+        "Hosts, host groups, or all; none: this host",
+    ))
 }
 
 fn hosts(s: &Sub, words: &[String]) -> i32 {
@@ -560,19 +572,64 @@ fn hosts(s: &Sub, words: &[String]) -> i32 {
         "hopen" => HostAct::Open,
         _ => HostAct::Close,
     };
-    let verb = |mut names: Vec<String>, comment| {
-        if names.is_empty() {
-            names.push(Site::find()?.host);
-        }
-        Ok(Verb::Host {
-            names,
-            act,
-            comment,
-        })
-    };
-    named(s, words, host_options, verb, |o| {
-        format!("Host <{}> {}", o.what, o.text)
+    let verb = |names, comment| host_verb(names, act, comment);
+    named(s, words, host_options, verb, host_phrase)
+}
+
+/// The request about these hosts, or about this one if none is named.
+fn host_verb(mut names: Vec<String>, act: HostAct, comment: String) -> Result<Verb> {
+    if names.is_empty() {
+        names.push(Site::find()?.host);
+    }
+    Ok(Verb::Host {
+        names,
+        act,
+        comment,
     })
+}
+
+fn host_phrase(o: &Outcome) -> String {
+    format!("Host <{}> {}", o.what, o.text)
+}
+
+fn lock_options(s: &Sub) -> Command {
+    match s.name {
+        "lslock" => with_hosts(s).arg(opt(
+            "l",
+            "SECONDS",
+            "The lock ends by itself after this time [never]",
+        )),
+        _ => with_hosts(s),
+    }
+}
+
+fn locks(s: &Sub, words: &[String]) -> i32 {
+    let ask = |m: &ArgMatches| {
+        let order = match s.name {
+            "lslock" => HostAct::Lock { for_s: lock_s(m)? },
+            _ => HostAct::Unlock,
+        };
+        let verb = host_verb(m.all("names"), order, String::new())?;
+        act(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
+    };
+    match matches(lock_options(s), words) {
+        Ok(m) => finish(&format!("cadmin {}", s.name), ask(&m)),
+        Err(code) => code,
+    }
+}
+
+/// The seconds of `-l`; 0 = without end.
+fn lock_s(m: &ArgMatches) -> Result<u32> {
+    let Some(text) = m.last("l") else {
+        return Ok(0);
+    };
+    match text.parse() {
+        Ok(s @ 1..) => Ok(s),
+        _ => Err(Fail::usage(format!(
+            "-l {text}: give a number of seconds, from 1 to {}",
+            u32::MAX
+        ))),
+    }
 }
 
 /// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
@@ -702,7 +759,11 @@ mod tests {
     #[test]
     fn wrong_lines_are_usage_errors() {
         assert_eq!(line(&["nonsense"]), 2);
-        assert_eq!(line(&["lslock"]), 2);
+        assert_eq!(line(&["mbddebug"]), 2);
+        for seconds in ["0", "-1", "1h", "4294967296"] {
+            assert_eq!(line(&["limlock", "-l", seconds]), 2, "{seconds}");
+        }
+        assert_eq!(line(&["lsunlock", "-l", "5"]), 2);
         assert_eq!(line(&["hlost", "h1"]), 2);
         assert_eq!(line(&["ckconfig", "a", "b"]), 2);
         assert_eq!(line(&["qclose", "-Q"]), 2);

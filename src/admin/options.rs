@@ -67,6 +67,7 @@ fn own(s: &Sub) -> Option<Command> {
         "qhist" | "hhist" | "mbdhist" | "hist" => event_history::options(s),
         "qopen" | "qclose" | "qact" | "qinact" => super::queue_options(s),
         "hopen" | "hclose" => super::host_options(s),
+        "lslock" | "lsunlock" => super::lock_options(s),
         "hstartup" | "hshutdown" | "hrestart" | "lsstartup" | "lsshutdown" | "lsrestart"
         | "schedrestart" => super::daemon_options(s),
         _ => return None,

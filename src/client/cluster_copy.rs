@@ -54,6 +54,7 @@ pub(crate) enum TrialAction {
     /// The array may have this many started elements.
     ArrayLimit(u32),
     OpenHost(String),
+    UnlockHost(String),
     ActivateQueue(String),
 }
 
@@ -208,7 +209,7 @@ impl ClusterCopy {
         }
         let hosts = deeds
             .iter()
-            .any(|deed| matches!(deed, TrialAction::OpenHost(_)));
+            .any(|deed| matches!(deed, TrialAction::OpenHost(_) | TrialAction::UnlockHost(_)));
         if hosts {
             self.rebuild_hosts();
         }
@@ -284,7 +285,7 @@ impl ClusterCopy {
                 };
                 (limit(*n, by.clone()), limit(old, by))
             }
-            TrialAction::OpenHost(name) => {
+            TrialAction::OpenHost(name) | TrialAction::UnlockHost(name) => {
                 let act = |act, by| Event::Host {
                     name: name.clone(),
                     act,
@@ -292,7 +293,11 @@ impl ClusterCopy {
                     comment: String::new(),
                     t,
                 };
-                (act(HostAct::Open, by.clone()), act(HostAct::Close, by))
+                let (begins, ends) = match deed {
+                    TrialAction::OpenHost(_) => (HostAct::Open, HostAct::Close),
+                    _ => (HostAct::Unlock, HostAct::Lock { for_s: 0 }),
+                };
+                (act(begins, by.clone()), act(ends, by))
             }
             TrialAction::ActivateQueue(name) => {
                 let act = |act, by| Event::Queue {

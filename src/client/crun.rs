@@ -19,7 +19,10 @@ pub(super) fn options() -> Command {
         "HOSTS",
         "Hosts in order, each optionally with #SLOTS; the first runs the command",
     ))
-    .arg(flag("f", "Also on hosts that an administrator closed"))
+    .arg(flag(
+        "f",
+        "Also on hosts that an administrator closed or locked",
+    ))
     .arg(operands("jobs", "JOB", "Job IDs, elements as 12[3]"))
 }
 

@@ -296,6 +296,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         &[("", "your own slots"), ("-w all", "those of all users")],
     ),
     (
+        "cugroup",
+        &[("", "all user groups"), ("staff", "the members of one")],
+    ),
+    (
+        "cmgroup",
+        &[("", "all host groups"), ("gpu", "the members of one")],
+    ),
+    (
         "cparams",
         &[("", "the main ones"), ("-l", "every parameter of cb.yaml")],
     ),

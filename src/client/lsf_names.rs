@@ -5,8 +5,8 @@
 //! Corral's own command; the differences between the names are its exit code (`exit`) and those
 //! listed in docs/lsf.md.
 
-use super::cli::{self, Values, command, flag, operands};
 use super::exit::{Exit, Fail};
+use super::groups::{self, NAME};
 use super::leadership;
 use super::read::{self, Source};
 use super::{Entry, entry};
@@ -15,12 +15,10 @@ use super::{
     cparams, cpeek, cqueues, crun, cslots, csub, cusers, cwait, job_groups, messages, migrate,
     reorder, requeue, signal, switch,
 };
-use crate::language::tell;
 use crate::record::view::Params;
 use crate::text::width::escape;
 use clap::Command;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 
 /// Each name with Corral's own name of the command.
 pub(crate) const COMMANDS: &[Entry] = &[
@@ -56,8 +54,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["brun"], "crun", crun::run),
     entry(&["bchkpnt"], "cchkpnt", checkpoint::run),
     entry(&["brestart"], "crestart", csub::restart::run),
-    entry(&["bmgroup"], "lists host groups", bmgroup),
-    entry(&["bugroup"], "lists user groups", bugroup),
+    entry(&["bmgroup"], "cmgroup", groups::cmgroup),
+    entry(&["bugroup"], "cugroup", groups::cugroup),
     entry(&["lsid"], "cid", cid::run),
     entry(&["lsclusters"], "lists the cluster", lsclusters),
     entry(&["lsload"], "cload", cload::run),
@@ -65,49 +63,23 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["lsinfo"], "cinfo", cinfo::run),
 ];
 
-/// Width of the columns with names.
-const NAME: usize = 17;
-
 fn lshosts(args: &[OsString]) -> i32 {
     let mut words = vec![OsString::from("-H")];
     words.extend(args.iter().cloned());
     cinfo::run(&words)
 }
 
-/// A function that returns the output of a command of this file, and its exit code.
-type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
-
 /// The options of a command that only LSF has.
 pub(super) fn options(name: &str) -> Option<Command> {
-    let (name, about) = match name {
-        "lsclusters" => ("lsclusters", "Show the cluster, its leader and its hosts"),
-        "bmgroup" => ("bmgroup", "List the host groups of cb.yaml"),
-        "bugroup" => ("bugroup", "List the user groups of cb.yaml"),
-        _ => return None,
-    };
-    let cmd = command(name, about)
-        .arg(flag("w", "Wide: the same, since no value is ever cut"))
-        .arg(operands("names", "NAME", "Only these; default: all"));
-    Some(cmd)
+    (name == "lsclusters").then(lsclusters_options)
 }
 
-/// Runs one of the commands of this file: `text` produces its output.
-fn list(name: &'static str, args: &[OsString], text: Text) -> i32 {
-    let cmd = options(name).unwrap_or_else(|| command(name, ""));
-    let m = match cli::parse(cmd, args) {
-        Ok(m) => m,
-        Err(code) => return code,
-    };
-    let answer = Source::open(name).and_then(|source| {
-        let (out, exit) = text(&source, &m.all("names"))?;
-        read::put(&out)?;
-        Ok(exit)
-    });
-    read::end(name, answer)
+fn lsclusters_options() -> Command {
+    groups::names_only("lsclusters", "Show the cluster, its leader and its hosts")
 }
 
 fn lsclusters(args: &[OsString]) -> i32 {
-    list("lsclusters", args, clusters)
+    groups::list("lsclusters", lsclusters_options(), args, clusters)
 }
 
 fn clusters(source: &Source, names: &[String]) -> Result<(String, Exit), Fail> {
@@ -152,43 +124,6 @@ fn cluster_table(params: &Params, status: &str, leader: &str, hosts: usize) -> S
     )
 }
 
-fn bmgroup(args: &[OsString]) -> i32 {
-    list("bmgroup", args, |source, names| {
-        let groups = source.params()?.host_groups;
-        Ok(group_table("HOSTS", &groups, names))
-    })
-}
-
-fn bugroup(args: &[OsString]) -> i32 {
-    list("bugroup", args, |source, names| {
-        let groups = source.params()?.user_groups.into_iter();
-        let groups: Vec<_> = groups.map(|(name, users, _)| (name, users)).collect();
-        Ok(group_table("USERS", &groups, names))
-    })
-}
-
-/// A line for each group: its name, then its members.
-fn group_table(title: &str, groups: &[(String, Vec<String>)], names: &[String]) -> (String, Exit) {
-    let mut exit = Exit::Ok;
-    for name in names.iter().filter(|n| !groups.iter().any(|g| g.0 == **n)) {
-        let known = groups.iter().map(|g| g.0.as_str());
-        tell!("{}", read::unknown("group", name, known).text);
-        exit = Exit::NotFound;
-    }
-    let mut out = String::new();
-    let shown = groups
-        .iter()
-        .filter(|g| names.is_empty() || names.contains(&g.0));
-    for (n, (name, members)) in shown.enumerate() {
-        if n == 0 {
-            let _ = writeln!(out, "{:<NAME$}{title}", "GROUP_NAME");
-        }
-        let name = format!("{} ", escape(name));
-        let _ = writeln!(out, "{name:<NAME$}{}", escape(&members.join(" ")));
-    }
-    (out, exit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,22 +144,5 @@ mod tests {
         assert_eq!(words[1], ["c1", "ok", "h2", "adm", "3", "3"]);
         let none = cluster_table(&Params::default(), "ok", "", 0);
         assert!(none.contains("\n- "), "{none}");
-    }
-
-    #[test]
-    fn groups_are_listed_whole_or_by_name() {
-        let groups = vec![
-            ("g1".to_owned(), vec!["h1".to_owned(), "h2".to_owned()]),
-            ("g2".to_owned(), vec!["all".to_owned()]),
-        ];
-        let (text, exit) = group_table("HOSTS", &groups, &[]);
-        assert_eq!(exit, Exit::Ok);
-        assert_eq!(
-            text,
-            "GROUP_NAME       HOSTS\ng1               h1 h2\ng2               all\n"
-        );
-        let (text, exit) = group_table("HOSTS", &groups, &["g2".into(), "g3".into()]);
-        assert_eq!((text.lines().count(), exit), (2, Exit::NotFound));
-        assert_eq!(group_table("USERS", &[], &[]).0, "");
     }
 }

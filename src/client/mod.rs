@@ -39,6 +39,7 @@ mod definition_file;
 pub(crate) mod env;
 mod examples;
 pub(crate) mod exit;
+pub(crate) mod groups;
 pub(crate) mod hang_notice;
 pub(crate) mod help;
 pub(crate) mod interactive;
@@ -228,6 +229,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
         cslots::run,
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),
+    entry(&["cugroup"], "list user groups", groups::cugroup),
+    entry(&["cmgroup"], "list host groups", groups::cmgroup),
     entry(&["cparams"], "show the cluster's parameters", cparams::run),
     entry(
         &["cview"],

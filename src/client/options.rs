@@ -5,7 +5,8 @@
 use super::{
     cacct, capps, ccron, cdeps, cevents, checkpoint, chist, chosts, cid, cinfo, cjobs, claunch,
     climits, cload, clogin, cparams, cpeek, cqueues, crun, cslots, csub, ctasks, ctoken, cusers,
-    cview, cwait, job_groups, lsf_names, messages, migrate, reorder, requeue, signal, switch,
+    cview, cwait, groups, job_groups, lsf_names, messages, migrate, reorder, requeue, signal,
+    switch,
 };
 use clap::Command;
 
@@ -49,6 +50,8 @@ pub(crate) fn of(name: &str) -> Option<Command> {
         "climits" => climits::options,
         "cslots" => cslots::options,
         "cusers" => cusers::options,
+        "cugroup" => groups::cugroup_options,
+        "cmgroup" => groups::cmgroup_options,
         "cparams" => cparams::options,
         "cview" => cview::options,
         "clogin" => clogin::options,

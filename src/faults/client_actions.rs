@@ -386,16 +386,27 @@ impl Client<'_> {
     fn host(&self) {
         let n = self.os.lock().cluster.plan.sizes.hosts as u64;
         let name = format!("h{}", 1 + self.below(n));
-        self.host_to(&name, HostAct::Close);
+        let (ends, begins) = match self.draw(300) {
+            true => (HostAct::Unlock, HostAct::Lock { for_s: 0 }),
+            false => (HostAct::Open, HostAct::Close),
+        };
+        self.host_to(&name, begins);
         self.pause_randomly(8000);
         if self.draw(700) {
-            self.host_to(&name, HostAct::Open);
+            self.host_to(&name, ends);
         }
     }
 
     fn host_to(&self, name: &str, act: HostAct) {
-        let fact = Fact::HostClosed(name.to_owned());
-        let value = (act == HostAct::Close).to_string();
+        let (fact, on) = match act {
+            HostAct::Open | HostAct::Close => {
+                (Fact::HostClosed(name.to_owned()), act == HostAct::Close)
+            }
+            HostAct::Lock { .. } | HostAct::Unlock => {
+                (Fact::HostLocked(name.to_owned()), act != HostAct::Unlock)
+            }
+        };
+        let value = on.to_string();
         let (names, comment) = (vec![name.to_owned()], String::new());
         self.command(
             "change hosts",
@@ -551,6 +562,7 @@ impl Client<'_> {
             self.queue_to(QueueAct::Activate);
             for n in 1..=first.hosts {
                 self.host_to(&format!("h{n}"), HostAct::Open);
+                self.host_to(&format!("h{n}"), HostAct::Unlock);
             }
             if calm {
                 return;

@@ -23,6 +23,7 @@ pub(super) enum Fact {
     QueueOpen(String),
     QueueActive(String),
     HostClosed(String),
+    HostLocked(String),
     /// The limit of a job group; empty: there is no such group.
     JobGroup(String),
     /// The digest of cb.yaml.
@@ -43,8 +44,11 @@ pub(super) struct Confirmed {
 impl Confirmed {
     /// Notes that a client requests a change.
     pub(super) fn asked(&mut self, fact: &Fact) {
-        use Fact::{Config, HostClosed, QueueActive, QueueOpen};
-        self.of_cluster |= matches!(fact, QueueOpen(_) | QueueActive(_) | HostClosed(_) | Config);
+        use Fact::{Config, HostClosed, HostLocked, QueueActive, QueueOpen};
+        self.of_cluster |= matches!(
+            fact,
+            QueueOpen(_) | QueueActive(_) | HostClosed(_) | HostLocked(_) | Config
+        );
         self.values.remove(fact);
         self.asking.insert(fact.clone());
     }
@@ -68,10 +72,11 @@ impl Confirmed {
         self.values.retain(|fact, _| !self.open.contains(fact));
     }
 
-    /// Whether the administrator was answered that the host is closed.
-    pub(super) fn is_closed(&self, host: &str) -> bool {
-        let fact = Fact::HostClosed(host.to_owned());
-        self.values.get(&fact).is_some_and(|value| value == "true")
+    /// Whether the administrator was answered that the host is closed or locked.
+    pub(super) fn takes_no_jobs(&self, host: &str) -> bool {
+        let facts = [Fact::HostClosed(host.into()), Fact::HostLocked(host.into())];
+        let holds = |fact| self.values.get(fact).is_some_and(|value| value == "true");
+        facts.iter().any(holds)
     }
 
     /// Settings whose value in a leader's state differs from the confirmed one.
@@ -103,6 +108,7 @@ fn value(fact: &Fact, state: &State) -> Option<String> {
         Fact::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
         Fact::QueueActive(name) => state.queue_ctl(name).active.to_string(),
         Fact::HostClosed(name) => state.host_ctl(name).closed.to_string(),
+        Fact::HostLocked(name) => state.host_ctl(name).lock.is_some().to_string(),
         Fact::JobGroup(name) => {
             let limit = state.job_group(name).and_then(|group| group.limit);
             limit.map_or(String::new(), |limit| limit.to_string())

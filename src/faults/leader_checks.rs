@@ -160,9 +160,13 @@ impl History {
         let new = known.attempts.get(&a.j).is_none_or(|made| *made < a.at);
         if run.forced {
             self.uncounted.insert(a);
-        } else if let Some(closed) = hosts.iter().find(|h| new && self.confirmed.is_closed(h)) {
-            self.late
-                .push(format!("attempt {a} is bound to {closed}, which is closed"));
+        } else if let Some(closed) = hosts
+            .iter()
+            .find(|h| new && self.confirmed.takes_no_jobs(h))
+        {
+            self.late.push(format!(
+                "attempt {a} is bound to {closed}, which is closed or locked"
+            ));
         }
         let Some((first, others)) = hosts.split_first() else {
             return;

@@ -237,8 +237,8 @@ pub const TABLE: &[Row] = &[
     other(
         Action::Host,
         Kind::Cluster,
-        "cadmin hopen, hclose",
-        "open and close hosts",
+        "cadmin hopen, hclose, lslock, lsunlock",
+        "open, close, lock, unlock hosts",
         CLUSTER,
     ),
     other(

@@ -247,6 +247,7 @@ fn pending() -> Vec<PendReason> {
         recent: 1,
         slow: 2,
         no_server: 1,
+        locked: 2,
         reserved: 2,
         ..HostCounts::default()
     };

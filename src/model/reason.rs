@@ -178,6 +178,8 @@ pub struct HostCounts {
     #[serde(skip_serializing_if = "zero")]
     pub closed: u32,
     #[serde(skip_serializing_if = "zero")]
+    pub locked: u32,
+    #[serde(skip_serializing_if = "zero")]
     pub unavailable: u32,
     #[serde(skip_serializing_if = "zero")]
     pub full: u32,
@@ -253,13 +255,14 @@ fn zero(n: &u32) -> bool {
 }
 
 impl HostCounts {
-    fn parts(&self) -> [(u32, &'static str); 18] {
+    fn parts(&self) -> [(u32, &'static str); 19] {
         [
             (self.full, "no free job slots"),
             (self.rusage, "not enough of a resource in rusage[]"),
             (self.select, "select[] not satisfied"),
             (self.other_type, "not of the submission host's type"),
             (self.closed, "closed by the administrator"),
+            (self.locked, "locked by an administrator"),
             (self.no_server, "runs no jobs (server: no)"),
             (self.unavailable, "unavailable"),
             (self.exclusive, "exclusive use conflicts"),

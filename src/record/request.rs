@@ -4,7 +4,7 @@
 
 use super::cron::CronDef;
 use super::job_group::JobGroupAct;
-use crate::model::{CheckpointAct, Submission, Token};
+use crate::model::{CheckpointAct, Stamp, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -258,4 +258,35 @@ pub enum QueueAct {
 pub enum HostAct {
     Open,
     Close,
+    /// No new jobs for so many seconds; 0 = without end.
+    Lock {
+        for_s: u32,
+    },
+    Unlock,
+}
+
+/// A lock of a host, which takes no new jobs. Whether the host is closed is separate.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostLock {
+    pub by: String,
+    pub t: Stamp,
+    /// When it ends by itself; 0 = never.
+    pub until: Stamp,
+}
+
+impl HostLock {
+    pub fn new(by: &str, t: Stamp, for_s: u32) -> HostLock {
+        let until = match for_s {
+            0 => Stamp(0),
+            s => t.plus_ms(u64::from(s) * 1000),
+        };
+        let by = by.to_owned();
+        HostLock { by, t, until }
+    }
+
+    /// Whether its time is over.
+    pub fn is_over(&self, now: Stamp) -> bool {
+        self.until != Stamp(0) && self.until <= now
+    }
 }

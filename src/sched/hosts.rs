@@ -29,6 +29,7 @@ pub enum Obstacle {
     /// `server: no` in cb.yaml.
     NoServer,
     Closed,
+    Locked,
     Unavailable,
 }
 
@@ -51,6 +52,8 @@ impl HostInfo {
             Some(Obstacle::NoServer)
         } else if self.ctl.closed {
             Some(Obstacle::Closed)
+        } else if self.ctl.lock.is_some() {
+            Some(Obstacle::Locked)
         } else if !self.ctl.up || !self.load.executor {
             Some(Obstacle::Unavailable)
         } else {

@@ -8,6 +8,7 @@ use crate::record::report::Ended;
 use crate::record::request::{HostAct, QueueAct};
 use crate::text::count::count;
 use crate::text::width::escape;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Returns the name of a signal of this system.
@@ -355,10 +356,13 @@ fn queue_act(act: QueueAct) -> &'static str {
     }
 }
 
-fn host_act(act: HostAct) -> &'static str {
+fn host_act(act: HostAct) -> Cow<'static, str> {
     match act {
-        HostAct::Open => "opened",
-        HostAct::Close => "closed",
+        HostAct::Open => "opened".into(),
+        HostAct::Close => "closed".into(),
+        HostAct::Lock { for_s: 0 } => "locked".into(),
+        HostAct::Lock { for_s } => format!("locked for {for_s} s").into(),
+        HostAct::Unlock => "unlocked".into(),
     }
 }
 
@@ -489,5 +493,26 @@ mod tests {
         assert!(killed.contains("signal S9") && killed.ends_with("pending again"));
         let lost = ended(&e(None, 0, TermReason::HostLost), false, false, name);
         assert!(lost.contains("exit status unknown"), "{lost}");
+    }
+
+    #[test]
+    fn orders_about_hosts_say_what_was_done_and_by_whom() {
+        let said = |act| {
+            let (host, by, comment) = ("h1".into(), "boss".into(), String::new());
+            let t = Stamp(1);
+            let event = Event::Host {
+                name: host,
+                act,
+                by,
+                comment,
+                t,
+            };
+            Sentences::new(name).of(&event)
+        };
+        assert_eq!(said(HostAct::Close), "host h1 closed by boss");
+        assert_eq!(said(HostAct::Lock { for_s: 0 }), "host h1 locked by boss");
+        let timed = said(HostAct::Lock { for_s: 60 });
+        assert_eq!(timed, "host h1 locked for 60 s by boss");
+        assert_eq!(said(HostAct::Unlock), "host h1 unlocked by boss");
     }
 }

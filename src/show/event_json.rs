@@ -283,6 +283,8 @@ pub(crate) const NAMES: &[&str] = &[
     "queue_inactivated",
     "host_opened",
     "host_closed",
+    "host_locked",
+    "host_unlocked",
     "host_up",
     "host_down",
     "share_set_back",
@@ -334,6 +336,8 @@ pub(crate) fn name_of(event: &Event) -> Option<&'static str> {
         Event::Host { act, .. } => match act {
             HostAct::Open => "host_opened",
             HostAct::Close => "host_closed",
+            HostAct::Lock { .. } => "host_locked",
+            HostAct::Unlock => "host_unlocked",
         },
         Event::HostSeen { up: true, .. } => "host_up",
         Event::HostSeen { up: false, .. } => "host_down",
@@ -429,9 +433,7 @@ fn of_cluster(o: &mut Object<'_>, event: &Event) {
         Event::Queue {
             name, by, comment, ..
         } => commented(o, "queue", name, (by, comment)),
-        Event::Host {
-            name, by, comment, ..
-        } => commented(o, "host", name, (by, comment)),
+        Event::Host { .. } => of_host_order(o, event),
         Event::HostSeen { name, .. } => o.text("host", name),
         Event::WentBack { epoch, host, .. } => {
             o.int("epoch", *epoch);
@@ -487,6 +489,22 @@ fn of_cluster(o: &mut Object<'_>, event: &Event) {
     }
 }
 
+fn of_host_order(o: &mut Object<'_>, event: &Event) {
+    if let Event::Host {
+        name,
+        act,
+        by,
+        comment,
+        ..
+    } = event
+    {
+        commented(o, "host", name, (by, comment));
+        if let HostAct::Lock { for_s: s @ 1.. } = act {
+            o.int("for_s", *s);
+        }
+    }
+}
+
 fn commented(o: &mut Object<'_>, kind: &str, name: &str, (by, comment): (&str, &str)) {
     o.text(kind, name);
     o.text("by", by);
@@ -529,6 +547,28 @@ mod tests {
         };
         let text = docs.of(place, event);
         text.map(|text| serde_json::from_str(&text).expect("JSON"))
+    }
+
+    #[test]
+    fn a_lock_says_for_how_long() {
+        let mut docs = Documents::new(|n| format!("S{n}"));
+        let mut of = |act| {
+            let (name, by, comment) = ("h1".into(), "boss".into(), String::new());
+            let t = Stamp(1);
+            let event = Event::Host {
+                name,
+                act,
+                by,
+                comment,
+                t,
+            };
+            let doc = line(&mut docs, &event).unwrap();
+            ["event", "host", "by", "for_s"].map(|name| doc[name].to_string())
+        };
+        let timed = of(HostAct::Lock { for_s: 60 });
+        assert_eq!(timed, ["\"host_locked\"", "\"h1\"", "\"boss\"", "60"]);
+        assert_eq!(of(HostAct::Lock { for_s: 0 })[3], "null");
+        assert_eq!(of(HostAct::Unlock)[0], "\"host_unlocked\"");
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
         "closed_Excl" => "an exclusive job uses it".into(),
         "closed_Busy" => "its load is over a threshold".into(),
         "closed_Wind" => "it is outside its dispatch window".into(),
+        "closed_Lock" => "an administrator locked it; cadmin lsunlock unlocks it".into(),
         "closed_Adm" if h.closed_by.is_empty() && h.comment.is_empty() => {
             "cb.yaml configures it to run no jobs".into()
         }

@@ -10,7 +10,8 @@ use super::job::put_key;
 use super::job_table::stat_color;
 use super::load;
 use super::load_units::GpuCounts;
-use crate::model::WHOLE_UNIT;
+use crate::model::{Stamp, WHOLE_UNIT};
+use crate::record::request::HostLock;
 use crate::record::view::HostRow;
 use crate::text::{units, width};
 use std::borrow::Cow;
@@ -243,6 +244,9 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
         }
         w.push('\n');
     }
+    if let Some(lock) = &h.lock {
+        put_lock(w, lock, dates);
+    }
     if let Some(reason) = health::reason(h, dates) {
         add(w, format_args!("\n REASON: {}\n", width::escape(&reason)));
     }
@@ -250,6 +254,17 @@ pub(crate) fn put_long(out: &mut String, h: &HostRow, dates: &Dates) {
         add(w, format_args!("\n WARNING: {}\n", width::escape(warning)));
     }
     out.push_str(&page);
+}
+
+/// Appends by whom the host is locked, since when and until when.
+fn put_lock(w: &mut String, lock: &HostLock, dates: &Dates) {
+    write!(w, "\n LOCKED: by {} at ", width::escape(&lock.by)).expect("a string takes every write");
+    dates.long(w, lock.t.0);
+    if lock.until != Stamp(0) {
+        w.push_str(" until ");
+        dates.long(w, lock.until.0);
+    }
+    w.push('\n');
 }
 
 /// The host's static and sensors' resources, including those with a reservation: name, total
@@ -397,6 +412,12 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
         "closed_time",
         (h.closed_at > 0).then(|| h.closed_at.div_euclid(1000)),
     );
+    if let Some(lock) = &h.lock {
+        o.text("locked_by", &lock.by);
+        o.int("locked_time", lock.t.0.div_euclid(1000));
+        let until = (lock.until != Stamp(0)).then(|| lock.until.0.div_euclid(1000));
+        o.opt("locked_until", until);
+    }
     o.text("type", &h.host_type);
     o.text("model", &h.model);
     o.real("cpuf", h.cpuf);
@@ -541,6 +562,39 @@ closed_Adm       1.50     -     64      5      4      0      1      0           
  ADMIN ACTION COMMENT: \"disk 坏了\" by boss at Sat Nov 21 03:07:09
 ";
         assert_eq!(out, want);
+    }
+
+    #[test]
+    fn a_lock_is_shown_with_its_end() {
+        let lock = HostLock {
+            by: "boss".into(),
+            t: Stamp(1_795_230_429_000),
+            until: Stamp(1_795_230_489_000),
+        };
+        let mut host = HostRow {
+            lock: Some(lock),
+            status: "closed_Lock".into(),
+            ..free()
+        };
+        let long = |host: &HostRow| {
+            let mut out = String::new();
+            put_long(&mut out, host, &Dates::new(TimeZone::UTC));
+            out
+        };
+        let since = "\n LOCKED: by boss at Sat Nov 21 03:07:09";
+        let out = long(&host);
+        let until = format!("{since} until Sat Nov 21 03:08:09\n\n REASON: an administrator");
+        assert!(out.contains(&until), "{out}");
+        let mut out = String::new();
+        put_json(&mut out, &host);
+        let times = r#""locked_by":"boss","locked_time":1795230429,"locked_until":1795230489,"#;
+        assert!(out.contains(times), "{out}");
+        host.lock = Some(HostLock {
+            until: Stamp(0),
+            ..host.lock.unwrap()
+        });
+        let out = long(&host);
+        assert!(out.contains(&format!("{since}\n")), "{out}");
     }
 
     #[test]

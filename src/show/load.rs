@@ -20,10 +20,11 @@ pub(crate) fn is_known(h: &HostRow) -> bool {
     !matches!(h.status.as_str(), "unavail" | "unreach")
 }
 
-/// The load status: `ok`, `-ok` (no executor), `unavail`. Whether the host takes jobs is shown by
-/// `chosts`.
+/// The load status: `ok`, `-ok` (no executor), `unavail`, `lockU` (locked by an administrator).
+/// Whether the host takes jobs is shown by `chosts`.
 pub(crate) fn status(h: &HostRow) -> &'static str {
     match (is_known(h), h.load.executor) {
+        (true, true) if h.lock.is_some() => "lockU",
         // A host whose executor is silent still reports its load.
         _ if h.status == "unreach" => "-ok",
         (false, _) => "unavail",

@@ -5,7 +5,7 @@
 use super::State;
 use crate::record::event::Event;
 use crate::record::point::{Point, epoch_id};
-use crate::record::request::{HostAct, QueueAct};
+use crate::record::request::{HostAct, HostLock, QueueAct};
 
 /// Number of epochs whose ends are kept, the newest ones.
 pub(super) const EPOCHS_KEPT: usize = 256;
@@ -39,8 +39,14 @@ impl State {
             } => {
                 self.intern_host(name);
                 let ctl = self.hosts.ctl.entry(name.clone()).or_default();
-                ctl.closed = *act == HostAct::Close;
-                (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+                match act {
+                    HostAct::Open | HostAct::Close => {
+                        ctl.closed = *act == HostAct::Close;
+                        (ctl.by, ctl.comment, ctl.t) = (by.clone(), comment.clone(), *t);
+                    }
+                    HostAct::Lock { for_s } => ctl.lock = Some(HostLock::new(by, *t, *for_s)),
+                    HostAct::Unlock => ctl.lock = None,
+                }
             }
             Event::HostSeen { name, up, boot, .. } => self.host_seen(name, *up, boot),
             Event::HostLedger { name, id, .. } => {

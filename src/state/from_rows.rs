@@ -100,6 +100,7 @@ impl RowGatherer {
             by: row.closed_by.clone(),
             comment: row.comment.clone(),
             t: Stamp(row.closed_at),
+            lock: row.lock.clone(),
             up: row.status != "unavail",
             ..HostCtl::default()
         };

@@ -8,6 +8,7 @@ use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
 use crate::record::event::Past;
 use crate::record::job_group::JobGroup;
+use crate::record::request::HostLock;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct HostCtl {
     pub by: String,
     pub comment: String,
     pub t: Stamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lock: Option<HostLock>,
     /// The leader saw its heartbeat.
     pub up: bool,
     /// Boot id of the last report.

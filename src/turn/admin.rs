@@ -8,6 +8,7 @@ use crate::model::Stamp;
 use crate::record::ack::Code;
 use crate::record::event::Event;
 use crate::record::request::{HostAct, QueueAct};
+use crate::state::HostCtl;
 use crate::text::count::count;
 use crate::text::error::did_you_mean;
 use std::collections::BTreeSet;
@@ -27,6 +28,20 @@ fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>)
 fn host_words(config: &Config) -> impl Iterator<Item = &str> {
     let groups = config.host_groups.keys();
     groups.map(String::as_str).chain(config.host_names())
+}
+
+/// Whether an order about a host changes something, and the text that answers it.
+fn effect(ctl: &HostCtl, act: HostAct, comment: &str) -> (bool, &'static str) {
+    match act {
+        HostAct::Open => (ctl.closed || !comment.is_empty(), "is opened"),
+        HostAct::Close => (!ctl.closed || !comment.is_empty(), "is closed"),
+        HostAct::Lock { for_s } => {
+            let lock = ctl.lock.as_ref();
+            let endless = lock.is_some_and(|lock| lock.until == Stamp(0));
+            (for_s > 0 || !endless, "is locked")
+        }
+        HostAct::Unlock => (ctl.lock.is_some(), "is unlocked"),
+    }
 }
 
 impl Turn<'_> {
@@ -127,9 +142,9 @@ impl Turn<'_> {
             let joined: Vec<String> = joined.filter(|h| set.contains(h)).cloned().collect();
             let listed: Vec<String> = config.expand(&set).map(str::to_owned).collect();
             for name in listed.into_iter().chain(joined) {
-                let closed = act == HostAct::Close;
-                let text = if closed { "is closed" } else { "is opened" };
-                if self.core.state.host_ctl(&name).closed != closed || !comment.is_empty() {
+                let ctl = self.core.state.host_ctl(&name);
+                let (changes, text) = effect(&ctl, act, comment);
+                if changes {
                     let (by, comment) = (who.user.clone(), comment.to_owned());
                     self.emit(Event::Host {
                         name: name.clone(),

@@ -117,6 +117,9 @@ impl Turn<'_> {
             if host.ctl.closed && !closed {
                 return Err(bad("is closed; crun -f starts jobs there"));
             }
+            if host.ctl.lock.is_some() && !closed {
+                return Err(bad("is locked; crun -f starts jobs there"));
+            }
             if asked.iter().any(|(known, ..)| known == name) {
                 return Err(bad("is named twice"));
             }

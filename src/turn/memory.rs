@@ -36,6 +36,8 @@ pub(super) struct Memory {
     pub last_judged: u32,
     /// When tokens and keys were last removed.
     pub last_expire: Mono,
+    /// When locks of hosts were last checked for their end.
+    pub last_lock_check: Mono,
 }
 
 impl Memory {

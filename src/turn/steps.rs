@@ -75,6 +75,7 @@ impl Turn<'_> {
         self.journal_share_history();
         self.end_overdue();
         self.release_retries();
+        self.end_host_locks();
         self.clean_finished();
         self.fire_due_crons();
         self.expire_tokens();

@@ -71,6 +71,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         closed_by: host.ctl.by.clone(),
         comment: host.ctl.comment.clone(),
         closed_at: host.ctl.t.0,
+        lock: host.ctl.lock.clone(),
         host_type: host.host_type().to_owned(),
         model: host.model().to_owned(),
         cpuf: host.entry.cpuf,
@@ -139,6 +140,8 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
         "unreach"
     } else if host.ctl.closed || !host.entry.server {
         "closed_Adm"
+    } else if host.ctl.lock.is_some() {
+        "closed_Lock"
     } else if core.engine.bar(host) == Some(DispatchBlock::Window) {
         "closed_Wind"
     } else if exclusive() {

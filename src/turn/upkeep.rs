@@ -4,8 +4,9 @@
 use super::context::Turn;
 use crate::model::{JobKey, JobStat, Orphans, PendReason, TermReason};
 use crate::record::event::Event;
+use crate::record::request::HostAct;
 use crate::sched::depend;
-use crate::state::DepVerdict;
+use crate::state::{DepVerdict, HostCtl};
 
 /// Maximum number of finished jobs removed in one turn.
 const CLEAN_MAX: usize = 10_000;
@@ -15,6 +16,8 @@ const RETRIES_MAX: usize = 10_000;
 const TOKEN_KEEP_MS: u64 = 24 * 3600 * 1000;
 /// Pause between two removals of old tokens.
 const EXPIRE_MS: u64 = 60_000;
+/// Pause between two checks of the locks of hosts.
+const LOCK_CHECK_MS: u64 = 1_000;
 /// Number of jobs and elements that are considered for evaluating conditions in one turn, and the
 /// additional cost of one condition.
 pub(super) const JUDGE_LOOKS: u64 = 1_000_000;
@@ -88,6 +91,32 @@ impl Turn<'_> {
             let keys = core.clock.older_than(core.config.general.key_keep_ms);
             core.state.expire(tokens, keys);
         }
+    }
+
+    /// Unlocks hosts that are locked until a time that has come.
+    pub(super) fn end_host_locks(&mut self) {
+        let core = &mut *self.core;
+        if self.mono.since_ms(core.memory.last_lock_check) < LOCK_CHECK_MS {
+            return;
+        }
+        core.memory.last_lock_check = self.mono;
+        let ends = |ctl: &HostCtl| ctl.lock.as_ref().is_some_and(|lock| lock.is_over(self.now));
+        let hosts = core.state.known_hosts().filter(|(_, ctl)| ends(ctl));
+        let names: Vec<String> = hosts.map(|(name, _)| name.clone()).collect();
+        if names.is_empty() {
+            return;
+        }
+        for name in names {
+            self.emit(Event::Host {
+                name,
+                act: HostAct::Unlock,
+                by: "system".to_owned(),
+                comment: "the time of the lock is over".to_owned(),
+                t: self.now,
+            });
+        }
+        self.core.hosts_changed();
+        self.out.publish = true;
     }
 
     /// Requests a scheduler pass when one is due by time.

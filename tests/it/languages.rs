@@ -136,6 +136,7 @@ const NOT_THIS: &[&str] = &[
     "CHKPNT_DIR [JOB]",
     "[-C COMMENT] [QUEUE...|all]",
     "[-C COMMENT] [HOST...|all]",
+    "[-l SECONDS] [HOST...|all]",
     "add|remove NAME ...",
     "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
     "view [-json] | start [SECONDS] | stop | setperiod SECONDS",

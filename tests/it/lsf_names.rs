@@ -305,6 +305,26 @@ fn monitors_get_their_columns() {
     shell.ok("badmin hopen h2");
 }
 
+/// The host is locked until it is unlocked or the time is over.
+#[test]
+fn hosts_are_locked_and_unlocked() {
+    let shell = Shell::new();
+    assert_eq!(shell.ok("lsadmin limlock h2"), "Host <h2> is locked\n");
+    assert!(shell.ok("bhosts -w h2").contains("closed_Lock"));
+    assert!(shell.ok("lsload h2").contains("lockU"));
+    shell.ok("lsadmin limunlock h2");
+    assert!(!shell.ok("bhosts h2").contains("closed"));
+    shell.ok("cadmin lslock -l 2 h2");
+    let end = Instant::now() + Duration::from_secs(60);
+    while shell.ok("cload").contains("lockU") {
+        assert!(Instant::now() < end, "the lock does not end");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let refused = shell.run("badmin lslock -l 0 h2");
+    assert_eq!(refused.code, 255);
+    assert!(refused.err.contains("-l 0"), "{}", refused.err);
+}
+
 /// A portal reads where a job answers; the job says so itself, on the host where it runs.
 #[test]
 fn a_job_posts_from_inside_and_others_read_it() {

@@ -9,8 +9,8 @@ use std::process::Output;
 /// not exist is asked.
 const NO_JOBS: &[&str] = &[
     "csub", "cslots", "claunch", "ctasks", "capps", "cqueues", "chosts", "cload", "cinfo",
-    "climits", "cusers", "cparams", "cid", "cadmin", "ccron", "aip", "cview", "clogin", "ctoken",
-    "cgadd", "cgmod", "cgdel", "cjgroup",
+    "climits", "cusers", "cugroup", "cmgroup", "cparams", "cid", "cadmin", "ccron", "aip", "cview",
+    "clogin", "ctoken", "cgadd", "cgmod", "cgdel", "cjgroup",
 ];
 
 /// What stands before the job.

@@ -18,7 +18,7 @@ end
 set -l names \
     cb csub ckill cstop cresume cchkpnt crestart crequeue cmig cmod cswitch ctop cbot crun cpost cread cpeek claunch \
     blaunch cwait ctasks ccron cgadd cgmod cgdel aip cjobs cdeps cevents chist cacct capps cjgroup cqueues chosts cload cinfo climits cslots \
-    cusers clogin ctoken cparams cview cid cadmin csadmin bsub bjobs bkill bstop bresume brequeue bmig bgadd bgmod bgdel bjgroup bmod bswitch \
+    cusers cugroup cmgroup clogin ctoken cparams cview cid cadmin csadmin bsub bjobs bkill bstop bresume brequeue bmig bgadd bgmod bgdel bjgroup bmod bswitch \
     btop bbot bpost bread bpeek bhist bacct bapp bqueues bhosts blimits bslots busers bparams bjdepinfo bwait brun bchkpnt brestart bmgroup \
     bugroup lsid lsclusters lsload lshosts lsinfo badmin lsadmin
 for name in $names

@@ -20,9 +20,9 @@ impl NodeState {
         let busy = host.njobs.saturating_sub(host.rsv) > 0;
         match host.status.as_str() {
             "unavail" | "unreach" => NodeState::Down,
-            // Closed by an administrator or by a window.
-            "closed_Adm" | "closed_Wind" if busy => NodeState::Draining,
-            "closed_Adm" | "closed_Wind" => NodeState::Drained,
+            // Closed or locked by an administrator, or closed by a window.
+            "closed_Adm" | "closed_Lock" | "closed_Wind" if busy => NodeState::Draining,
+            "closed_Adm" | "closed_Lock" | "closed_Wind" => NodeState::Drained,
             "closed_Excl" => NodeState::Allocated,
             _ if host.njobs == 0 => NodeState::Idle,
             _ if host.njobs >= host.slots => NodeState::Allocated,

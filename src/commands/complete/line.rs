@@ -89,14 +89,7 @@ fn own_name(called: &str) -> Option<&'static str> {
         return Some(entry.names[0]);
     }
     let entry = find_lsf(called)?;
-    let only_there = [
-        "bmgroup",
-        "bugroup",
-        "lsclusters",
-        "lshosts",
-        "badmin",
-        "lsadmin",
-    ];
+    let only_there = ["lsclusters", "lshosts", "badmin", "lsadmin"];
     let name = entry.names[0];
     Some(if only_there.contains(&name) {
         name

@@ -165,6 +165,8 @@ fn values_follow_from_their_options() {
         ("cadmin qclose _", Live::Queues),
         ("badmin hopen _", Live::Hosts),
         ("bmgroup _", Live::HostGroups),
+        ("cmgroup _", Live::HostGroups),
+        ("cugroup _", Live::Groups),
         ("ckill _", Live::Jobs(States::Unfinished)),
         ("cresume _", Live::Jobs(States::Suspended)),
         ("ctop _", Live::Jobs(States::Waiting)),

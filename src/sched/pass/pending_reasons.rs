@@ -111,6 +111,7 @@ impl Pass<'_> {
                 (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
                 (_, Some(Obstacle::NoServer)) => counts.no_server += 1,
                 (_, Some(Obstacle::Closed)) => counts.closed += 1,
+                (_, Some(Obstacle::Locked)) => counts.locked += 1,
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
                 _ if self.picture.windows.is_closed(at) => counts.window += 1,
                 (Some(Unfit::Load), _) => counts.load += 1,

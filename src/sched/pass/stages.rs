@@ -89,6 +89,7 @@ impl Pass<'_> {
             (Some(Unfit::NotAsked), _) => return lost(Stage::NotAsked),
             (_, Some(Obstacle::NoServer)) => return lost(Stage::NoServer),
             (_, Some(Obstacle::Closed)) => return lost(Stage::Closed),
+            (_, Some(Obstacle::Locked)) => return lost(Stage::Locked),
             (_, Some(Obstacle::Unavailable)) => return lost(Stage::Unavailable),
             (Some(Unfit::Type), _) => return lost(Stage::OtherType),
             (Some(Unfit::Select), _) => return lost(Stage::Select),

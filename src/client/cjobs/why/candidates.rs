@@ -31,6 +31,7 @@ pub(super) enum Remedy {
     ArrayLimit(u32),
     /// An action of an administrator.
     OpenHost(String),
+    UnlockHost(String),
     ActivateQueue(String),
 }
 
@@ -60,13 +61,17 @@ impl Candidate {
             Remedy::Release => format!("cresume {id}"),
             Remedy::ArrayLimit(n) => format!("cmod -J %{n} {id}"),
             Remedy::OpenHost(host) => format!("cadmin hopen {host}"),
+            Remedy::UnlockHost(host) => format!("cadmin lsunlock {host}"),
             Remedy::ActivateQueue(queue) => format!("cadmin qact {queue}"),
         }
     }
 
     /// Whether only an administrator may do it.
     pub(super) fn is_for_admin(&self) -> bool {
-        matches!(self.remedy, Remedy::OpenHost(_) | Remedy::ActivateQueue(_))
+        matches!(
+            self.remedy,
+            Remedy::OpenHost(_) | Remedy::UnlockHost(_) | Remedy::ActivateQueue(_)
+        )
     }
 }
 
@@ -449,11 +454,18 @@ fn other_queues(case: &CandidateContext<'_>) -> Vec<Candidate> {
 
 fn opened_hosts(case: &CandidateContext<'_>) -> Vec<Candidate> {
     let lost = case.hosts.map_or(&[][..], |hosts| &hosts.lost);
-    let closed = lost.iter().filter(|lost| lost.stage == Stage::Closed);
-    let names = closed.flat_map(|lost| &lost.first).take(HOSTS_MAX);
-    let one = |name: &String| Candidate {
+    let at = |stage| {
+        let there = lost.iter().filter(move |lost| lost.stage == stage);
+        there.flat_map(|lost| &lost.first).take(HOSTS_MAX)
+    };
+    let opens = |name: &String| Candidate {
         remedy: Remedy::OpenHost(name.clone()),
         about: "an administrator opens the host".into(),
     };
-    names.map(one).collect()
+    let unlocks = |name: &String| Candidate {
+        remedy: Remedy::UnlockHost(name.clone()),
+        about: "an administrator unlocks the host".into(),
+    };
+    let opened = at(Stage::Closed).map(opens);
+    opened.chain(at(Stage::Locked).map(unlocks)).collect()
 }

@@ -174,6 +174,7 @@ pub(super) fn trial_action(
         Remedy::Release => Some(TrialAction::Release),
         Remedy::ArrayLimit(n) => Some(TrialAction::ArrayLimit(*n)),
         Remedy::OpenHost(host) => Some(TrialAction::OpenHost(host.clone())),
+        Remedy::UnlockHost(host) => Some(TrialAction::UnlockHost(host.clone())),
         Remedy::ActivateQueue(queue) => Some(TrialAction::ActivateQueue(queue.clone())),
     }
 }

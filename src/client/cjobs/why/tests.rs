@@ -153,9 +153,12 @@ impl Site {
                 by,
                 t,
             },
-            ["cadmin", "hopen"] => Event::Host {
+            ["cadmin", act @ ("hopen" | "lsunlock")] => Event::Host {
                 name: target,
-                act: HostAct::Open,
+                act: match *act {
+                    "hopen" => HostAct::Open,
+                    _ => HostAct::Unlock,
+                },
                 by,
                 comment,
                 t,

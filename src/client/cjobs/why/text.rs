@@ -15,6 +15,7 @@ pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> Strin
         Stage::NotAsked => format!("not among the requested hosts (-m {})", spec.hosts),
         Stage::NoServer => "runs no jobs (server: no)".to_owned(),
         Stage::Closed => "closed by an administrator".to_owned(),
+        Stage::Locked => "locked by an administrator".to_owned(),
         Stage::Unavailable => "unavailable".to_owned(),
         Stage::OtherType => "not of the submission host's type".to_owned(),
         Stage::Select => "select[] not satisfied".to_owned(),
@@ -71,6 +72,7 @@ pub(super) fn lack(lack: &Lack) -> String {
 fn obstacle(stage: Stage) -> &'static str {
     match stage {
         Stage::Closed => "it is closed by an administrator",
+        Stage::Locked => "it is locked by an administrator",
         Stage::Unavailable => "it is unavailable",
         Stage::OtherType => "it is not of the submission host's type",
         Stage::Window => "its dispatch window is closed",

@@ -275,6 +275,22 @@ fn a_closed_host() {
 }
 
 #[test]
+fn a_locked_host() {
+    let mut site = two();
+    for name in ["h1", "h2"] {
+        site.state.apply(&Event::Host {
+            name: name.into(),
+            act: HostAct::Lock { for_s: 0 },
+            by: "root".into(),
+            comment: String::new(),
+            t: NOW,
+        });
+    }
+    let id = site.ask(1, "");
+    site.check(id, "it is locked by an administrator", "cadmin lsunlock h1");
+}
+
+#[test]
 fn a_reservation_that_a_short_job_may_use() {
     let mut site = Site::new(
         "hosts:\n- {name: h1, slots: 4}\n\
