@@ -96,7 +96,7 @@ impl RowGatherer {
     /// Adds what the leader knows of a host.
     pub fn host(&mut self, row: &HostRow) {
         let ctl = HostCtl {
-            closed: !row.closed_by.is_empty(),
+            closed: row.closed,
             by: row.closed_by.clone(),
             comment: row.comment.clone(),
             t: Stamp(row.closed_at),

@@ -68,6 +68,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
     let mut row = HostRow {
         slots: host.slots,
         user_slots: host.entry.user_slots.unwrap_or(0),
+        closed: host.ctl.closed,
         closed_by: host.ctl.by.clone(),
         comment: host.ctl.comment.clone(),
         closed_at: host.ctl.t.0,

@@ -163,3 +163,18 @@ fn records_from_before_locks_are_read() {
         assert_eq!(serde_json::from_str::<HostAct>(json).unwrap(), act);
     }
 }
+
+/// `cjobs --why` computes with a copy of the state that is made from published rows.
+#[test]
+fn an_opened_host_is_open_in_a_copy_from_rows() {
+    let mut b = Bench::new();
+    let closed_in_copy = |b: &Bench| {
+        let mut copy = crate::state::RowGatherer::default();
+        copy.host(&host_rows(&b.core)[0]);
+        copy.state().host_ctl("h1").closed
+    };
+    b.host_order(HostAct::Close);
+    assert!(closed_in_copy(&b));
+    b.host_order(HostAct::Open);
+    assert!(!closed_in_copy(&b));
+}
