@@ -302,7 +302,7 @@ impl Attendant<'_> {
                     if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
                         return WaitResult::Called(Box::new(peer));
                     }
-                    lines.iter().for_each(|line| tell!("{line}"));
+                    lines.iter().for_each(|line| self.say(line));
                     return WaitResult::Code(code);
                 }
                 look_at = now + pause;

@@ -147,10 +147,7 @@ pub(crate) fn send_and_wait_silently(
     verbs: &[Verb],
     wait_s: u64,
 ) -> Result<Ack, NoAnswer> {
-    let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
-    for verb in verbs {
-        request.push(verb).map_err(NoAnswer::NotSent)?;
-    }
+    let request = request_of(site, verbs).map_err(NoAnswer::NotSent)?;
     let token = request.token;
     let bytes = request.into_bytes().map_err(NoAnswer::NotSent)?;
     let mut wait = PendingRequest::new(site, token, bytes).map_err(NoAnswer::NotSent)?;
@@ -168,11 +165,16 @@ pub(crate) fn send_and_wait(
     verbs: &[Verb],
     wait_s: u64,
 ) -> Result<Ack, NoAnswer> {
-    let mut request = Outgoing::new(site, RequestHead::default()).map_err(NoAnswer::NotSent)?;
-    for verb in verbs {
-        request.push(verb).map_err(NoAnswer::NotSent)?;
-    }
+    let request = request_of(site, verbs).map_err(NoAnswer::NotSent)?;
     send(site, command, request, wait_s)
+}
+
+fn request_of(site: &Site, verbs: &[Verb]) -> Result<Outgoing, Fail> {
+    let mut request = Outgoing::new(site, RequestHead::default())?;
+    for verb in verbs {
+        request.push(verb)?;
+    }
+    Ok(request)
 }
 
 /// A request that waits for its answer.

@@ -3,6 +3,7 @@
 //! Only values and their text. `sys::cpus` reads the processors of a host, `task::cpu_binding`
 //! chooses.
 
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -152,7 +153,7 @@ pub struct Binding {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// The share of each slot in `cpus`; empty = not known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "slots")]
     pub slots: Vec<SlotCpus>,
 }
 
@@ -163,6 +164,31 @@ pub struct SlotCpus {
     pub cpus: CpuSet,
     #[serde(rename = "n")]
     pub nodes: Vec<u32>,
+}
+
+/// Reads the processors of slots; all together are at most as many as a host can have. A host reports
+/// them, and `0-8191` is short.
+fn slots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SlotCpus>, D::Error> {
+    struct Slots;
+    impl<'de> Visitor<'de> for Slots {
+        type Value = Vec<SlotCpus>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the processors of each slot")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<SlotCpus>, A::Error> {
+            let (mut all, mut left) = (Vec::new(), CPUS_MAX as usize);
+            while let Some(slot) = seq.next_element::<SlotCpus>()? {
+                let too_many = || serde::de::Error::custom("more processors than a host can have");
+                let size = slot.cpus.len().max(slot.nodes.len()).max(1);
+                left = left.checked_sub(size).ok_or_else(too_many)?;
+                all.push(slot);
+            }
+            Ok(all)
+        }
+    }
+    deserializer.deserialize_seq(Slots)
 }
 
 /// The binding of a part by a host that is not the attempt's first.
@@ -179,8 +205,8 @@ impl PartBinding {
     /// Whether both state the same processors of the same host. A host that was restarted no longer
     /// knows their division into slots.
     pub fn has_the_cpus_of(&self, other: &PartBinding) -> bool {
-        let of = |part: &PartBinding| (part.host.clone(), part.bind.without_slots());
-        of(self) == of(other)
+        let (own, theirs) = (&self.bind, &other.bind);
+        self.host == other.host && own.cpus == theirs.cpus && own.why == theirs.why
     }
 }
 
@@ -229,5 +255,15 @@ mod tests {
         assert_eq!(json, r#"{"cpus":"2-3"}"#);
         assert_eq!(serde_json::from_str::<Binding>(&json).unwrap(), bound);
         assert!(serde_json::from_str::<Binding>(r#"{"cpus":"all"}"#).is_err());
+    }
+    #[test]
+    fn the_processors_of_slots_are_bounded() {
+        let read = |slots: usize, cpus: &str| {
+            let slot = format!(r#"{{"c":"{cpus}","n":[0]}}"#);
+            let json = format!(r#"{{"slots":[{}]}}"#, vec![slot; slots].join(","));
+            serde_json::from_str::<Binding>(&json).map(|bound| bound.slots.len())
+        };
+        assert_eq!(read(2, "0-4095").unwrap(), 2);
+        assert!(read(3, "0-4095").is_err() && read(8193, "").is_err());
     }
 }

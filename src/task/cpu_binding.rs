@@ -102,7 +102,7 @@ fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
 }
 
 /// Divides the chosen processors into slots: whole cores, neighbours together, as equal as
-/// possible. Each slot gets at least a core if there are enough.
+/// possible. Nothing if there is not a core for each slot.
 pub fn divided(slots: u32, cpus: &[Cpu], chosen: &CpuSet) -> Vec<SlotCpus> {
     let own: Vec<Cpu> = cpus
         .iter()
@@ -115,6 +115,9 @@ pub fn divided(slots: u32, cpus: &[Cpu], chosen: &CpuSet) -> Vec<SlotCpus> {
         .flat_map(|(node, cores)| cores.iter().map(move |core| (*node, core)))
         .collect();
     let slots = slots.max(1) as usize;
+    if cores.len() < slots {
+        return Vec::new();
+    }
     let border = |n: usize| n * cores.len() / slots;
     let each = (0..slots).map(|n| &cores[border(n)..border(n + 1)]);
     each.map(slot_of).collect()
