@@ -196,9 +196,7 @@ pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     let quiet = Quiet::asked();
     let mut progress = Progress::of("csub", quiet.submission);
     let code = follow(site, id, accepted, &mut progress, &mut |line| {
-        if !quiet.hides(line) {
-            tell!("{line}");
-        }
+        quiet.print(line);
     });
     progress.clear();
     code

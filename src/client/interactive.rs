@@ -281,9 +281,7 @@ impl Attendant<'_> {
     }
 
     fn say(&self, message: &str) {
-        if !self.quiet.hides(message) {
-            tell!("{message}");
-        }
+        self.quiet.print(message);
     }
 
     /// Waits for a connection, a message of the host, or the end of the job.
@@ -410,7 +408,8 @@ impl Attendant<'_> {
     fn follow(&mut self, file: Option<PathBuf>) -> i32 {
         let mut offset = 0;
         loop {
-            let code = self.check_job(clock::boot_ms(), &mut |line| tell!("{line}"));
+            let quiet = self.quiet;
+            let code = self.check_job(clock::boot_ms(), &mut |line| quiet.print(line));
             // Checked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)

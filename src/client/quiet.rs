@@ -2,6 +2,7 @@
 //!
 //! Owns which message belongs to which variable. Refusals and warnings are always printed.
 
+use crate::language::tell;
 use std::env::var_os;
 
 /// Which messages are suppressed. A variable counts if it is set, whatever its value.
@@ -25,8 +26,14 @@ impl Quiet {
         }
     }
 
-    /// Whether this message of a waiting csub is suppressed.
-    pub(crate) fn hides(self, message: &str) -> bool {
+    /// Prints a message of a waiting csub, if it is not suppressed.
+    pub(crate) fn print(self, message: &str) {
+        if !self.hides(message) {
+            tell!("{message}");
+        }
+    }
+
+    fn hides(self, message: &str) -> bool {
         let one_of = |all: [&str; 2]| all.iter().any(|start| message.starts_with(start));
         (self.submission && one_of(WAITS)) || (self.end && one_of(ENDS))
     }
