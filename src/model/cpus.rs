@@ -166,7 +166,7 @@ pub struct SlotCpus {
     pub nodes: Vec<u32>,
 }
 
-/// Reads the processors of slots; all together are at most as many as a host can have. A host reports
+/// Reads the processors of slots, all together at most as many as a host can have: a host reports
 /// them, and `0-8191` is short.
 fn slots<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SlotCpus>, D::Error> {
     struct Slots;
