@@ -43,6 +43,9 @@ pub(super) struct FileChecks {
     parts: BTreeSet<(String, AttemptId, u32)>,
     /// When (µs) each host last wrote its load, and the pauses between two writes.
     load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
+    /// When (µs) each host last beat, and the longest pause between two beats of one host.
+    beats: BTreeMap<String, u64>,
+    pub longest_beat_pause_us: u64,
 }
 
 /// The token in the path of a request; `None`: it is another file.
@@ -159,6 +162,17 @@ impl FileChecks {
             }
         }
         wrong
+    }
+
+    /// Notes that a name in `beats/` was renamed, which is a beat.
+    pub(super) fn renamed(&mut self, kernel: &Kernel, path: &str) {
+        let name = path.strip_prefix("/beats/");
+        let Some((host, _)) = name.and_then(|name| name.split_once(',')) else {
+            return;
+        };
+        let last = self.beats.insert(host.to_owned(), kernel.now);
+        let pause = kernel.now - last.unwrap_or(kernel.now);
+        self.longest_beat_pause_us = self.longest_beat_pause_us.max(pause);
     }
 
     /// Whether a host has reported to the leader that its part is prepared.

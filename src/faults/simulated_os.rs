@@ -426,7 +426,11 @@ impl platform::Machine for SimulatedOs {
             let (a, b) = (disk.parent(at.path())?, disk.parent(to)?);
             disk.rename(a, b, now)?;
             Ok(vec![(a.0, a.1.to_owned()), (b.0, b.1.to_owned())])
-        })
+        })?;
+        let mut inner = self.lock();
+        let Inner { kernel, cluster } = &mut *inner;
+        cluster.history.file_checks.renamed(kernel, at.path());
+        Ok(())
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

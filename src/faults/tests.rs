@@ -177,6 +177,20 @@ fn what_is_sealed_is_not_lost_with_the_server() {
     }
 }
 
+/// A host announces reports with early beats; it must not be silent for longer afterwards.
+#[test]
+fn a_host_without_faults_beats_regularly() {
+    for seed in 1..4 {
+        let outcome = play(seed, Vec::new(), |_| {});
+        kept(&outcome);
+        let (pause, most) = (
+            outcome.longest_beat_pause_ms,
+            crate::host::ls::EVERY_MS + 500,
+        );
+        assert!((1000..most).contains(&pause), "{pause} ms");
+    }
+}
+
 /// A host that lost power forgets starts that were not synced yet: it must not report that they
 /// never happened.
 #[test]

@@ -162,6 +162,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
     let mut failing = false;
     let mut next = clock::boot_ms();
     loop {
+        let began = clock::boot_ms();
         match s.beat() {
             Ok(()) if failing => {
                 failing = false;
@@ -178,7 +179,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
             Err(_) => {}
         }
         service::alive();
-        next = (next + EVERY_MS).max(clock::boot_ms());
+        next = next_beat(next, began, clock::boot_ms());
         if s.wait_for_next_beat(term, next) {
             s.sensors.stop();
             service::stopping();
@@ -186,6 +187,14 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
             return Ok(());
         }
     }
+}
+
+/// When the next beat is due, after one that was due at `due` and began at `began`: at the next point
+/// of the interval, or, after an early beat, one interval later. Early beats must not add up: a
+/// host that announced reports every two seconds for a while would be silent for longer than that
+/// afterwards.
+fn next_beat(due: u64, began: u64, now: u64) -> u64 {
+    (due.min(began) + EVERY_MS).max(now)
 }
 
 /// A root daemon writes to the share as the account that owns it, because exports squash root.
@@ -651,6 +660,20 @@ mod tests {
         let mut long = "\u{e4}".repeat(NOTE_MAX);
         truncate_note(&mut long);
         assert_eq!(long.len(), NOTE_MAX);
+    }
+
+    /// Beats that announce reports come early; the pause that follows them stays one interval.
+    #[test]
+    fn early_beats_do_not_make_the_host_silent_later() {
+        assert_eq!(next_beat(10_000, 10_003, 10_004), 10_000 + EVERY_MS);
+        let (mut due, mut began) = (0, 0);
+        for _ in 0..100 {
+            due = next_beat(due, began, began);
+            assert!(due <= began + EVERY_MS, "silent for {} ms", due - began);
+            began += NEWS_MS;
+        }
+        // A beat that took long is followed by the next one at once.
+        assert_eq!(next_beat(10_000, 10_000, 40_000), 40_000);
     }
 
     #[test]
