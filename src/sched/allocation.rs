@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// them, each read when its job ends, long after it was written.
 #[derive(Clone, Debug)]
 pub(super) struct Allocation {
-    pub sign: RunFingerprint,
+    pub fingerprint: RunFingerprint,
     pub shape: u32,
     pub uid: u32,
     pub slots: u32,
@@ -51,7 +51,7 @@ impl Allocation {
 
     /// If it has its units to itself, blocks the rest of them for other jobs.
     pub(super) fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
-        if shape.way(alt).units_alone {
+        if shape.alternative(alt).units_alone {
             self.keep_count();
             shape.rest_of_units(alt, table, &mut self.parts);
         }
@@ -99,7 +99,9 @@ impl Allocation {
 
 impl PartialEq for Allocation {
     fn eq(&self, other: &Allocation) -> bool {
-        self.sign == other.sign && self.charge == other.charge && self.same_room(other)
+        self.fingerprint == other.fingerprint
+            && self.charge == other.charge
+            && self.same_room(other)
     }
 }
 
@@ -108,7 +110,7 @@ impl PartialEq for Allocation {
 pub(super) struct ShareCharge {
     pub leaf: Leaf,
     slots: u32,
-    begun: Stamp,
+    started_at: Stamp,
     /// 0: it runs.
     stopped: Stamp,
     cpu_ms: u64,
@@ -141,7 +143,7 @@ impl ShareCharge {
         ShareCharge {
             leaf,
             slots,
-            begun: now,
+            started_at: now,
             stopped: Stamp(0),
             cpu_ms: 0,
             gpus: counts.gpu.map_or(0, |gpu| gpus_of(gpu, parts)),
@@ -175,13 +177,13 @@ impl ShareCharge {
             Stamp(0) => now,
             stopped => stopped,
         };
-        until.since_ms(self.begun)
+        until.since_ms(self.started_at)
     }
 
     pub(super) fn delta(&self) -> Delta {
-        let mut delta = Delta::start(self.slots, self.begun);
+        let mut delta = Delta::start(self.slots, self.started_at);
         if self.gpus > 0 {
-            delta.run(Meter::Gpu, i64::from(self.gpus), self.begun);
+            delta.run(Meter::Gpu, i64::from(self.gpus), self.started_at);
         }
         if self.stopped != Stamp(0) {
             delta.run(Meter::Run, -i64::from(self.slots), self.stopped);

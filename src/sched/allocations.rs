@@ -242,7 +242,7 @@ impl AllocationStore {
         let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
         let mut sum = 0;
         for allocation in places.iter().filter_map(|(n, _)| record(n)) {
-            sum ^= allocation.sign.spec as usize ^ allocation.until as usize;
+            sum ^= allocation.fingerprint.spec as usize ^ allocation.until as usize;
         }
         let gone = places.iter().filter(|(_, gone)| *gone);
         let gone: SmallVec<[_; PREFETCH_BATCH]> = gone.filter_map(|(n, _)| record(n)).collect();

@@ -3,7 +3,7 @@
 
 use super::compiled_request::TrialUse;
 use super::host_usage::{HostUsage, ResourceId};
-use super::shape::View;
+use super::shape::ClusterView;
 use super::units::UNIT;
 use std::collections::BTreeSet;
 
@@ -29,15 +29,15 @@ pub(super) enum RankedResources {
 /// resources that the job requests; jobs that request no units avoid hosts with free ones.
 pub(super) fn free_after(
     usage: &HostUsage,
-    view: &View<'_>,
+    view: &ClusterView<'_>,
     hold: &TrialUse,
-    looked: RankedResources,
+    ranked: RankedResources,
 ) -> i64 {
     let take = &hold.bundle;
     let mut sum = part(usage.free() - take.slots, usage.slots);
     for res in 0..view.names.len() {
         let (id, need) = (res as ResourceId, take.get(res));
-        let asked = need > 0 || looked == RankedResources::All;
+        let asked = need > 0 || ranked == RankedResources::All;
         if asked && !view.names.has_units(id) && view.names.per_unit(id).is_none() {
             let have = usage.have.get(res).copied().unwrap_or(0);
             sum += part(usage.left(id) - need, have);

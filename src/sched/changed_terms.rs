@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// What one started job would hold after the change.
-struct Changed {
+struct ChangedAllocation {
     old: Allocation,
     /// Its parts by host, as limits count them.
     parts: SmallVec<[(u32, Bundle); 1]>,
@@ -68,7 +68,7 @@ impl Picture {
             };
             self.check_hosts(table, &old, shape, spec)?;
             let parts = self.changed_parts(table, &old, shape, run, &mut growth)?;
-            changed.push(Changed { old, parts });
+            changed.push(ChangedAllocation { old, parts });
         }
         for ((at, res), more) in growth {
             let left = self.usage.get(at as usize).left(res);
@@ -119,11 +119,18 @@ impl Picture {
         growth: &mut Growth,
     ) -> Result<SmallVec<[(u32, Bundle); 1]>, String> {
         let (from, to) = (self.requests.shape(old.shape), self.requests.shape(shape));
-        // The job was placed by one of the request's ways: the same number must mean the same way.
-        let ways = |shape: &super::shape::Shape| -> Vec<usize> {
-            shape.ways.iter().map(|way| way.parts.len()).collect()
+        // The job was placed by one of the request's alternatives: the same number must mean the
+        // same alternative.
+        let alternatives = |shape: &super::shape::Shape| -> Vec<usize> {
+            shape
+                .alternatives
+                .iter()
+                .map(|alternative| alternative.parts.len())
+                .collect()
         };
-        if ways(from) != ways(to) || from.is_exclusive(run.alt) != to.is_exclusive(run.alt) {
+        if alternatives(from) != alternatives(to)
+            || from.is_exclusive(run.alt) != to.is_exclusive(run.alt)
+        {
             return Err(
                 "the requirement of the job's queue has other alternatives or sections, or keeps \
                  other jobs off its hosts; only a job that is started there can meet it"
@@ -133,8 +140,8 @@ impl Picture {
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
         let elapsed_ms = self.now.since_ms(run.dispatch);
-        let before = from.way(run.alt).bundles(&shares, elapsed_ms);
-        let after = to.way(run.alt).bundles(&shares, elapsed_ms);
+        let before = from.alternative(run.alt).bundles(&shares, elapsed_ms);
+        let after = to.alternative(run.alt).bundles(&shares, elapsed_ms);
         let first = shares.first().and_then(|(at, _)| *at);
         let held = |at: u32, whole: &Bundle| match Some(at) == first {
             true => self.less_measured(whole, run),
@@ -162,9 +169,14 @@ impl Picture {
     }
 
     /// Checks that the slots of the job fit into the limits of another queue.
-    fn check_slots(&self, changed: &[Changed], shape: u32, spec: &Spec) -> Result<(), String> {
+    fn check_slots(
+        &self,
+        changed: &[ChangedAllocation],
+        shape: u32,
+        spec: &Spec,
+    ) -> Result<(), String> {
         let queue = self.requests.shape(shape).queue;
-        let enters = |c: &&Changed| c.old.queue != queue && !c.old.lent;
+        let enters = |c: &&ChangedAllocation| c.old.queue != queue && !c.old.lent;
         let more: u32 = changed.iter().filter(enters).map(|c| c.old.slots).sum();
         let Some(at) = queue.filter(|_| more > 0) else {
             return Ok(());
@@ -189,7 +201,7 @@ impl Picture {
     }
 
     /// Checks the slots that another queue may hold on a host.
-    fn check_host_slots(&self, changed: &[Changed], queue: u16) -> Result<(), String> {
+    fn check_host_slots(&self, changed: &[ChangedAllocation], queue: u16) -> Result<(), String> {
         let settings = &self.config.queues[usize::from(queue)];
         let Some(limit) = settings.host_slots else {
             return Ok(());
@@ -214,9 +226,9 @@ impl Picture {
     }
 
     /// Checks that the job fits into section `limits` with its new counters and amounts.
-    fn check_limits(&mut self, changed: &[Changed], ident: &Ident) -> Result<(), String> {
+    fn check_limits(&mut self, changed: &[ChangedAllocation], ident: &Ident) -> Result<(), String> {
         let at = self.usage.now();
-        for Changed { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
+        for ChangedAllocation { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
             self.quotas.give(&old.ident, old.counted(), !old.lent, at);
         }
         let mut taken = 0;
@@ -232,7 +244,7 @@ impl Picture {
         for c in &changed[..taken] {
             self.quotas.give(ident, &c.parts, !c.old.lent, at);
         }
-        for Changed { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
+        for ChangedAllocation { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
             self.quotas.take(&old.ident, old.counted(), !old.lent);
         }
         match blocked {

@@ -1,9 +1,9 @@
-//! A requirement compiled for placing: the ways to meet it in the order they are tried, each with
+//! A requirement compiled for placing: its alternatives in the order they are tried, each with
 //! its parts (sections) and what they reserve. Owns what a start takes on each host, at its
 //! beginning and as reservations end or shrink with time; never reads a host.
 //!
-//! A way fixes everything: one alternative of the requirement, of each `select[a, b]` and of each
-//! `rusage[a || b]`. Its number is what the journal keeps, so the order of ways never changes.
+//! An alternative fixes everything: one side of `{A} || {B}`, one term of each `select[a, b]` and of each
+//! `rusage[a || b]`. Its number is what the journal keeps, so the order of alternatives never changes.
 
 use super::amount::Bundle;
 use super::host_ranking::Ranking;
@@ -16,8 +16,8 @@ use crate::text::resreq::{self, Body, Cu, Order, Select, SelectExpr, Simple, Spa
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
-/// Maximum number of ways of a requirement.
-const MAX_WAYS: usize = 250;
+/// Maximum number of alternatives of a requirement, all combinations counted.
+const MAX_ALTERNATIVES: usize = 250;
 /// A decreasing reservation is updated in this many steps, but at most once a second.
 const FADE_STEPS: u64 = 100;
 
@@ -91,7 +91,7 @@ impl RusageItem {
             res: self.res,
             count: whole.max(1).saturating_mul(n),
             part: self.amount.min(UNIT),
-            beside,
+            amounts: beside,
         })
     }
 
@@ -164,9 +164,9 @@ pub(super) struct RequestPart {
     pub text: String,
 }
 
-/// One way to meet a requirement.
+/// One alternative of a requirement: everything that a placement by it needs.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct Alternative {
     /// Milliseconds for which the job must have waited.
     pub after_ms: u64,
     /// It has one part and no condition on the set of hosts as a whole.
@@ -192,18 +192,18 @@ pub(super) struct Way {
 /// Host (`None`: it was removed from the cluster) and slots.
 pub(super) type Share = (Option<u32>, u32);
 
-impl Way {
-    /// A way that requests only slots, for a request that cannot be parsed.
-    pub(super) fn nothing(request: &Request) -> Way {
+impl Alternative {
+    /// An alternative that requests only slots, for a request that cannot be parsed.
+    pub(super) fn nothing(request: &Request) -> Alternative {
         let part = RequestPart {
             min: request.min.max(1),
             max: request.max.max(1),
             ..RequestPart::default()
         };
-        Way {
+        Alternative {
             plain: true,
             parts: SmallVec::from_iter([part]),
-            ..Way::default()
+            ..Alternative::default()
         }
     }
 
@@ -389,7 +389,7 @@ impl TrialUse {
     /// Counts more slots of a part. `first`: they are the first ones of the part.
     pub(super) fn take(
         &mut self,
-        way: &Way,
+        alternative: &Alternative,
         part: usize,
         slots: u32,
         first: bool,
@@ -397,7 +397,7 @@ impl TrialUse {
     ) {
         let fresh = self.part != part;
         self.bundle.slots += i64::from(slots);
-        for item in &way.parts[part].rusage {
+        for item in &alternative.parts[part].rusage {
             match item.per {
                 RusagePer::Slot => add(&mut self.bundle, item, i64::from(slots), elapsed_ms),
                 RusagePer::Host if fresh => add(&mut self.bundle, item, 1, elapsed_ms),
@@ -405,26 +405,28 @@ impl TrialUse {
                 RusagePer::Host | RusagePer::Job => {}
             }
         }
-        for item in way.common_of(part, self.done) {
+        for item in alternative.common_of(part, self.done) {
             add(&mut self.bundle, item, 1, elapsed_ms);
         }
-        if way.units {
-            self.units = self.units_with(way, part, (slots, first)).into_vec();
+        if alternative.units {
+            self.units = self
+                .units_with(alternative, part, (slots, first))
+                .into_vec();
         }
         self.part = part;
-        self.done |= way.parts[part].common;
+        self.done |= alternative.parts[part].common;
     }
 
     /// The units that are requested here with more slots of a part. `first`: they are the first
     /// ones of the part.
     fn units_with(
         &self,
-        way: &Way,
+        alternative: &Alternative,
         part: usize,
         (slots, first): (u32, bool),
     ) -> SmallVec<[UnitAsk; 2]> {
         let fresh = self.part != part;
-        let own = way.parts[part]
+        let own = alternative.parts[part]
             .rusage
             .iter()
             .filter_map(|item| match item.per {
@@ -432,7 +434,7 @@ impl TrialUse {
                 RusagePer::Host => item.units(1).filter(|_| fresh),
                 RusagePer::Job => item.units(1).filter(|_| first),
             });
-        let common = way.common_of(part, self.done);
+        let common = alternative.common_of(part, self.done);
         let mut all: SmallVec<[UnitAsk; 2]> = SmallVec::from_slice(&self.units);
         for ask in own.chain(common.filter_map(|item| item.units(1))) {
             match all.iter_mut().find(|known| known.is_like(&ask)) {
@@ -446,23 +448,23 @@ impl TrialUse {
     /// How many of `room` slots of a part the host has units for, beside what is held here.
     pub(super) fn fit_units(
         &self,
-        way: &Way,
+        alternative: &Alternative,
         (part, first): (usize, bool),
         room: u32,
         units: Option<&HostUnits>,
     ) -> u32 {
         let fits = |slots: u32| {
-            let all = self.units_with(way, part, (slots, first));
+            let all = self.units_with(alternative, part, (slots, first));
             all.is_empty() || units.is_some_and(|units| units.fits(&all))
         };
-        let each = way.parts[part].rusage.iter();
+        let each = alternative.parts[part].rusage.iter();
         let mut each = each.filter(|item| item.per == RusagePer::Slot);
         let grows = each.any(|item| matches!(item.unit, UnitUse::Units(_)));
         if room == 0 || !grows {
             return if room > 0 && fits(1) { room } else { 0 };
         }
         // More slots never need fewer units, so a binary search works.
-        let (mut low, mut high) = (0, room.min(way.parts[part].max));
+        let (mut low, mut high) = (0, room.min(alternative.parts[part].max));
         while low < high {
             let half = high - (high - low) / 2;
             match fits(half) {
@@ -474,9 +476,14 @@ impl TrialUse {
     }
 
     /// What more slots of a part take here for each slot, and the fixed amount beside that.
-    pub(super) fn needs(&self, way: &Way, part: usize, first: bool) -> (Bundle, Bundle) {
+    pub(super) fn needs(
+        &self,
+        alternative: &Alternative,
+        part: usize,
+        first: bool,
+    ) -> (Bundle, Bundle) {
         let (mut each, mut fixed) = (Bundle::default(), Bundle::default());
-        for item in &way.parts[part].rusage {
+        for item in &alternative.parts[part].rusage {
             match item.per {
                 RusagePer::Slot => add(&mut each, item, 1, 0),
                 RusagePer::Host if self.part != part => add(&mut fixed, item, 1, 0),
@@ -484,7 +491,8 @@ impl TrialUse {
                 RusagePer::Host | RusagePer::Job => {}
             }
         }
-        way.common_of(part, self.done)
+        alternative
+            .common_of(part, self.done)
             .for_each(|item| add(&mut fixed, item, 1, 0));
         (each, fixed)
     }
@@ -493,7 +501,7 @@ impl TrialUse {
     /// host has left without it.
     pub(super) fn fit(
         &self,
-        way: &Way,
+        alternative: &Alternative,
         part: usize,
         first: bool,
         room: u32,
@@ -501,7 +509,7 @@ impl TrialUse {
     ) -> u32 {
         let mut room = room;
         let left = |item: &RusageItem| left(item.res) - self.bundle.get(usize::from(item.res));
-        for item in &way.parts[part].rusage {
+        for item in &alternative.parts[part].rusage {
             let due = match item.per {
                 RusagePer::Slot => {
                     let fit = (left(item) / item.amount).clamp(0, i64::from(u32::MAX)) as u32;
@@ -516,7 +524,7 @@ impl TrialUse {
             }
         }
         let short = |item: &RusageItem| left(item) < item.amount;
-        match way.common_of(part, self.done).any(short) {
+        match alternative.common_of(part, self.done).any(short) {
             true => 0,
             false => room,
         }
@@ -551,44 +559,47 @@ impl TrialUses {
 /// Compiles a merged requirement.
 ///
 /// # Errors
-/// Returns a sentence if the requirement has too many ways.
+/// Returns a sentence if the requirement has too many alternatives.
 pub(super) fn compile(
     request: &Request,
     config: &Config,
     names: &mut ResourceNames,
-) -> Result<Vec<Way>, String> {
-    let mut ways = Vec::new();
-    for alternative in &request.req.alternatives {
-        let after_ms = u64::from(alternative.delay_s.unwrap_or(0)) * 1000;
-        let choices = choices(&alternative.body);
+) -> Result<Vec<Alternative>, String> {
+    let mut alternatives = Vec::new();
+    for written in &request.req.alternatives {
+        let after_ms = u64::from(written.delay_s.unwrap_or(0)) * 1000;
+        let choices = choices(&written.body);
         let total = choices.iter().map(|n| *n as u128).product::<u128>();
-        if total + ways.len() as u128 > MAX_WAYS as u128 {
+        if total + alternatives.len() as u128 > MAX_ALTERNATIVES as u128 {
             return Err(format!(
-                "its alternatives make more than {MAX_WAYS} combinations"
+                "its alternatives make more than {MAX_ALTERNATIVES} combinations"
             ));
         }
         for number in 0..total as usize {
-            let mut pick = Pick {
+            let mut pick = AlternativeBuilder {
                 number,
                 config,
                 names,
             };
-            let mut way = pick.way(&alternative.body, request);
-            way.after_ms = after_ms;
-            way.plain = way.is_plain();
-            let mut units = way.cu.iter().chain(way.parts.iter().flat_map(|p| &p.cu));
-            way.units_alone = units.any(|cu| cu.excl);
-            let units = way.rusage().any(|item| names.has_units(item.res));
-            way.units = units;
-            (way.needs, way.adds_up) = (way.least(), way.adds_up());
-            ways.push(way);
+            let mut alternative = pick.alternative(&written.body, request);
+            alternative.after_ms = after_ms;
+            alternative.plain = alternative.is_plain();
+            let mut units = alternative
+                .cu
+                .iter()
+                .chain(alternative.parts.iter().flat_map(|p| &p.cu));
+            alternative.units_alone = units.any(|cu| cu.excl);
+            let units = alternative.rusage().any(|item| names.has_units(item.res));
+            alternative.units = units;
+            (alternative.needs, alternative.adds_up) = (alternative.least(), alternative.adds_up());
+            alternatives.push(alternative);
         }
     }
-    Ok(ways)
+    Ok(alternatives)
 }
 
-/// For each choice of a way its number of alternatives, the slowest-changing first, in the order in
-/// which [`Pick`] takes them.
+/// For each choice that an alternative makes its number of options, the slowest-changing first, in
+/// the order in which [`Pick`] takes them.
 fn choices(body: &Body) -> Vec<usize> {
     let of = |s: &Simple| {
         let selects = s.select.as_ref().map_or(1, |s| s.alternatives.len());
@@ -616,16 +627,16 @@ fn hosts_part(common: &Simple) -> Simple {
     }
 }
 
-/// Builds one way.
-struct Pick<'a> {
-    /// The alternatives still to be picked, as a number in mixed base. The last choice is taken
+/// Builds one alternative.
+struct AlternativeBuilder<'a> {
+    /// The options still to be picked, as a number in mixed base. The last choice is taken
     /// first, so that the first one changes slowest.
     number: usize,
     config: &'a Config,
     names: &'a mut ResourceNames,
 }
 
-impl Pick<'_> {
+impl AlternativeBuilder<'_> {
     fn one_of(&mut self, n: usize) -> usize {
         let n = n.max(1);
         let at = self.number % n;
@@ -633,7 +644,7 @@ impl Pick<'_> {
         at
     }
 
-    fn way(&mut self, body: &Body, request: &Request) -> Way {
+    fn alternative(&mut self, body: &Body, request: &Request) -> Alternative {
         match body {
             Body::Simple(simple) => {
                 let mut part = self.part(simple, resreq::Per::Default);
@@ -644,9 +655,9 @@ impl Pick<'_> {
                     let once = part.rusage.iter_mut().filter(|w| w.per == RusagePer::Job);
                     once.for_each(|item| item.per = RusagePer::Host);
                 }
-                Way {
+                Alternative {
                     parts: SmallVec::from_iter([part]),
-                    ..Way::default()
+                    ..Alternative::default()
                 }
             }
             Body::Groups { groups, common } => {
@@ -663,14 +674,14 @@ impl Pick<'_> {
                     parts.push(part);
                 }
                 parts.reverse();
-                let mut way = Way {
+                let mut alternative = Alternative {
                     parts,
                     same: common.same.clone(),
                     cu: common.cu.clone(),
-                    ..Way::default()
+                    ..Alternative::default()
                 };
-                self.common(&mut way, usages);
-                way
+                self.common(&mut alternative, usages);
+                alternative
             }
         }
     }
@@ -703,20 +714,20 @@ impl Pick<'_> {
 
     /// Amounts of the sections that apply to all parts; a part's own amount of a resource takes
     /// precedence.
-    fn common(&mut self, way: &mut Way, usages: &[Usage]) {
+    fn common(&mut self, alternative: &mut Alternative, usages: &[Usage]) {
         for item in self.rusage_items(usages, resreq::Per::Default) {
             // Resources of units go where the units go.
             let with = self.names.per_unit(item.res);
             let other = |own: &RusageItem| own.res != item.res && Some(own.res) != with;
             let free = |part: &&mut RequestPart| part.rusage.iter().all(other);
-            let parts = way.parts.iter_mut().filter(free);
+            let parts = alternative.parts.iter_mut().filter(free);
             match item.per {
                 RusagePer::Slot => parts.for_each(|part| part.rusage.push(item)),
                 RusagePer::Job => parts.take(1).for_each(|part| part.rusage.push(item)),
                 RusagePer::Host => {
-                    let bit = 1u64 << way.common.len().min(63);
+                    let bit = 1u64 << alternative.common.len().min(63);
                     parts.for_each(|part| part.common |= bit);
-                    way.common.push(item);
+                    alternative.common.push(item);
                 }
             }
         }

@@ -7,7 +7,7 @@ use crate::text::depend::{Answer, Cond, ElementStates, Elements, Expr, Facts, Jo
 use std::cell::Cell;
 
 /// The state, and a counter of the jobs and elements that were looked at.
-struct View<'a>(&'a State, Cell<u64>);
+struct StateFacts<'a>(&'a State, Cell<u64>);
 
 /// Evaluates the dependency of a job. Returns `None` if it has none.
 pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
@@ -50,7 +50,7 @@ pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerd
         let why = "it cannot be read".to_owned();
         return Some(DepVerdict::Never(PendReason::DependencyNever { on, why }));
     };
-    let view = View(state, Cell::new(0));
+    let view = StateFacts(state, Cell::new(0));
     let verdict = match expr.eval(&view) {
         Answer::True => DepVerdict::Met,
         Answer::False => DepVerdict::NotYet(PendReason::Dependency { on }),
@@ -101,7 +101,7 @@ fn matching_elements<'a>(
     }
 }
 
-impl View<'_> {
+impl StateFacts<'_> {
     fn count_lookups(&self, n: usize) {
         self.1.set(self.1.get() + n as u64);
     }
@@ -137,7 +137,7 @@ impl View<'_> {
     }
 }
 
-impl Facts for View<'_> {
+impl Facts for StateFacts<'_> {
     fn seen(&self, target: &Target) -> Option<ElementStates> {
         let mut seen = ElementStates::default();
         self.each(target, &mut |stat, n, _| match stat {

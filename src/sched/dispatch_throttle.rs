@@ -22,7 +22,7 @@ pub(super) struct DispatchThrottle {
     /// Their sums, by host position.
     expected: Vec<RecentSlots>,
     /// Hosts with a new sample: their recent starts are to be counted at the time of the pass.
-    stale: Vec<u32>,
+    to_recount: Vec<u32>,
     /// When the next host that was skipped in this pass may take jobs again.
     wake: Option<Stamp>,
 }
@@ -50,7 +50,7 @@ impl DispatchThrottle {
             started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
             starts: VecDeque::new(),
             expected: vec![RecentSlots::default(); hosts],
-            stale: Vec::new(),
+            to_recount: Vec::new(),
             wake: None,
         }
     }
@@ -103,15 +103,15 @@ impl DispatchThrottle {
     /// Notes that a host with recent starts has a new sample: its load is to be counted at the time
     /// of the pass.
     pub(super) fn note_stale(&mut self, at: usize) {
-        self.stale.push(at as u32);
+        self.to_recount.push(at as u32);
     }
 
     pub(super) fn take_stale(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.stale)
+        std::mem::take(&mut self.to_recount)
     }
 
     pub(super) fn clear_stale(&mut self) {
-        self.stale.clear();
+        self.to_recount.clear();
     }
 
     /// Notes that a host may take jobs again at that time.

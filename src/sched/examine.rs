@@ -77,7 +77,7 @@ pub struct LostHosts {
 
 /// What a host lacks: the words of the request, and the host's own value.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lack {
+pub struct UnmetNeed {
     pub stage: Stage,
     /// `slots`, a resource, or empty.
     pub what: String,
@@ -94,7 +94,7 @@ pub struct Lack {
 pub struct NearestMiss {
     pub host: String,
     /// Has at least one entry.
-    pub lacks: Vec<Lack>,
+    pub unmet: Vec<UnmetNeed>,
 }
 
 /// An amount of `rusage[]`, and how much of it the hosts have that meet all other conditions.
@@ -117,7 +117,7 @@ pub struct Examination {
     /// Number of hosts of the cluster.
     pub hosts: u32,
     /// Excluded hosts by stage, in the order of the stages.
-    pub lost: Vec<LostHosts>,
+    pub excluded: Vec<LostHosts>,
     pub nearest: Option<NearestMiss>,
     /// Free slots of the hosts that meet all other conditions: on the best one, on all.
     pub free_one: u32,
@@ -133,8 +133,8 @@ pub struct Examination {
 
 impl Examination {
     /// Number of hosts excluded at a stage.
-    pub fn lost_at(&self, stage: Stage) -> u32 {
-        let at = self.lost.iter().filter(|lost| lost.stage == stage);
+    pub fn excluded_at(&self, stage: Stage) -> u32 {
+        let at = self.excluded.iter().filter(|lost| lost.stage == stage);
         at.map(|lost| lost.hosts).sum()
     }
 }

@@ -6,12 +6,12 @@
 //! finds no place is tried again before the others. The hosts of the start are in the order of the
 //! sections, whatever the order of placing.
 
-use super::compiled_request::{TrialUse, Way};
+use super::compiled_request::{Alternative, TrialUse};
 use super::host_ranking::{Candidate, LimitGroup, Ranking};
 use super::host_sets::{self, Subset};
 use super::job_terms::JobTerms;
 use super::placement::{HostSlots, Shortfall};
-use super::shape::{HostQuery, Shape, TrialHosts, View};
+use super::shape::{ClusterView, HostQuery, Shape, TrialHosts};
 use std::collections::{HashMap, VecDeque};
 
 /// How many times a section that did not fit is moved to the front before the request counts as not
@@ -34,41 +34,41 @@ pub(super) trait CandidateHosts {
 
 /// Trial bookings of one job.
 #[derive(Default)]
-struct Trial {
-    holds: HashMap<u32, TrialUse>,
+struct TrialBookings {
+    by_host: HashMap<u32, TrialUse>,
     /// The previous holds, oldest first.
     undo: Vec<(u32, Option<TrialUse>)>,
 }
 
-impl Trial {
+impl TrialBookings {
     fn at(&self, at: u32) -> TrialUse {
-        self.holds.get(&at).cloned().unwrap_or_default()
+        self.by_host.get(&at).cloned().unwrap_or_default()
     }
 
-    fn take(&mut self, request: &Way, part: usize, at: u32, slots: u32, first: bool) {
-        self.undo.push((at, self.holds.get(&at).cloned()));
-        let hold = self.holds.entry(at).or_default();
+    fn take(&mut self, request: &Alternative, part: usize, at: u32, slots: u32, first: bool) {
+        self.undo.push((at, self.by_host.get(&at).cloned()));
+        let hold = self.by_host.entry(at).or_default();
         hold.take(request, part, slots, first, 0);
     }
 
     fn roll_back(&mut self, to: usize) {
         for (at, before) in self.undo.drain(to..).rev() {
             match before {
-                Some(hold) => self.holds.insert(at, hold),
-                None => self.holds.remove(&at),
+                Some(hold) => self.by_host.insert(at, hold),
+                None => self.by_host.remove(&at),
             };
         }
     }
 }
 
 /// One search.
-struct Search<'a, F> {
-    request: &'a Way,
+struct GangSearch<'a, F> {
+    request: &'a Alternative,
     field: &'a mut F,
-    view: &'a View<'a>,
+    view: &'a ClusterView<'a>,
     /// Maximum number of slots of the only part of a request without sections.
     most: u32,
-    trial: Trial,
+    trial: TrialBookings,
 }
 
 /// Finds a placement; returns hosts and slots in the order of parts.
@@ -76,22 +76,22 @@ struct Search<'a, F> {
 /// # Errors
 /// The part that fell short, and how far it got.
 pub(super) fn search(
-    request: &Way,
+    request: &Alternative,
     field: &mut impl CandidateHosts,
-    view: &View<'_>,
+    view: &ClusterView<'_>,
     most: u32,
 ) -> Result<HostSlots, Shortfall> {
-    let mut search = Search {
+    let mut search = GangSearch {
         request,
         field,
         view,
         most,
-        trial: Trial::default(),
+        trial: TrialBookings::default(),
     };
     search.run()
 }
 
-impl<F: CandidateHosts> Search<'_, F> {
+impl<F: CandidateHosts> GangSearch<'_, F> {
     fn run(&mut self) -> Result<HostSlots, Shortfall> {
         let request = self.request;
         if request.same.is_empty() && request.cu.is_none() {
@@ -309,7 +309,7 @@ impl<F: CandidateHosts> Search<'_, F> {
 
     /// Slots that a part may take on a host now.
     fn offer(&mut self, part: usize, at: u32, first: bool) -> u32 {
-        self.field.offer(part, at, &self.trial.holds, first)
+        self.field.offer(part, at, &self.trial.by_host, first)
     }
 
     /// Takes the best hosts first, with as many slots on each as the span allows.
@@ -455,27 +455,27 @@ fn shares(need: u32, units: usize) -> Vec<u32> {
 /// The hosts of a shape with their current usage.
 struct CurrentHosts<'a, 'b> {
     shape: &'a Shape,
-    way: usize,
-    view: &'a View<'a>,
+    alt: usize,
+    view: &'a ClusterView<'a>,
     terms: &'a mut JobTerms<'b>,
     ranks: Vec<Ranking>,
     /// Candidates taken out of the ranking so far.
-    seen: Vec<Vec<Candidate>>,
+    taken_out: Vec<Vec<Candidate>>,
 }
 
 impl CandidateHosts for CurrentHosts<'_, '_> {
     fn host(&mut self, part: usize, n: usize) -> Option<u32> {
-        while self.seen[part].len() <= n {
+        while self.taken_out[part].len() <= n {
             let next = self.ranks[part].pop(self.view.usage)?;
-            self.seen[part].push(next);
+            self.taken_out[part].push(next);
         }
-        Some(self.seen[part][n].at)
+        Some(self.taken_out[part][n].at)
     }
 
     fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
         let query = HostQuery {
             first,
-            ..HostQuery::new(self.way, part, hold)
+            ..HostQuery::new(self.alt, part, hold)
         };
         self.shape.fit(&query, self.view, at as usize)
     }
@@ -485,7 +485,7 @@ impl CandidateHosts for CurrentHosts<'_, '_> {
         let query = HostQuery {
             first,
             so_far: TrialHosts::Holds(trial),
-            ..HostQuery::new(self.way, part, trial.get(&at).unwrap_or(&none))
+            ..HostQuery::new(self.alt, part, trial.get(&at).unwrap_or(&none))
         };
         let can = self.shape.fit(&query, self.view, at as usize);
         (self.terms.room)(self.shape, &query, at as usize, can)
@@ -496,38 +496,38 @@ impl CandidateHosts for CurrentHosts<'_, '_> {
     }
 
     fn empty(&self, at: u32) -> bool {
-        self.shape.alone(self.way, self.view.usage.get(at as usize))
+        self.shape.alone(self.alt, self.view.usage.get(at as usize))
     }
 }
 
-/// Finds hosts for a way of a request among the resources that are free now.
+/// Finds hosts for an alternative of a request among the resources that are free now.
 ///
 /// # Errors
 /// The part that fell short, and how far it got.
 pub(super) fn find(
     shape: &mut Shape,
-    way: usize,
-    view: &View<'_>,
+    alt: usize,
+    view: &ClusterView<'_>,
     terms: &mut JobTerms<'_>,
 ) -> Result<HostSlots, Shortfall> {
-    let parts = shape.ways[way].parts.len();
+    let parts = shape.alternatives[alt].parts.len();
     let ranks = (0..parts)
-        .map(|part| shape.take_rank((way, part), view, LimitGroup::default()))
+        .map(|part| shape.take_rank((alt, part), view, LimitGroup::default()))
         .collect();
     let most = terms.most;
     let mut now = CurrentHosts {
         shape,
-        way,
+        alt: alt,
         view,
         terms,
         ranks,
-        seen: vec![Vec::new(); parts],
+        taken_out: vec![Vec::new(); parts],
     };
-    let found = search(&shape.ways[way], &mut now, view, most);
-    let (ranks, seen) = (now.ranks, now.seen);
+    let found = search(&shape.alternatives[alt], &mut now, view, most);
+    let (ranks, seen) = (now.ranks, now.taken_out);
     for (part, (mut rank, seen)) in ranks.into_iter().zip(seen).enumerate() {
         rank.put_back(seen);
-        shape.put_rank((way, part), rank, LimitGroup::default());
+        shape.put_rank((alt, part), rank, LimitGroup::default());
     }
     found
 }
@@ -538,8 +538,8 @@ pub(super) type Offers<'a> = &'a [(u32, super::amount::Bundle)];
 /// The hosts of a shape as a timeline predicts them.
 struct PredictedHosts<'a> {
     shape: &'a Shape,
-    way: usize,
-    view: &'a View<'a>,
+    alt: usize,
+    view: &'a ClusterView<'a>,
     free: HashMap<u32, &'a super::amount::Bundle>,
     lists: Vec<Vec<u32>>,
 }
@@ -552,7 +552,7 @@ impl CandidateHosts for PredictedHosts<'_> {
     fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
         let query = HostQuery {
             first,
-            ..HostQuery::new(self.way, part, hold)
+            ..HostQuery::new(self.alt, part, hold)
         };
         self.free
             .get(&at)
@@ -574,23 +574,23 @@ impl CandidateHosts for PredictedHosts<'_> {
     }
 }
 
-/// Chooses hosts for a way of a request from the offers, for reservations. Returns the hosts in the
-/// order of parts.
+/// Chooses hosts for an alternative of a request from the offers, for reservations. Returns the
+/// hosts in the order of parts.
 pub(super) fn choose(
     shape: &Shape,
-    way: usize,
-    view: &View<'_>,
+    alt: usize,
+    view: &ClusterView<'_>,
     offers: Offers<'_>,
 ) -> Option<HostSlots> {
-    let request = &shape.ways[way];
-    let fits = |part: usize, at: u32| shape.unfit((way, part), view, at as usize).is_none();
+    let request = &shape.alternatives[alt];
+    let fits = |part: usize, at: u32| shape.unfit((alt, part), view, at as usize).is_none();
     let list = |part: usize| {
         let all = offers.iter().map(|(at, _)| *at);
         all.filter(|at| fits(part, *at)).collect()
     };
     let mut then = PredictedHosts {
         shape,
-        way,
+        alt,
         view,
         free: offers.iter().map(|(at, free)| (*at, free)).collect(),
         lists: (0..request.parts.len()).map(list).collect(),

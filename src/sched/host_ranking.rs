@@ -78,19 +78,19 @@ pub(super) struct Ranking {
     /// Entries that were taken out; those of unchanged hosts are put back.
     out: Vec<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
-    seen: Option<u64>,
+    refreshed_to: Option<u64>,
     /// Hosts that limits deny to these jobs until something is freed, and since when.
-    aside: Vec<u32>,
+    limited_hosts: Vec<u32>,
     aside_since: u64,
     /// The version of the demand for which it was made.
     demand: u64,
     /// By host: the last refresh that evaluated it. A host that changed often is evaluated once.
-    looked: Vec<u32>,
+    last_refresh: Vec<u32>,
     round: u32,
     /// By host.
-    lasting: Vec<StaticFit>,
+    static_fits: Vec<StaticFit>,
     /// A buffer, kept to avoid allocations.
-    news: Vec<Candidate>,
+    evaluated: Vec<Candidate>,
 }
 
 /// From this number of entries on, they are sorted together.
@@ -98,7 +98,7 @@ const MANY: usize = 64;
 
 /// Where an entry of a ranking is.
 #[derive(Clone, Copy)]
-enum From {
+enum EntryPlace {
     Run,
     Heap,
     Last,
@@ -133,20 +133,20 @@ impl Ranking {
     ) {
         let end = usage.now();
         if std::mem::replace(&mut self.demand, demand) != demand {
-            self.seen = None;
+            self.refreshed_to = None;
         }
-        let changed = self.seen.and_then(|seen| usage.changed(seen));
+        let changed = self.refreshed_to.and_then(|seen| usage.changed(seen));
         let hosts = usage.len();
         let small = self.heap.len() + self.run.len() <= 4 * hosts + 64;
-        self.lasting.resize(hosts, StaticFit::default());
+        self.static_fits.resize(hosts, StaticFit::default());
         let mut look = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
             let news = (usage.get(at).news, usage.types());
-            let mut lasting = ranking.lasting[at];
+            let mut lasting = ranking.static_fits[at];
             if lasting.news != news {
                 lasting = judge.lasting(at);
                 lasting.news = news;
-                ranking.lasting[at] = lasting;
+                ranking.static_fits[at] = lasting;
             }
             judge.candidate(at, &lasting)
         };
@@ -159,9 +159,9 @@ impl Ranking {
                     }
                 });
                 self.out = out;
-                self.look_at_changed(changed, usage, &mut look);
+                self.evaluate_changed(changed, usage, &mut look);
                 if eased > self.aside_since {
-                    for at in std::mem::take(&mut self.aside) {
+                    for at in std::mem::take(&mut self.limited_hosts) {
                         if let Some(new) = look(self, at) {
                             self.offer(new);
                         }
@@ -170,7 +170,7 @@ impl Ranking {
             }
             _ => {
                 self.out.clear();
-                self.aside.clear();
+                self.limited_hosts.clear();
                 self.last = None;
                 self.heap.clear();
                 let all = (0..hosts as u32).filter_map(|at| look(self, at));
@@ -178,10 +178,10 @@ impl Ranking {
                 self.run.sort_unstable();
             }
         }
-        self.seen = Some(end);
+        self.refreshed_to = Some(end);
     }
 
-    fn look_at_changed(
+    fn evaluate_changed(
         &mut self,
         changed: &[u32],
         usage: &ClusterUsage,
@@ -193,22 +193,22 @@ impl Ranking {
             }
             return;
         }
-        self.looked.resize(usage.len(), 0);
+        self.last_refresh.resize(usage.len(), 0);
         self.round += 1;
-        let mut all = std::mem::take(&mut self.news);
+        let mut all = std::mem::take(&mut self.evaluated);
         for some in changed.chunks(PREFETCH_BATCH) {
             // Their records are far apart in memory: all are read first, so that the reads overlap.
             let version = |at: &u32| usage.get(*at as usize).version;
             std::hint::black_box(some.iter().map(version).fold(0, |sum, n| sum ^ n));
             for at in some {
-                let looked = &mut self.looked[*at as usize];
+                let looked = &mut self.last_refresh[*at as usize];
                 if std::mem::replace(looked, self.round) != self.round {
                     all.extend(look(self, *at));
                 }
             }
         }
         self.offer_all(&mut all, usage);
-        self.news = all;
+        self.evaluated = all;
     }
 
     /// Sorts many new entries once, unless far more are sorted already.
@@ -236,10 +236,10 @@ impl Ranking {
     }
 
     /// Where the best of all entries is.
-    fn top(&self) -> Option<(&Candidate, From)> {
-        let run = self.run.last().map(|c| (c, From::Run));
-        let heap = self.heap.peek().map(|c| (c, From::Heap));
-        let last = self.last.as_ref().map(|c| (c, From::Last));
+    fn top(&self) -> Option<(&Candidate, EntryPlace)> {
+        let run = self.run.last().map(|c| (c, EntryPlace::Run));
+        let heap = self.heap.peek().map(|c| (c, EntryPlace::Heap));
+        let last = self.last.as_ref().map(|c| (c, EntryPlace::Last));
         let better = |a: Option<(_, _)>, b: Option<(_, _)>| match (&a, &b) {
             (Some((x, _)), Some((y, _))) if x < y => b,
             (None, _) => b,
@@ -248,11 +248,11 @@ impl Ranking {
         better(better(last, run), heap)
     }
 
-    fn drop_top(&mut self, from: From) -> Option<Candidate> {
+    fn drop_top(&mut self, from: EntryPlace) -> Option<Candidate> {
         match from {
-            From::Run => self.run.pop(),
-            From::Heap => self.heap.pop(),
-            From::Last => self.last.take(),
+            EntryPlace::Run => self.run.pop(),
+            EntryPlace::Heap => self.heap.pop(),
+            EntryPlace::Last => self.last.take(),
         }
     }
 
@@ -275,10 +275,10 @@ impl Ranking {
 
     /// Notes that limits deny this host to these jobs for now.
     pub(super) fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
-        if self.aside.is_empty() {
+        if self.limited_hosts.is_empty() {
             self.aside_since = usage.now();
         }
-        self.aside.push(at as u32);
+        self.limited_hosts.push(at as u32);
     }
 
     /// Puts back the entries that were taken out, for the next refresh.

@@ -1,60 +1,66 @@
-//! Choosing hosts for one job: all or nothing, best ranked hosts first, way by way. Reads the
-//! usage of hosts, never changes it: the caller books what a start takes.
+//! Choosing hosts for one job: all or nothing, best ranked hosts first, one alternative after the
+//! other. Reads the usage of hosts, never changes it: the caller books what a start takes.
 
 use super::compiled_request::TrialUse;
 use super::gang;
 use super::host_ranking::Candidate;
 use super::job_terms::JobTerms;
 use super::placement::{FoundHosts, HostSlots, Shortfall};
-use super::shape::{HostQuery, Shape, TrialHosts, View};
+use super::shape::{ClusterView, HostQuery, Shape, TrialHosts};
 use smallvec::SmallVec;
 
-/// Finds between the request's minimum and `terms.most` slots; returns the way that was taken.
+/// Finds between the request's minimum and `terms.most` slots; returns the alternative that was
+/// taken.
 ///
 /// # Errors
 /// Returns how far the search got.
 pub(super) fn find(
     shape: &mut Shape,
-    view: &View<'_>,
+    view: &ClusterView<'_>,
     terms: &mut JobTerms<'_>,
 ) -> Result<FoundHosts, Shortfall> {
     let mut short: Option<Shortfall> = None;
-    if shape.ways_compete()
+    if shape.alternatives_compete()
         && let Some(found) = cheapest(shape, view, terms)
     {
         return Ok(found);
     }
     let all = terms.most;
-    for way in 0..shape.ways.len() {
-        let Some(most) = terms.most_by(way, shape.ways[way].after_ms) else {
+    for alt in 0..shape.alternatives.len() {
+        let Some(most) = terms.most_by(alt, shape.alternatives[alt].after_ms) else {
             continue;
         };
         terms.most = most;
-        let alt = u8::try_from(way).expect("a request has at most 250 ways");
-        let found = match shape.ways[way].plain {
-            true => plain(shape, way, view, terms),
-            false => gang::find(shape, way, view, terms),
+        let number = u8::try_from(alt).expect("a request has at most 250 alternatives");
+        let found = match shape.alternatives[alt].plain {
+            true => plain(shape, alt, view, terms),
+            false => gang::find(shape, alt, view, terms),
         };
         terms.most = all;
         match found {
-            Ok(spot) => return Ok((alt, spot)),
+            Ok(spot) => return Ok((number, spot)),
             Err(new) => {
-                short.get_or_insert(Shortfall { way: alt, ..new });
+                short.get_or_insert(Shortfall { alt: number, ..new });
             }
         }
     }
     Err(short.unwrap_or_default())
 }
 
-/// The way whose best host is the best of all ways, if a single host can hold the job.
-fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut JobTerms<'_>) -> Option<FoundHosts> {
+/// The alternative whose best host is the best of all alternatives, if a single host can hold the
+/// job.
+fn cheapest(
+    shape: &mut Shape,
+    view: &ClusterView<'_>,
+    terms: &mut JobTerms<'_>,
+) -> Option<FoundHosts> {
     let mut best: Option<(Candidate, u8, u32)> = None;
-    for way in 0..shape.ways.len() {
-        let Some(most) = terms.most_by(way, shape.ways[way].after_ms) else {
+    for alt in 0..shape.alternatives.len() {
+        let Some(most) = terms.most_by(alt, shape.alternatives[alt].after_ms) else {
             continue;
         };
-        let min = shape.ways[way].parts[0].min;
-        let mut rank = shape.take_rank((way, 0), view, terms.alike);
+        let min = shape.alternatives[alt].parts[0].min;
+        let mut rank = shape.take_rank((alt, 0), view, terms.limit_group);
         let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
         while let Some(candidate) = rank.pop(view.usage) {
             let better = best
@@ -66,33 +72,33 @@ fn cheapest(shape: &mut Shape, view: &View<'_>, terms: &mut JobTerms<'_>) -> Opt
             }
             let at = candidate.host();
             let hold = TrialUse::default();
-            let query = HostQuery::new(way, 0, &hold);
+            let query = HostQuery::new(alt, 0, &hold);
             let can = shape.fit(&query, view, at);
             let take = (terms.room)(shape, &query, at, can).min(most);
             terms.limited.take();
             if take >= min {
-                let alt = u8::try_from(way).expect("a request has at most 250 ways");
-                best = Some((candidate, alt, take));
+                let number = u8::try_from(alt).expect("a request has at most 250 alternatives");
+                best = Some((candidate, number, take));
                 break;
             }
         }
         rank.put_back(seen);
-        shape.put_rank((way, 0), rank, terms.alike);
+        shape.put_rank((alt, 0), rank, terms.limit_group);
     }
-    let (candidate, alt, take) = best?;
+    let (candidate, number, take) = best?;
     let spot = HostSlots::from_slice(&[(candidate.at, take)]);
-    Some((alt, spot))
+    Some((number, spot))
 }
 
 /// One part, hosts by rank.
 fn plain(
     shape: &mut Shape,
-    way: usize,
-    view: &View<'_>,
+    alt: usize,
+    view: &ClusterView<'_>,
     terms: &mut JobTerms<'_>,
 ) -> Result<HostSlots, Shortfall> {
-    let mut rank = shape.take_rank((way, 0), view, terms.alike);
-    let part = &shape.ways[way].parts[0];
+    let mut rank = shape.take_rank((alt, 0), view, terms.limit_group);
+    let part = &shape.alternatives[alt].parts[0];
     let (spread, min) = (part.spread, part.min);
     let most = terms.most.min(part.max).max(min);
     let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
@@ -103,7 +109,7 @@ fn plain(
         let at = candidate.host();
         let query = HostQuery {
             so_far: TrialHosts::Slots(&spot),
-            ..HostQuery::new(way, 0, &hold)
+            ..HostQuery::new(alt, 0, &hold)
         };
         let can = shape.fit(&query, view, at);
         let can = match spread.tile {
@@ -131,7 +137,7 @@ fn plain(
         }
     }
     rank.put_back(seen);
-    shape.put_rank((way, 0), rank, terms.alike);
+    shape.put_rank((alt, 0), rank, terms.limit_group);
     if got >= min {
         return Ok(spot);
     }

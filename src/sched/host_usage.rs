@@ -46,7 +46,7 @@ pub(super) struct HostUsage {
 #[derive(Clone, Debug, Default)]
 struct Holders {
     /// Slots of jobs suspended in favour of a better job, by the victim's queue.
-    lent: SmallVec<[(u16, i64); 1]>,
+    lent_slots: SmallVec<[(u16, i64); 1]>,
     /// For limits on a host; empty if there are none.
     queues: SmallVec<[(u16, u32); 2]>,
     users: SmallVec<[(u32, u32); 2]>,
@@ -101,14 +101,16 @@ impl HostUsage {
 
     /// Slots of jobs suspended in favour of a better job, by the victim's queue; `used` includes
     /// them.
-    pub(super) fn lent(&self) -> &[(u16, i64)] {
-        self.holders.as_deref().map_or(&[], |holders| &holders.lent)
+    pub(super) fn lent_slots(&self) -> &[(u16, i64)] {
+        self.holders
+            .as_deref()
+            .map_or(&[], |holders| &holders.lent_slots)
     }
 
     /// Slots lent by victims from these queues.
     pub(super) fn lent_by(&self, queues: &[u16]) -> i64 {
         let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
-        self.lent().iter().filter_map(of).sum()
+        self.lent_slots().iter().filter_map(of).sum()
     }
 }
 
@@ -384,7 +386,7 @@ impl ClusterUsage {
             }
         }
         if who.lent {
-            let lent = &mut host.holders.get_or_insert_default().lent;
+            let lent = &mut host.holders.get_or_insert_default().lent_slots;
             match lent.iter().position(|(q, _)| *q == who.queue) {
                 Some(i) => {
                     lent[i].1 += sign * what.slots;

@@ -1,5 +1,5 @@
 //! What one job adds to its request in a search for hosts: the number of slots it may have, in
-//! total, for each way and on each host.
+//! total, for each alternative and on each host.
 
 use super::host_ranking::LimitGroup;
 use super::shape::{HostQuery, Shape};
@@ -12,13 +12,13 @@ pub(super) type HostRoom<'a> = &'a mut dyn FnMut(&Shape, &HostQuery<'_>, usize, 
 pub(super) struct JobTerms<'a> {
     /// Maximum number of slots that it may have.
     pub most: u32,
-    /// Maximum number of slots for each way; 0: the way may not be taken. Empty: `most` for each
-    /// way.
-    pub by_way: &'a [u32],
-    /// Milliseconds it has waited: some ways open only later.
+    /// Maximum number of slots for each alternative; 0: the alternative may not be taken. Empty:
+    /// `most` for each alternative.
+    pub by_alternative: &'a [u32],
+    /// Milliseconds it has waited: some alternatives open only later.
     pub waited_ms: u64,
     /// The jobs to which the same limits on hosts apply.
-    pub alike: LimitGroup,
+    pub limit_group: LimitGroup,
     /// Set by `room` if such a limit leaves nothing of a host.
     pub limited: &'a Cell<bool>,
     /// How many slots a host has for this particular job, given what the request alone could take
@@ -27,12 +27,12 @@ pub(super) struct JobTerms<'a> {
 }
 
 impl JobTerms<'_> {
-    /// Maximum number of slots for a way that opens after `after_ms`; `None`: it cannot be taken
-    /// now.
-    pub(super) fn most_by(&self, way: usize, after_ms: u64) -> Option<u32> {
+    /// Maximum number of slots for an alternative that opens after `after_ms`; `None`: it cannot be
+    /// taken now.
+    pub(super) fn most_by(&self, alt: usize, after_ms: u64) -> Option<u32> {
         let most = self
-            .by_way
-            .get(way)
+            .by_alternative
+            .get(alt)
             .map_or(self.most, |n| self.most.min(*n));
         (after_ms <= self.waited_ms && most > 0).then_some(most)
     }

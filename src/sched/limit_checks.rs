@@ -1,42 +1,47 @@
-//! How much section `limits` and limits on hosts leave to one job: by each way to meet its request,
-//! and on one host. Reads counters, never changes them.
+//! How much section `limits` and limits on hosts leave to one job: by each alternative of its
+//! request, and on one host. Reads counters, never changes them.
 
-use super::compiled_request::Way;
+use super::compiled_request::Alternative;
 use super::host_ranking::LimitGroup;
 use super::quota::{Blocked, Ident, Need, Quotas};
-use super::shape::{HostQuery, Shape, View};
+use super::shape::{ClusterView, HostQuery, Shape};
 use smallvec::SmallVec;
 
-/// What the limits that do not depend on the host leave to a job, by way.
+/// What the limits that do not depend on the host leave to a job, by alternative.
 #[derive(Default)]
-pub(super) struct ByWay {
-    /// Maximum number of slots, 0: the way may not be taken. Empty: there is one way, or no limit
-    /// distinguishes them.
+pub(super) struct AlternativeSlots {
+    /// Maximum number of slots, 0: the alternative may not be taken. Empty: there is one
+    /// alternative, or no limit distinguishes them.
     pub most: SmallVec<[u32; 4]>,
-    /// At least one way may not be taken.
+    /// At least one alternative may not be taken.
     pub close: bool,
-    /// The limit, if none of the open ways may be taken.
+    /// The limit, if none of the open alternatives may be taken.
     pub blocked: Option<Blocked>,
 }
 
-/// Computes what is left to a job for each way of its request.
-pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u64) -> ByWay {
-    if shape.ways.len() == 1 || !ident.counts_amounts() {
-        return ByWay::default();
+/// Computes what is left to a job for each alternative of its request.
+pub(super) fn slots_by_alternative(
+    quotas: &Quotas,
+    ident: &Ident,
+    shape: &Shape,
+    waited_ms: u64,
+) -> AlternativeSlots {
+    if shape.alternatives.len() == 1 || !ident.counts_amounts() {
+        return AlternativeSlots::default();
     }
     let need = shape.request.min.max(1);
     let rooms = shape
-        .ways
+        .alternatives
         .iter()
-        .map(|way| way_room(quotas, ident, way, need));
+        .map(|alternative| alternative_room(quotas, ident, alternative, need));
     let rooms: SmallVec<[_; 4]> = rooms.collect();
     let open = shape
-        .ways
+        .alternatives
         .iter()
         .zip(&rooms)
-        .filter(|(way, _)| way.after_ms <= waited_ms);
+        .filter(|(alternative, _)| alternative.after_ms <= waited_ms);
     let open: SmallVec<[_; 4]> = open.map(|(_, room)| room).collect();
-    ByWay {
+    AlternativeSlots {
         close: rooms.iter().any(Result::is_err),
         blocked: match open.iter().all(|room| room.is_err()) {
             true => open.first().and_then(|room| room.err()),
@@ -46,13 +51,13 @@ pub(super) fn by_way(quotas: &Quotas, ident: &Ident, shape: &Shape, waited_ms: u
     }
 }
 
-pub(super) fn way_room(
+pub(super) fn alternative_room(
     quotas: &Quotas,
     ident: &Ident,
-    way: &Way,
+    alternative: &Alternative,
     slots: u32,
 ) -> Result<u32, Blocked> {
-    let (per_slot, fixed) = &way.needs;
+    let (per_slot, fixed) = &alternative.needs;
     let need = Need {
         slots,
         per_slot,
@@ -62,7 +67,7 @@ pub(super) fn way_room(
 }
 
 /// What section `limits` leaves to a job on one more host, beside what it takes in trial.
-pub(super) struct Left {
+pub(super) struct LimitRoom {
     pub slots: u32,
     /// The limit that leaves nothing.
     pub blocked: Option<Blocked>,
@@ -82,10 +87,10 @@ pub(super) fn left_on(
     (at, may): (usize, u32),
     most: u32,
     query: &HostQuery<'_>,
-) -> Left {
+) -> LimitRoom {
     // If it cannot take more than its minimum need, that was checked before the search.
-    let adds_up = ident.counts_amounts() && shape.ways[query.way].adds_up;
-    let mut left = Left {
+    let adds_up = ident.counts_amounts() && shape.alternatives[query.alt].adds_up;
+    let mut left = LimitRoom {
         slots: u32::MAX,
         blocked: None,
         limited: false,
@@ -119,7 +124,7 @@ pub(super) fn left_on(
 
 /// Slots that a host leaves to one user.
 pub(super) fn user_room(
-    view: &View<'_>,
+    view: &ClusterView<'_>,
     (uid, per_core): (u32, Option<u64>),
     at: usize,
     query: &HostQuery<'_>,

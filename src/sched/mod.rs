@@ -56,7 +56,7 @@ mod user_groups;
 mod views;
 
 pub use engine::Engine;
-pub use examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
+pub use examine::{AmountRoom, Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use openings::Opening;
 pub use plan::{Grow, Placement, Plan, Start};

@@ -27,7 +27,7 @@ use super::picture::Picture;
 use super::plan::Plan;
 use super::preemption_search::PreemptionSearch;
 use super::quota::Blocked;
-use super::shape::{Shape, View};
+use super::shape::{ClusterView, Shape};
 use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
@@ -40,11 +40,11 @@ use std::collections::HashMap;
 pub(super) struct PassMemory {
     /// Slots and lengths for which no hosts were found, by family; a request for more cannot
     /// succeed either.
-    frontier: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
+    failed_sizes: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
     /// Position in the log of changed hosts for which `frontier` is valid.
-    frontier_at: u64,
+    failed_sizes_at: u64,
     /// When every class was last considered to update the reasons.
-    looked: Stamp,
+    reasons_updated_at: Stamp,
     /// The common kinds of jobs, for queues whose packing depends on them.
     demand: Demand,
     pub preemption: PreemptionSearch,
@@ -65,7 +65,7 @@ impl PassMemory {
     /// Notes that the wall clock was set forward or back by `by_ms`.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.preemption.shift(by_ms);
-        self.looked = Stamp(0);
+        self.reasons_updated_at = Stamp(0);
     }
 }
 
@@ -129,8 +129,8 @@ impl<'a> Pass<'a> {
         class.expect("pending classes have a record")
     }
 
-    fn view(&self) -> View<'_> {
-        View {
+    fn view(&self) -> ClusterView<'_> {
+        ClusterView {
             config: &self.picture.config,
             table: self.table,
             usage: &self.picture.usage,

@@ -3,7 +3,7 @@
 
 use super::queue_order::{OrderGroup, QueueEntry};
 use super::quota::Ident;
-use super::run_length::Length;
+use super::run_length::RunLength;
 use crate::model::{JobKey, Stamp};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -30,13 +30,13 @@ pub(super) struct PendingClass {
     pub deadline: Option<Stamp>,
     /// Run limit or estimate in milliseconds, as specified; a hundred years if there is none.
     pub estimate: i64,
-    pub length: Length,
+    pub length: RunLength,
     /// The counters of section `limits` to which its jobs add.
     pub ident: Arc<Ident>,
     /// One of the specifications of the class.
     pub spec: u32,
     /// Its first jobs; all its jobs if there is room for more.
-    pub ahead: SmallVec<[(i64, JobKey); FIRST_JOBS]>,
+    pub first_jobs: SmallVec<[(i64, JobKey); FIRST_JOBS]>,
     /// Some of its jobs are arrays.
     pub arrays: bool,
     pub progress: Progress,
@@ -69,9 +69,9 @@ pub(super) struct Progress {
 pub(super) struct PendingClasses {
     all: FxHashMap<u32, Box<PendingClass>>,
     /// Classes whose entry is not their first job; corrected before the next pass.
-    moved: Vec<u32>,
+    misplaced: Vec<u32>,
     /// Classes that were added or changed since the last pass.
-    fresh: Vec<u32>,
+    changed: Vec<u32>,
 }
 
 impl PendingClasses {
@@ -97,24 +97,24 @@ impl PendingClasses {
     }
 
     /// Notes that the class was added or changed.
-    pub(super) fn note_fresh(&mut self, id: u32) {
-        self.fresh.push(id);
-        if self.fresh.len() > 2 * self.all.len() + 64 {
-            self.fresh.sort_unstable();
-            self.fresh.dedup();
+    pub(super) fn note_changed(&mut self, id: u32) {
+        self.changed.push(id);
+        if self.changed.len() > 2 * self.all.len() + 64 {
+            self.changed.sort_unstable();
+            self.changed.dedup();
         }
     }
 
-    pub(super) fn take_fresh(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.fresh)
+    pub(super) fn take_changed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Notes that the entry of the class is no longer its first job.
     pub(super) fn note_moved(&mut self, id: u32) {
-        self.moved.push(id);
+        self.misplaced.push(id);
     }
 
     pub(super) fn take_moved(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.moved)
+        std::mem::take(&mut self.misplaced)
     }
 }

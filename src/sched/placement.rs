@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// appear several times if several sections use it.
 pub(super) type HostSlots = SmallVec<[(u32, u32); 1]>;
 
-/// A placement, and the way of the request that it serves.
+/// A placement, and the alternative of the request that it serves.
 pub(super) type FoundHosts = (u8, HostSlots);
 
 /// Why no placement was found for a request.
@@ -17,7 +17,7 @@ pub(super) struct Shortfall {
     /// Something that concerns only this job (its user, its limits, its length) also prevented the
     /// placement; the caller reports it.
     pub personal: bool,
-    /// The way and the part (section) that fell short.
-    pub way: u8,
+    /// The alternative and the part (section) that fell short.
+    pub alt: u8,
     pub part: u16,
 }

@@ -67,7 +67,7 @@ impl PreemptionSearch {
 
     /// Slots kept for them, by host.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> Vec<(u32, i64)> {
+    pub(super) fn reserved_slots(&self) -> Vec<(u32, i64)> {
         let booked = self.claims.values().filter(|claim| claim.booked);
         let parts = booked.flat_map(|claim| &claim.parts);
         parts.map(|(at, bundle)| (*at, bundle.slots)).collect()

@@ -207,7 +207,7 @@ pub(super) struct ShareOrder {
     /// Leaves that have nothing left to try in this pass.
     idle: Vec<Leaf>,
     /// Leaves with a cursor.
-    passed: Vec<Leaf>,
+    with_cursor: Vec<Leaf>,
 }
 
 impl ShareOrder {
@@ -220,7 +220,7 @@ impl ShareOrder {
     }
 
     fn rewind(&mut self) {
-        for leaf in self.passed.drain(..) {
+        for leaf in self.with_cursor.drain(..) {
             self.leaves[leaf.number()].cursor = None;
         }
         for leaf in std::mem::take(&mut self.idle) {
@@ -244,7 +244,7 @@ impl QueueOrder {
             tree,
             leaves: Vec::new(),
             idle: Vec::new(),
-            passed: Vec::new(),
+            with_cursor: Vec::new(),
         }))
     }
 
@@ -316,7 +316,7 @@ impl QueueOrder {
             (QueueOrder::FairShare(shared), OrderGroup::Leaf(leaf)) => {
                 let cursor = &mut shared.leaves[leaf.number()].cursor;
                 if cursor.replace(entry).is_none() {
-                    shared.passed.push(leaf);
+                    shared.with_cursor.push(leaf);
                 }
                 shared.rank(leaf);
             }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct Queues {
     orders: Vec<QueueOrder>,
     /// How many classes of a queue have a shape, by the host limits that apply to them.
-    alike: Vec<FxHashMap<(u32, u32), u32>>,
+    classes_by_limits: Vec<FxHashMap<(u32, u32), u32>>,
     /// Queues by priority, highest first; queues of equal priority share a tier.
     tiers: Vec<Vec<u16>>,
     /// How the queues make reservations.
@@ -30,7 +30,7 @@ impl Queues {
         }
         let orders = orders_of(config);
         Queues {
-            alike: vec![FxHashMap::default(); orders.len()],
+            classes_by_limits: vec![FxHashMap::default(); orders.len()],
             orders,
             tiers: by_priority.into_values().rev().collect(),
             reserve_policies: config.queues.iter().map(ReservePolicy::of).collect(),
@@ -107,7 +107,7 @@ impl Queues {
         let Some(queue) = pending.queue else {
             return;
         };
-        let alike = &mut self.alike[usize::from(queue)];
+        let alike = &mut self.classes_by_limits[usize::from(queue)];
         let key = (pending.shape, pending.ident.on_hosts);
         let n = alike.entry(key).or_default();
         *n = if plus { *n + 1 } else { *n - 1 };
@@ -118,7 +118,7 @@ impl Queues {
 
     /// Kinds of requests pending in a queue: shape, and the host limits that apply to it.
     pub(super) fn alike(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
-        self.alike[usize::from(queue)].keys()
+        self.classes_by_limits[usize::from(queue)].keys()
     }
 }
 

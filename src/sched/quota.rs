@@ -35,7 +35,7 @@ const KEEP: usize = 1024;
 
 /// The consumers that a job belongs to. `groups`: of the configuration and of the system.
 #[derive(Clone, Copy, Debug)]
-pub struct Who<'a> {
+pub struct Consumers<'a> {
     pub queue: &'a str,
     pub user: &'a str,
     pub groups: &'a [String],
@@ -52,7 +52,7 @@ pub struct Ident {
     /// Counters that apply wherever the job runs.
     everywhere: Vec<u32>,
     /// Limits that depend on the host.
-    here: Vec<Here>,
+    host_limits: Vec<HostLimit>,
     /// The same number for all identities to which the same host limits apply; 0 = no limit depends
     /// on the host.
     pub on_hosts: u32,
@@ -63,13 +63,17 @@ pub struct Ident {
 impl Ident {
     /// Whether no limit applies to these jobs.
     pub fn is_free(&self) -> bool {
-        self.everywhere.is_empty() && self.here.is_empty()
+        self.everywhere.is_empty() && self.host_limits.is_empty()
     }
 
     /// Prefetches its parts by reading one value of each.
     pub fn prefetch(&self) -> usize {
         let first = self.everywhere.first().map_or(0, |n| *n as usize);
-        first ^ self.here.first().map_or(0, |here| here.family as usize)
+        first
+            ^ self
+                .host_limits
+                .first()
+                .map_or(0, |here| here.family as usize)
     }
 
     /// Whether a limit that does not depend on the host limits amounts.
@@ -79,19 +83,19 @@ impl Ident {
 
     /// Whether a limit applies only to certain hosts, or to each host separately.
     pub fn by_host(&self) -> bool {
-        !self.here.is_empty()
+        !self.host_limits.is_empty()
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Here {
+struct HostLimit {
     rule: u16,
     family: u32,
     /// One counter for all hosts of the set; `None` = each host has its own.
     shared: Option<u32>,
 }
 
-impl Here {
+impl HostLimit {
     fn own(&self, host: u32) -> Option<u32> {
         self.shared.is_none().then_some(host)
     }
@@ -117,7 +121,7 @@ pub struct Blocked {
     family: u32,
     /// The host, if the counter belongs to one.
     host: Option<u32>,
-    pub what: What,
+    pub what: Quantity,
     /// For resources in thousandths.
     pub need: i64,
     pub used: i64,
@@ -126,7 +130,7 @@ pub struct Blocked {
 
 /// The quantity that a limit limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum Quantity {
     Slots,
     Jobs,
     Resource(ResourceId),
@@ -140,14 +144,14 @@ pub struct Quotas {
     counters: Vec<Counter>,
     families: Vec<Family>,
     family_ids: HashMap<(u16, Members), u32>,
-    unused: Unused,
+    unused: FreeNumbers,
     /// Counters of single hosts, by family and host.
-    hosted: HashMap<u64, u32, BuildHasherDefault<Mix>>,
+    hosted: HashMap<u64, u32, BuildHasherDefault<NumberHasher>>,
     idents: HashMap<Key, Arc<Ident>>,
     /// Numbers of the sets of host limits that apply to jobs.
     on_hosts: HashMap<Vec<(u16, u32)>, u32>,
     /// By [`Ident::on_hosts`] minus one.
-    alike: Vec<Vec<Here>>,
+    host_limit_sets: Vec<Vec<HostLimit>>,
     keep: usize,
     /// Names by position.
     hosts: Vec<String>,
@@ -161,7 +165,7 @@ pub struct Quotas {
 
 /// Numbers to be assigned again.
 #[derive(Debug, Default)]
-struct Unused {
+struct FreeNumbers {
     counters: Vec<u32>,
     families: Vec<u32>,
 }
@@ -303,13 +307,13 @@ impl Quotas {
     }
 
     /// The counters to which jobs of these consumers add.
-    pub fn identity(&mut self, who: &Who<'_>) -> Arc<Ident> {
+    pub fn identity(&mut self, who: &Consumers<'_>) -> Arc<Ident> {
         self.identity_with(who, &[])
     }
 
     /// The counters to which jobs of these consumers add if they reserve these shared resources.
-    pub fn identity_with(&mut self, who: &Who<'_>, pools: &[ResourceId]) -> Arc<Ident> {
-        self.note_asked(pools);
+    pub fn identity_with(&mut self, who: &Consumers<'_>, pools: &[ResourceId]) -> Arc<Ident> {
+        self.note_counted(pools);
         let key = self.key(who, pools);
         if let Some(ident) = self.idents.get(&key) {
             return ident.clone();
@@ -330,7 +334,7 @@ impl Quotas {
                     ident.counts_amounts |= !self.rules[usize::from(rule)].res.is_empty();
                     ident.everywhere.push(counter);
                 }
-                _ => ident.here.push(Here {
+                _ => ident.host_limits.push(HostLimit {
                     rule,
                     family,
                     shared,
@@ -341,11 +345,16 @@ impl Quotas {
             .everywhere
             .extend(self.counters_of_group(who.job_group));
         if ident.by_host() {
-            let here: Vec<(u16, u32)> = ident.here.iter().map(|h| (h.rule, h.family)).collect();
-            let next = u32::try_from(self.alike.len() + 1).expect("fewer than 2^32 of them");
+            let here: Vec<(u16, u32)> = ident
+                .host_limits
+                .iter()
+                .map(|h| (h.rule, h.family))
+                .collect();
+            let next =
+                u32::try_from(self.host_limit_sets.len() + 1).expect("fewer than 2^32 of them");
             ident.on_hosts = *self.on_hosts.entry(here).or_insert(next);
             if ident.on_hosts == next {
-                self.alike.push(ident.here.clone());
+                self.host_limit_sets.push(ident.host_limits.clone());
             }
         }
         let ident = Arc::new(ident);
@@ -355,7 +364,7 @@ impl Quotas {
 
     /// Prefetches each counter to which jobs on a host add.
     pub fn prefetch(&self, ident: &Ident, host: u32) -> usize {
-        let here = ident.here.iter();
+        let here = ident.host_limits.iter();
         let own =
             here.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));
         let own = own.filter_map(|h| self.hosted.get(&pair(h.family, host)));
@@ -392,12 +401,16 @@ impl Quotas {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
         };
-        let eased = |here: &Here| {
+        let eased = |here: &HostLimit| {
             let risen = self.rules[usize::from(here.rule)].risen;
             let freed = here.shared.map_or(0, |at| self.counters[at as usize].freed);
             freed.max(risen)
         };
-        self.alike[at as usize].iter().map(eased).max().unwrap_or(0)
+        self.host_limit_sets[at as usize]
+            .iter()
+            .map(eased)
+            .max()
+            .unwrap_or(0)
     }
 
     /// When windows next change the limit that blocks.
@@ -429,14 +442,14 @@ impl Quotas {
         let taken = trial.unwrap_or(&none);
         let jobs = counter.most.unwrap_or(rule.jobs);
         if jobs != UNLIMITED && trial.is_none() && counter.jobs >= jobs {
-            return Err(blocked(What::Jobs, 1, counter.jobs, jobs));
+            return Err(blocked(Quantity::Jobs, 1, counter.jobs, jobs));
         }
         let mut room = i64::from(u32::MAX);
         if rule.slots != UNLIMITED {
             let used = counter.slots + taken.slots;
             room = rule.slots.saturating_sub(used);
             if room < wanted {
-                return Err(blocked(What::Slots, wanted, used, rule.slots));
+                return Err(blocked(Quantity::Slots, wanted, used, rule.slots));
             }
         }
         for (at, (res, limit)) in rule.res.iter().zip(&rule.amounts).enumerate() {
@@ -449,7 +462,7 @@ impl Quotas {
             let least = fixed.saturating_add(each.saturating_mul(wanted));
             let left = limit.saturating_sub(used);
             if left < least {
-                return Err(blocked(What::Resource(*res), least, used, *limit));
+                return Err(blocked(Quantity::Resource(*res), least, used, *limit));
             }
             if each > 0 {
                 room = room.min((left - fixed) / each);
@@ -470,7 +483,7 @@ impl Quotas {
             for at in &ident.everywhere {
                 self.bump(*at, one, jobs, sign, freed);
             }
-            for here in &ident.here {
+            for here in &ident.host_limits {
                 if self.rules[usize::from(here.rule)].holds(*host) {
                     let own = || self.hosted(here.rule, here.family, *host);
                     let at = here.shared.unwrap_or_else(own);
@@ -486,7 +499,7 @@ impl Quotas {
                 self.bump(*at, &all, jobs, sign, freed);
             }
         }
-        for here in &ident.here {
+        for here in &ident.host_limits {
             let mut sum: Option<Bundle> = None;
             for (host, bundle) in parts {
                 if !self.rules[usize::from(here.rule)].holds(*host) {
@@ -588,7 +601,7 @@ impl Quotas {
             for at in &ident.everywhere {
                 asked[self.counters[*at as usize].family as usize] = true;
             }
-            for here in &ident.here {
+            for here in &ident.host_limits {
                 asked[here.family as usize] = true;
             }
         }
@@ -625,7 +638,7 @@ impl Quotas {
 
     /// The parts of an identity on which limits depend; identities that agree in these share one
     /// record.
-    fn key(&self, who: &Who<'_>, pools: &[ResourceId]) -> Key {
+    fn key(&self, who: &Consumers<'_>, pools: &[ResourceId]) -> Key {
         let quotas = || self.rules.iter().map(|rule| &rule.quota);
         let of = |asked: bool, name: &str| {
             if asked {
@@ -663,7 +676,7 @@ impl Rule {
     /// The members to whose own counters a job adds; `None` if the limit does not apply to it.
     fn members(
         &self,
-        who: &Who<'_>,
+        who: &Consumers<'_>,
         groups: &BTreeMap<String, UserGroup>,
         pools: &[ResourceId],
     ) -> Option<Members> {
@@ -746,9 +759,9 @@ fn pair(family: u32, host: u32) -> u64 {
 
 /// A hash of one number that an outsider cannot choose.
 #[derive(Default)]
-struct Mix(u64);
+struct NumberHasher(u64);
 
-impl Hasher for Mix {
+impl Hasher for NumberHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64(u64::from(*byte));

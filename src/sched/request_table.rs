@@ -18,7 +18,7 @@ pub(super) struct ShapeEntry {
     pub key: ShapeKey,
     pub shape: Shape,
     pub refs: u32,
-    /// Hosts that could ever serve it, by way, as of a host epoch.
+    /// Hosts that could ever serve it, by alternative, as of a host epoch.
     pub eligible: Vec<Option<(u64, Arc<[u32]>)>>,
     /// Requests that differ from it in slots only have the same number.
     pub family: u32,
@@ -92,7 +92,7 @@ impl RequestTable {
         let slot = ShapeEntry {
             key: key.clone(),
             refs: 1,
-            eligible: vec![None; shape.ways.len()],
+            eligible: vec![None; shape.alternatives.len()],
             shape,
             family,
             why: None,

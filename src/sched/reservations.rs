@@ -4,7 +4,7 @@
 use super::allocation::Allocation;
 use super::amount::{Bundle, NEVER_MS};
 use super::host_usage::ClusterUsage;
-use super::reserve::{Book, ClaimId, Rules};
+use super::reserve::{Book, BookSettings, ClaimId};
 use crate::config::{Config, Queue};
 use crate::model::{JobKey, Stamp};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ impl Reservations {
     pub(super) fn of(config: &Config) -> Option<Reservations> {
         let reserves = |q: &Queue| q.backfill.depth > 0 || q.slot_reserve_ms.is_some();
         config.queues.iter().any(reserves).then(|| Reservations {
-            book: Book::new(Rules::default()),
+            book: Book::new(BookSettings::default()),
             claims: FxHashMap::default(),
         })
     }
@@ -73,7 +73,7 @@ impl Reservations {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReservePolicy {
     pub depth: usize,
-    pub hold: Option<i64>,
+    pub hold_ms: Option<i64>,
     pub may_backfill: bool,
     pub shortest_first: bool,
     pub free_first: bool,
@@ -88,7 +88,7 @@ impl ReservePolicy {
         };
         ReservePolicy {
             depth,
-            hold: queue
+            hold_ms: queue
                 .slot_reserve_ms
                 .map(|ms| i64::try_from(ms).unwrap_or(NEVER_MS)),
             may_backfill: queue.backfill.depth > 0,

@@ -27,7 +27,7 @@ const MANY_STEPS: usize = 8192;
 
 /// Settings of a cluster. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct BookSettings {
     /// Ends are rounded up to multiples of this; 1 = exact.
     pub resolution: i64,
     /// A job that exceeds its estimate is expected to end this much later, or later by a quarter of
@@ -39,9 +39,9 @@ pub struct Rules {
     pub rest: i64,
 }
 
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
+impl Default for BookSettings {
+    fn default() -> BookSettings {
+        BookSettings {
             resolution: 1,
             overrun: 60_000,
             min_gain: 1,
@@ -114,7 +114,7 @@ pub struct ReservationTerms {
     pub depth: usize,
     /// Slot reservation: what is free on its hosts is kept from jobs that may not backfill. The
     /// value limits how long the reservation may last, in milliseconds.
-    pub hold: Option<i64>,
+    pub hold_ms: Option<i64>,
     /// Hosts that are free now come before those that become free before the start; jobs that last
     /// beyond the start then have no room beside the reservation on them.
     pub free_first: bool,
@@ -194,7 +194,7 @@ struct Host {
     /// Equal to the book's stamp: the host belongs to the current request.
     stamp: u32,
     /// What is available, as last computed; valid before `fresh_until`.
-    stairs: Vec<Step>,
+    available_steps: Vec<Step>,
     tight: Bundle,
     fresh_until: i64,
 }
@@ -209,7 +209,7 @@ impl Host {
             held_by: 0,
             claimed_by: 0,
             stamp: 0,
-            stairs: Vec::new(),
+            available_steps: Vec::new(),
             tight: Bundle::default(),
             fresh_until: i64::MIN,
         }
@@ -226,23 +226,25 @@ impl Host {
     }
 
     fn refresh(&mut self, now: i64) {
-        if now < self.fresh_until && !self.stairs.is_empty() {
+        if now < self.fresh_until && !self.available_steps.is_empty() {
             return;
         }
         self.line.forget_before(now);
         if self.parts == 0 {
-            self.stairs.clear();
+            self.available_steps.clear();
             let room = self.line.free_at(now);
-            self.stairs.push(Step {
+            self.available_steps.push(Step {
                 from: i64::MIN,
                 room,
             });
         } else {
-            self.line.decreasing_steps(now, &mut self.stairs);
+            self.line.decreasing_steps(now, &mut self.available_steps);
         }
-        self.tight = self.stairs[self.stairs.len() - 1].room.clone();
+        self.tight = self.available_steps[self.available_steps.len() - 1]
+            .room
+            .clone();
         if self.held_by > 0 {
-            let mut rest = self.stairs[0].room.clone();
+            let mut rest = self.available_steps[0].room.clone();
             rest.sub(&self.held);
             rest.slots = rest.slots.max(0);
             rest.res
@@ -319,7 +321,7 @@ struct PassProgress<K> {
 
 /// Whether reservations must be checked.
 #[derive(Clone, Debug)]
-struct Checks {
+struct PendingChecks {
     /// Something happened that may move reservations: they are checked in the next pass.
     changed: bool,
     /// They are checked in this pass.
@@ -347,13 +349,13 @@ struct AbandonedReservations<K> {
     /// No job gives up before this time.
     expiry: i64,
     /// Jobs that gave up, and the time until which they rest.
-    resting: Vec<(K, i64)>,
+    gave_up: Vec<(K, i64)>,
 }
 
 /// See the head of this file. `K` identifies a job or a class.
 #[derive(Clone, Debug)]
 pub struct Book<K> {
-    rules: Rules,
+    rules: BookSettings,
     resolution: i64,
     hosts: Vec<Host>,
     claims: Claims,
@@ -362,7 +364,7 @@ pub struct Book<K> {
     progress: PassProgress<K>,
     /// Number of reservations that hold slots.
     holders: usize,
-    checks: Checks,
+    checks: PendingChecks,
     gains: FreedHosts,
     stamp: u32,
     give_ups: AbandonedReservations<K>,

@@ -12,18 +12,18 @@ use crate::model::{Spec, Stamp};
 
 /// A run limit as the scheduler calculates with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Length {
+pub(super) struct RunLength {
     /// Milliseconds on a host of the stated factor; a hundred years without a limit.
     stated: i64,
     /// The CPU factor for which it is stated.
     factor: Option<f64>,
 }
 
-impl Length {
-    pub(super) fn of(spec: &Spec, config: &Config) -> Length {
+impl RunLength {
+    pub(super) fn of(spec: &Spec, config: &Config) -> RunLength {
         let run_s = spec.limits.run_s;
         let named = (run_s.is_some() && !spec.run_on.is_empty()).then_some(&spec.run_on);
-        Length {
+        RunLength {
             stated: estimate_of(run_s),
             factor: named.and_then(|name| config.cpu_factor(name)),
         }
@@ -64,9 +64,9 @@ impl Length {
 }
 
 /// When a job must end at the latest, and when it would end, depending on its first host.
-pub(super) struct Ends<'a> {
+pub(super) struct EndTimes<'a> {
     pub table: &'a HostTable,
-    pub length: Length,
+    pub length: RunLength,
     pub now: Stamp,
     /// The end if it does not depend on the host.
     pub everywhere: i64,
@@ -76,7 +76,7 @@ pub(super) struct Ends<'a> {
     pub latest: i64,
 }
 
-impl Ends<'_> {
+impl EndTimes<'_> {
     /// The end if the job takes the slots of the query.
     pub(super) fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
         if !self.length.varies() {

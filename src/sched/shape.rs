@@ -1,10 +1,10 @@
 //! What all jobs with the same placement request share: the request compiled against the
 //! configuration, and how it judges one host. Owns nothing that changes but the rankings inside its
-//! ways; never changes the usage of hosts.
+//! alternatives; never changes the usage of hosts.
 
 use super::amount::{Bundle, HostBundles};
 use super::best_fit::{RankedResources, free_after};
-use super::compiled_request::{TrialUse, Way, compile};
+use super::compiled_request::{Alternative, TrialUse, compile};
 use super::fragmentation::Demand;
 use super::host_ranking::{Candidate, HostJudge, LimitGroup, Ranking, StaticFit};
 use super::host_usage::{ClusterUsage, HostUsage, ResourceId};
@@ -59,13 +59,13 @@ impl ShapeKey {
     }
 }
 
-/// Which slots are requested of a host: those of a part of a way, beside what the job holds there
-/// in trial.
+/// Which slots are requested of a host: those of a part of an alternative, beside what the job
+/// holds there in trial.
 #[derive(Clone, Copy)]
 pub(super) struct HostQuery<'a> {
-    pub way: usize,
+    pub alt: usize,
     pub part: usize,
-    pub hold: &'a TrialUse,
+    pub trial: &'a TrialUse,
     /// They are the first ones of the part.
     pub first: bool,
     /// What the job takes in trial on all hosts.
@@ -81,11 +81,11 @@ pub(super) enum TrialHosts<'a> {
 }
 
 impl<'a> HostQuery<'a> {
-    pub(super) fn new(way: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
+    pub(super) fn new(alt: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
         HostQuery {
-            way,
+            alt: alt,
             part,
-            hold,
+            trial: hold,
             first: false,
             so_far: TrialHosts::Slots(&[]),
         }
@@ -93,7 +93,7 @@ impl<'a> HostQuery<'a> {
 
     /// Slots that the job holds there.
     pub(super) fn held(&self) -> u32 {
-        u32::try_from(self.hold.bundle.slots).unwrap_or(u32::MAX)
+        u32::try_from(self.trial.bundle.slots).unwrap_or(u32::MAX)
     }
 }
 
@@ -104,11 +104,11 @@ pub(super) struct Shape {
     pub queue: Option<u16>,
     pub request: Request,
     /// `-m` of the job.
-    pub asked: Option<HostPrefs>,
+    pub requested_hosts: Option<HostPrefs>,
     pub sub_host: String,
-    /// Ways to meet the request, in the order in which they are tried; at least one.
-    pub ways: Vec<Way>,
-    /// Some ways open only later.
+    /// Alternatives of the request, in the order in which they are tried; at least one.
+    pub alternatives: Vec<Alternative>,
+    /// Some alternatives open only later.
     pub timed: bool,
     /// Maximum number of slots that the queue may hold on a host, and per core in thousandths.
     pub host_slots: Option<u32>,
@@ -121,8 +121,8 @@ pub(super) struct Shape {
     /// Why the request can never be placed in its present form.
     pub bad: Option<String>,
     /// Searches that failed: the position in the log of changes, how much was missing, and how many
-    /// ways were open.
-    pub failed: Vec<Failed>,
+    /// alternatives were open.
+    pub failed: Vec<FailedSearch>,
 }
 
 impl Shape {
@@ -131,20 +131,22 @@ impl Shape {
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
         let asked = asked_hosts(&spec.hosts, config);
-        let ways = request.as_ref().map_err(String::clone);
-        let ways = ways.and_then(|request| compile(request, config, names));
-        let bad = match (&ways, &asked) {
+        let alternatives = request.as_ref().map_err(String::clone);
+        let alternatives = alternatives.and_then(|request| compile(request, config, names));
+        let bad = match (&alternatives, &asked) {
             (Err(e), _) | (_, Err(e)) => Some(e.clone()),
             _ => None,
         };
         let request = request.unwrap_or_default();
-        let ways = ways.unwrap_or_else(|_| vec![Way::nothing(&request)]);
+        let alternatives = alternatives.unwrap_or_else(|_| vec![Alternative::nothing(&request)]);
         Shape {
-            timed: ways.iter().any(|way| way.after_ms > 0),
+            timed: alternatives
+                .iter()
+                .any(|alternative| alternative.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
-            asked: asked.unwrap_or(None),
+            requested_hosts: asked.unwrap_or(None),
             sub_host: spec.sub_host.clone(),
-            ways,
+            alternatives: alternatives,
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
@@ -156,22 +158,29 @@ impl Shape {
         }
     }
 
-    /// The way that a number in the journal denotes.
-    pub(super) fn way(&self, alt: u8) -> &Way {
-        self.ways.get(usize::from(alt)).unwrap_or(&self.ways[0])
+    /// The alternative that a number in the journal denotes.
+    pub(super) fn alternative(&self, alt: u8) -> &Alternative {
+        self.alternatives
+            .get(usize::from(alt))
+            .unwrap_or(&self.alternatives[0])
     }
 
-    /// The number of ways that are open to a job that has waited this long, and when the next one
-    /// opens.
-    pub(super) fn open_ways(&self, waited_ms: u64) -> (usize, Option<u64>) {
-        let later = |way: &&Way| way.after_ms > waited_ms;
-        let next = self.ways.iter().filter(later).map(|w| w.after_ms).min();
-        (self.ways.iter().filter(|w| !later(w)).count(), next)
+    /// The number of alternatives that are open to a job that has waited this long, and when the
+    /// next one opens.
+    pub(super) fn open_alternatives(&self, waited_ms: u64) -> (usize, Option<u64>) {
+        let later = |alternative: &&Alternative| alternative.after_ms > waited_ms;
+        let next = self
+            .alternatives
+            .iter()
+            .filter(later)
+            .map(|w| w.after_ms)
+            .min();
+        (self.alternatives.iter().filter(|w| !later(w)).count(), next)
     }
 
-    /// What a start with `slots` slots on one host takes there, by the first way.
+    /// What a start with `slots` slots on one host takes there, by the first alternative.
     pub(super) fn bundle(&self, slots: u32) -> Bundle {
-        self.ways[0].bundle(slots)
+        self.alternatives[0].bundle(slots)
     }
 
     /// Slots that its jobs may use on a host: free ones, and those that stopped jobs lend them.
@@ -182,19 +191,19 @@ impl Shape {
         }
     }
 
-    /// Whether a start by this way excludes other jobs from its hosts.
+    /// Whether a start by this alternative excludes other jobs from its hosts.
     pub(super) fn is_exclusive(&self, alt: u8) -> bool {
-        self.request.exclusive || self.way(alt).units_alone
+        self.request.exclusive || self.alternative(alt).units_alone
     }
 
-    pub(super) fn is_exclusive_by(&self, way: usize) -> bool {
-        self.request.exclusive || self.ways[way].units_alone
+    pub(super) fn is_exclusive_by(&self, alt: usize) -> bool {
+        self.request.exclusive || self.alternatives[alt].units_alone
     }
 
     /// Entries that keep other jobs off the rest of the units of a start that has its units to
     /// itself: an empty entry for each of their other hosts.
     pub(super) fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
-        if !self.way(alt).units_alone {
+        if !self.alternative(alt).units_alone {
             return;
         }
         let unit = |at: usize| table.at(at).entry.unit.as_deref();
@@ -206,15 +215,15 @@ impl Shape {
     }
 
     /// Whether no exclusive use prevents it.
-    pub(super) fn alone(&self, way: usize, usage: &HostUsage) -> bool {
+    pub(super) fn alone(&self, alt: usize, usage: &HostUsage) -> bool {
         let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
-        let empty = || usage.jobs == 0 && usage.lent().iter().all(lent);
-        let wanted = self.is_exclusive_by(way);
+        let empty = || usage.jobs == 0 && usage.lent_slots().iter().all(lent);
+        let wanted = self.is_exclusive_by(alt);
         usage.exclusive == 0 && (!wanted || empty())
     }
 
-    /// Slots that the first part of the first way could take on a host that has `room` slots to
-    /// give.
+    /// Slots that the first part of the first alternative could take on a host that has `room`
+    /// slots to give.
     pub(super) fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
         let room = self.room(0, usage, room, || host);
         let hold = TrialUse::default();
@@ -223,13 +232,17 @@ impl Shape {
 
     /// How many of `room` slots the host has amounts and units for.
     pub(super) fn fit_amounts(&self, query: &HostQuery<'_>, usage: &HostUsage, room: u32) -> u32 {
-        let way = &self.ways[query.way];
+        let alternative = &self.alternatives[query.alt];
         let left = |res: ResourceId| usage.left(res);
-        let room = query.hold.fit(way, query.part, query.first, room, left);
-        match way.units {
-            true => query
-                .hold
-                .fit_units(way, (query.part, query.first), room, usage.units()),
+        let room = query
+            .trial
+            .fit(alternative, query.part, query.first, room, left);
+        match alternative.units {
+            true => {
+                query
+                    .trial
+                    .fit_units(alternative, (query.part, query.first), room, usage.units())
+            }
             false => room,
         }
     }
@@ -241,12 +254,12 @@ impl Shape {
     /// memory, which costs 5 % of a pass.
     pub(super) fn room<'h>(
         &self,
-        way: usize,
+        alt: usize,
         usage: &HostUsage,
         room: i64,
         host: impl FnOnce() -> &'h HostInfo,
     ) -> u32 {
-        if !self.alone(way, usage) {
+        if !self.alone(alt, usage) {
             return 0;
         }
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
@@ -258,9 +271,9 @@ impl Shape {
     }
 
     /// Slots that fit on a host now.
-    pub(super) fn fit(&self, query: &HostQuery<'_>, view: &View<'_>, at: usize) -> u32 {
+    pub(super) fn fit(&self, query: &HostQuery<'_>, view: &ClusterView<'_>, at: usize) -> u32 {
         let usage = view.usage.get(at);
-        let room = self.room(query.way, usage, self.free(usage), || view.table.at(at));
+        let room = self.room(query.alt, usage, self.free(usage), || view.table.at(at));
         self.fit_amounts(query, usage, room.saturating_sub(query.held()))
     }
 
@@ -268,15 +281,18 @@ impl Shape {
     /// host.
     pub(super) fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
         query
-            .hold
-            .needs(&self.ways[query.way], query.part, query.first)
+            .trial
+            .needs(&self.alternatives[query.alt], query.part, query.first)
     }
 
     /// What the job takes in trial, by host.
     pub(super) fn so_far(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
-        let way = &self.ways[query.way];
+        let alternative = &self.alternatives[query.alt];
         match query.so_far {
-            TrialHosts::Slots(spot) => spot.iter().map(|(at, n)| (*at, way.bundle(*n))).collect(),
+            TrialHosts::Slots(spot) => spot
+                .iter()
+                .map(|(at, n)| (*at, alternative.bundle(*n)))
+                .collect(),
             TrialHosts::Holds(holds) => {
                 let all = holds.iter().map(|(at, hold)| (*at, hold.bundle.clone()));
                 let mut all: SmallVec<[(u32, Bundle); 4]> = all.collect();
@@ -286,23 +302,25 @@ impl Shape {
         }
     }
 
-    /// Slots that the first part of a way could take where `free` is free, not considering anything
-    /// else.
-    pub(super) fn capacity_in(&self, way: usize, free: &Bundle) -> u32 {
+    /// Slots that the first part of an alternative could take where `free` is free, not considering
+    /// anything else.
+    pub(super) fn capacity_in(&self, alt: usize, free: &Bundle) -> u32 {
         let hold = TrialUse::default();
-        let query = HostQuery::new(way, 0, &hold);
+        let query = HostQuery::new(alt, 0, &hold);
         self.fit_in(&query, free)
     }
 
     /// Slots that fit where `free` is free beside what the same job holds there, not considering
     /// anything else.
     pub(super) fn fit_in(&self, query: &HostQuery<'_>, free: &Bundle) -> u32 {
-        let room = free.slots.saturating_sub(query.hold.bundle.slots);
+        let room = free.slots.saturating_sub(query.trial.bundle.slots);
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
-        let way = &self.ways[query.way];
+        let alternative = &self.alternatives[query.alt];
         let left = |res: ResourceId| free.get(usize::from(res));
-        let fit = query.hold.fit(way, query.part, query.first, room, left);
-        match way.parts[query.part].spread.tile {
+        let fit = query
+            .trial
+            .fit(alternative, query.part, query.first, room, left);
+        match alternative.parts[query.part].spread.tile {
             0 => fit,
             tile => fit.min(tile),
         }
@@ -316,7 +334,7 @@ impl Shape {
         usage: &HostUsage,
         free: &Bundle,
     ) -> u32 {
-        match self.is_exclusive_by(query.way) && free.slots < usage.slots {
+        match self.is_exclusive_by(query.alt) && free.slots < usage.slots {
             true => 0,
             false => self.fit_in(query, free),
         }
@@ -325,7 +343,9 @@ impl Shape {
     /// Whether only the number of slots decides: if fewer slots have no place, more slots never
     /// have one.
     pub(super) fn grows_evenly(&self) -> bool {
-        self.ways.iter().all(|way| way.plain && way.after_ms == 0)
+        self.alternatives
+            .iter()
+            .all(|alternative| alternative.plain && alternative.after_ms == 0)
     }
 
     /// Whether it is known that there is no place for it as long as nothing is freed after `freed`.
@@ -344,7 +364,12 @@ impl Shape {
     }
 
     /// A condition that the host does not meet, regardless of what is free.
-    pub(super) fn unfit(&self, of: (usize, usize), view: &View<'_>, at: usize) -> Option<Unfit> {
+    pub(super) fn unfit(
+        &self,
+        of: (usize, usize),
+        view: &ClusterView<'_>,
+        at: usize,
+    ) -> Option<Unfit> {
         let host = view.table.at(at);
         if !view
             .queue(self)
@@ -352,7 +377,11 @@ impl Shape {
         {
             return Some(Unfit::NotInQueue);
         }
-        if !self.asked.as_ref().is_none_or(|m| m.contains(&host.name)) {
+        if !self
+            .requested_hosts
+            .as_ref()
+            .is_none_or(|m| m.contains(&host.name))
+        {
             return Some(Unfit::NotAsked);
         }
         if self.is_loaded(view, at) {
@@ -365,7 +394,7 @@ impl Shape {
     }
 
     /// Whether thresholds or the condition of the queue exclude its jobs from the host.
-    fn is_loaded(&self, view: &View<'_>, at: usize) -> bool {
+    fn is_loaded(&self, view: &ClusterView<'_>, at: usize) -> bool {
         view.queue(self).is_some_and(|queue| {
             (!queue.thresholds.is_empty() || self.stop.is_some())
                 && thresholds::queue_excludes(
@@ -379,24 +408,33 @@ impl Shape {
 
     /// If the requirement does not mention types, the host must have the type of the submission
     /// host, if that is known.
-    fn is_of_type(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
-        self.ways[way].parts[part].any_type
+    fn is_of_type(&self, (alt, part): (usize, usize), view: &ClusterView<'_>, at: usize) -> bool {
+        self.alternatives[alt].parts[part].any_type
             || view
                 .table
                 .named(&self.sub_host)
                 .is_none_or(|local| local.host_type() == view.table.at(at).host_type())
     }
 
-    fn selects(&self, (way, part): (usize, usize), view: &View<'_>, at: usize) -> bool {
-        let select = self.ways[way].parts[part].select.as_ref();
+    fn selects(&self, (alt, part): (usize, usize), view: &ClusterView<'_>, at: usize) -> bool {
+        let select = self.alternatives[alt].parts[part].select.as_ref();
         select.is_none_or(|select| select.accepts(&view.facts(self, at)))
     }
 
     /// The part of the host's evaluation that changes only with the host itself.
-    pub(super) fn lasting(&self, of: (usize, usize), view: &View<'_>, at: usize) -> StaticFit {
+    pub(super) fn lasting(
+        &self,
+        of: (usize, usize),
+        view: &ClusterView<'_>,
+        at: usize,
+    ) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
-        let asked = || self.asked.as_ref().is_none_or(|m| m.contains(name));
+        let asked = || {
+            self.requested_hosts
+                .as_ref()
+                .is_none_or(|m| m.contains(name))
+        };
         StaticFit {
             serves: listed && asked() && self.is_of_type(of, view, at),
             preference: self.preference(view, name),
@@ -404,40 +442,40 @@ impl Shape {
         }
     }
 
-    /// Whether the host could ever serve a part of a way, regardless of its load.
-    pub(super) fn fits_ever(&self, way: usize, view: &View<'_>, at: usize) -> bool {
-        let mut parts = 0..self.ways[way].parts.len();
+    /// Whether the host could ever serve a part of an alternative, regardless of its load.
+    pub(super) fn fits_ever(&self, alt: usize, view: &ClusterView<'_>, at: usize) -> bool {
+        let mut parts = 0..self.alternatives[alt].parts.len();
         let passing = |unfit: Unfit| unfit == Unfit::Load;
-        parts.any(|part| self.unfit((way, part), view, at).is_none_or(passing))
+        parts.any(|part| self.unfit((alt, part), view, at).is_none_or(passing))
     }
 
-    /// Whether the host could serve a part of some way, regardless of what is free.
-    pub(super) fn fits_some(&self, view: &View<'_>, at: usize) -> bool {
-        let mut ways = self.ways.iter().enumerate();
-        ways.any(|(way, query)| {
+    /// Whether the host could serve a part of some alternative, regardless of what is free.
+    pub(super) fn fits_some(&self, view: &ClusterView<'_>, at: usize) -> bool {
+        let mut alternatives = self.alternatives.iter().enumerate();
+        alternatives.any(|(alt, query)| {
             let mut parts = 0..query.parts.len();
-            parts.any(|part| self.unfit((way, part), view, at).is_none())
+            parts.any(|part| self.unfit((alt, part), view, at).is_none())
         })
     }
 
-    /// Whether only slots matter and there is one way: growth and forced starts support nothing
-    /// else.
+    /// Whether only slots matter and there is one alternative: growth and forced starts support
+    /// nothing else.
     pub(super) fn is_simple(&self) -> bool {
-        self.ways.len() == 1 && self.grows_evenly()
+        self.alternatives.len() == 1 && self.grows_evenly()
     }
 
     /// Whether all slots must be on one host.
     pub(super) fn one_host(&self) -> bool {
-        self.ways[0].parts[0].spread.one_host()
+        self.alternatives[0].parts[0].spread.one_host()
     }
 
     /// This many slots on each host, the rest on the last.
     pub(super) fn slots_per_host(&self) -> Option<u32> {
-        Some(self.ways[0].parts[0].spread.tile).filter(|n| *n > 0)
+        Some(self.alternatives[0].parts[0].spread.tile).filter(|n| *n > 0)
     }
 
-    pub(super) fn preference(&self, view: &View<'_>, host: &str) -> u32 {
-        let preference = match (&self.asked, view.queue(self)) {
+    pub(super) fn preference(&self, view: &ClusterView<'_>, host: &str) -> u32 {
+        let preference = match (&self.requested_hosts, view.queue(self)) {
             (Some(asked), _) => asked.preference(host),
             (None, Some(queue)) => queue.hosts.preference(host),
             (None, None) => Some(0),
@@ -448,8 +486,8 @@ impl Shape {
     /// The host's entry among those that could take at least one slot of a part now.
     pub(super) fn candidate(
         &self,
-        (way, part): (usize, usize),
-        view: &View<'_>,
+        (alt, part): (usize, usize),
+        view: &ClusterView<'_>,
         at: usize,
         lasting: &StaticFit,
     ) -> Option<Candidate> {
@@ -458,13 +496,13 @@ impl Shape {
         if !lasting.serves
             || !usage.open
             || free <= 0
-            || self.fit(&HostQuery::new(way, part, &TrialUse::default()), view, at) == 0
+            || self.fit(&HostQuery::new(alt, part, &TrialUse::default()), view, at) == 0
             || self.is_loaded(view, at)
-            || !self.selects((way, part), view, at)
+            || !self.selects((alt, part), view, at)
         {
             return None;
         }
-        let order = self.ways[way].parts[part].order.as_ref();
+        let order = self.alternatives[alt].parts[part].order.as_ref();
         let keys = order.map(|order| {
             let facts = view.facts(self, at);
             let keys = order.keys.iter().map(|key| sort_key(key, &facts, view));
@@ -476,9 +514,9 @@ impl Shape {
             keys,
             fullness: match self.packing {
                 _ if strict => 0,
-                Packing::Pack => -self.room_left((way, part), view, (usage, free)),
+                Packing::Pack => -self.room_left((alt, part), view, (usage, free)),
                 Packing::Spread => free,
-                Packing::Fit | Packing::Frag => -self.cost((way, part), view, at),
+                Packing::Fit | Packing::Frag => -self.cost((alt, part), view, at),
             },
             at: at as u32,
             version: usage.version,
@@ -489,35 +527,35 @@ impl Shape {
     /// request only slots are ranked by slots if no job requests units.
     fn room_left(
         &self,
-        (way, part): (usize, usize),
-        view: &View<'_>,
+        (alt, part): (usize, usize),
+        view: &ClusterView<'_>,
         (usage, free): (&HostUsage, i64),
     ) -> i64 {
-        let plain = self.ways[way].rusage().next().is_none();
+        let plain = self.alternatives[alt].rusage().next().is_none();
         if plain && view.names.with_units().next().is_none() {
             return free;
         }
         free_after(
             usage,
             view,
-            &self.least_start((way, part)),
+            &self.least_start((alt, part)),
             RankedResources::Requested,
         )
     }
 
     /// The smallest start of a part on a host.
-    fn least_start(&self, (way, part): (usize, usize)) -> TrialUse {
+    fn least_start(&self, (alt, part): (usize, usize)) -> TrialUse {
         let mut hold = TrialUse::default();
-        let slots = match self.ways[way].plain {
+        let slots = match self.alternatives[alt].plain {
             true => self.request.min.max(1),
             false => 1,
         };
-        hold.take(&self.ways[way], part, slots, true, 0);
+        hold.take(&self.alternatives[alt], part, slots, true, 0);
         hold
     }
 
     /// What the smallest start of a part costs on a host; less is better.
-    fn cost(&self, which: (usize, usize), view: &View<'_>, at: usize) -> i64 {
+    fn cost(&self, which: (usize, usize), view: &ClusterView<'_>, at: usize) -> i64 {
         let hold = self.least_start(which);
         let usage = view.usage.get(at);
         let left = free_after(usage, view, &hold, RankedResources::All);
@@ -530,22 +568,23 @@ impl Shape {
             .saturating_add(left.min((1 << 24) - 1))
     }
 
-    /// Whether its ways compete for the best host, instead of being tried in order.
-    pub(super) fn ways_compete(&self) -> bool {
+    /// Whether its alternatives compete for the best host, instead of being tried in order.
+    pub(super) fn alternatives_compete(&self) -> bool {
         let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
-        let free = |way: &Way| way.plain && way.parts[0].spread.tile == 0;
-        by_cost && self.ways.len() > 1 && self.ways.iter().all(free)
+        let free =
+            |alternative: &Alternative| alternative.plain && alternative.parts[0].spread.tile == 0;
+        by_cost && self.alternatives.len() > 1 && self.alternatives.iter().all(free)
     }
 
     /// The failed search of jobs to which the same host limits apply, if nothing was freed since.
-    pub(super) fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&Failed> {
-        let alike = |failed: &&Failed| failed.on_hosts == on_hosts;
+    pub(super) fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&FailedSearch> {
+        let alike = |failed: &&FailedSearch| failed.on_hosts == on_hosts;
         let failed = self.failed.iter().find(alike);
         failed.filter(|failed| failed.at >= freed)
     }
 
     /// Records that no place was found for such jobs.
-    pub(super) fn fail(&mut self, new: Failed) {
+    pub(super) fn fail(&mut self, new: FailedSearch) {
         self.failed.retain(|old| old.on_hosts != new.on_hosts);
         self.failed.insert(0, new);
         self.failed.truncate(MANY_RANKS);
@@ -554,16 +593,16 @@ impl Shape {
     /// Takes out the ranking of a part, brought up to date.
     pub(super) fn take_rank(
         &mut self,
-        (way, part): (usize, usize),
-        view: &View<'_>,
+        (alt, part): (usize, usize),
+        view: &ClusterView<'_>,
         alike: LimitGroup,
     ) -> Ranking {
-        let ranks = &mut self.ways[way].parts[part].ranks;
+        let ranks = &mut self.alternatives[alt].parts[part].ranks;
         let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
         let mut rank = known.map_or_else(Ranking::default, |at| ranks.remove(at).1);
         let judge = PartJudge {
             shape: self,
-            of: (way, part),
+            of: (alt, part),
             view,
         };
         rank.refresh(&judge, view.usage, view.demand.version, alike.eased);
@@ -572,11 +611,11 @@ impl Shape {
 
     pub(super) fn put_rank(
         &mut self,
-        (way, part): (usize, usize),
+        (alt, part): (usize, usize),
         rank: Ranking,
         alike: LimitGroup,
     ) {
-        let ranks = &mut self.ways[way].parts[part].ranks;
+        let ranks = &mut self.alternatives[alt].parts[part].ranks;
         ranks.insert(0, (alike.on_hosts, rank));
         ranks.truncate(MANY_RANKS);
     }
@@ -601,11 +640,11 @@ fn lenders(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
     all
 }
 
-/// A part of a way that evaluates hosts for its ranking.
+/// A part of an alternative that evaluates hosts for its ranking.
 struct PartJudge<'a> {
     shape: &'a Shape,
     of: (usize, usize),
-    view: &'a View<'a>,
+    view: &'a ClusterView<'a>,
 }
 
 impl HostJudge for PartJudge<'_> {
@@ -620,12 +659,12 @@ impl HostJudge for PartJudge<'_> {
 
 /// A search that found no place, for all jobs to which the same host limits apply.
 #[derive(Clone, Debug)]
-pub(super) struct Failed {
+pub(super) struct FailedSearch {
     pub on_hosts: u32,
     /// Position in the log of changed hosts.
     pub at: u64,
     pub short: Shortfall,
-    /// Ways that were open at that time.
+    /// Alternatives that were open at that time.
     pub open: usize,
     /// The limit that prevented the start.
     pub over_limit: Option<Blocked>,
@@ -636,7 +675,7 @@ const MANY_RANKS: usize = 16;
 
 /// A host's value of an `order[]` key, converted so that smaller is better; a missing value comes
 /// last.
-fn sort_key(key: &OrderKey, facts: &Facts<'_>, view: &View<'_>) -> i64 {
+fn sort_key(key: &OrderKey, facts: &HostValues<'_>, view: &ClusterView<'_>) -> i64 {
     let less_is_better = view
         .config
         .find(&key.name)
@@ -666,7 +705,7 @@ pub(super) enum Unfit {
 }
 
 /// The data that shapes read.
-pub(super) struct View<'a> {
+pub(super) struct ClusterView<'a> {
     pub config: &'a Config,
     pub table: &'a HostTable,
     pub usage: &'a ClusterUsage,
@@ -674,13 +713,13 @@ pub(super) struct View<'a> {
     pub demand: &'a Demand,
 }
 
-impl<'a> View<'a> {
+impl<'a> ClusterView<'a> {
     pub(super) fn queue(&self, shape: &Shape) -> Option<&'a Queue> {
         shape.queue.map(|at| &self.config.queues[usize::from(at)])
     }
 
-    pub(super) fn facts(&self, shape: &Shape, at: usize) -> Facts<'a> {
-        Facts {
+    pub(super) fn facts(&self, shape: &Shape, at: usize) -> HostValues<'a> {
+        HostValues {
             host: self.table.at(at),
             usage: self.usage.get(at),
             names: self.names,
@@ -691,7 +730,7 @@ impl<'a> View<'a> {
 }
 
 /// A host as an expression sees it: measured values minus what is reserved.
-pub(super) struct Facts<'a> {
+pub(super) struct HostValues<'a> {
     pub host: &'a HostInfo,
     usage: &'a HostUsage,
     names: &'a ResourceNames,
@@ -700,7 +739,7 @@ pub(super) struct Facts<'a> {
     local: Option<&'a HostInfo>,
 }
 
-impl HostFacts for Facts<'_> {
+impl HostFacts for HostValues<'_> {
     fn number(&self, name: &str) -> Option<f64> {
         if name == "slots" {
             return Some(self.usage.free().max(0) as f64);

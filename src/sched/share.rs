@@ -23,7 +23,7 @@ use crate::model::Stamp;
 use decay::Decay;
 use std::collections::{BTreeMap, HashMap};
 use tournament::Tournament;
-use usage::{Fair, Rule, Usage};
+use usage::{CostRule, FairshareFactors, Usage};
 
 /// If groups are nested deeper than this, the deepest ones hold their users directly.
 const MAX_DEPTH: usize = 16;
@@ -54,7 +54,7 @@ impl Leaf {
 /// The share tree of one queue.
 #[derive(Clone, Debug)]
 pub struct ShareTree {
-    rule: Rule,
+    rule: CostRule,
     decay: Decay,
     now: Stamp,
     /// The costs belong to another moment, or to other totals.
@@ -65,7 +65,7 @@ pub struct ShareTree {
     step: Option<i64>,
     /// History charged since the last sweep, by leaf, in microseconds: it has not decayed yet, even
     /// if that sweep was long ago.
-    fresh: Vec<(u32, [u64; 3])>,
+    undecayed: Vec<(u32, [u64; 3])>,
     nodes: Vec<Node>,
     /// The node of users without shares; created when first needed.
     without_share: Option<u32>,
@@ -84,11 +84,11 @@ struct Node {
     /// Number of leaves below it, itself included, that have jobs to try.
     active: u32,
     /// `None` = a leaf.
-    inner: Option<Box<Inner>>,
+    inner: Option<Box<InnerNode>>,
 }
 
 #[derive(Clone, Debug)]
-struct Inner {
+struct InnerNode {
     entries: Vec<ShareEntry>,
     /// By seat.
     kids: Vec<u32>,
@@ -96,7 +96,7 @@ struct Inner {
     /// Nodes of entries that name a user or group: by position in `entries`.
     named: HashMap<u32, u32>,
     /// Leaves created on demand: by position in `entries` and user.
-    made: HashMap<(u32, Box<str>), u32>,
+    on_demand: HashMap<(u32, Box<str>), u32>,
 }
 
 /// The user whose leaf is searched.
@@ -121,15 +121,15 @@ impl ShareTree {
         now: Stamp,
     ) -> Option<ShareTree> {
         let rule = match policy {
-            Policy::Fairshare(_) => Rule::Fairshare(Fair::new(fair)),
-            Policy::Drf(_) => Rule::Drf { totals: Vec::new() },
+            Policy::Fairshare(_) => CostRule::Fairshare(FairshareFactors::new(fair)),
+            Policy::Drf(_) => CostRule::Drf { totals: Vec::new() },
             Policy::Fifo | Policy::RoundRobin => return None,
         };
         let below = |group: &str| groups.get(group).and_then(|g| g.fairshare.as_ref());
         let decay = Decay::new(fair.hist_ms);
         let mut tree = ShareTree {
             step: None,
-            fresh: Vec::new(),
+            undecayed: Vec::new(),
             rule,
             decay,
             now,
@@ -143,7 +143,7 @@ impl ShareTree {
                 order: 0,
                 usage: Usage::default(),
                 active: 0,
-                inner: Some(Box::new(Inner::of(policy.shares()))),
+                inner: Some(Box::new(InnerNode::of(policy.shares()))),
             }],
             without_share: None,
         };
@@ -170,7 +170,7 @@ impl ShareTree {
         let parent = match self.without_share {
             Some(node) => node,
             None => {
-                let inner = Some(Box::new(Inner::of(None)));
+                let inner = Some(Box::new(InnerNode::of(None)));
                 let node = self.push(ROOT, u32::MAX, WITHOUT_SHARE, 0, inner);
                 self.without_share = Some(node);
                 node
@@ -215,7 +215,7 @@ impl ShareTree {
         let mut at = leaf.0;
         let history = delta.history_us();
         if history != [0; 3] {
-            self.fresh.push((at, history));
+            self.undecayed.push((at, history));
         }
         loop {
             let node = &mut self.nodes[at as usize];
@@ -237,7 +237,7 @@ impl ShareTree {
     /// takes effect at the next [`ShareTree::refresh`]; a small change takes effect at the next
     /// regular sweep.
     pub fn set_total(&mut self, resource: usize, amount: i64) {
-        if let Rule::Drf { totals } = &mut self.rule {
+        if let CostRule::Drf { totals } = &mut self.rule {
             if totals.len() <= resource {
                 totals.resize(resource + 1, 0);
             }
@@ -266,7 +266,7 @@ impl ShareTree {
             self.decay_history(step - old);
         }
         self.step = Some(step.max(old));
-        self.fresh.clear();
+        self.undecayed.clear();
         self.rule.learn_usual(&self.nodes[ROOT as usize].usage);
         for at in 1..self.nodes.len() {
             let node = &mut self.nodes[at];
@@ -300,7 +300,7 @@ impl ShareTree {
 
     /// Whether amounts held beside slots affect the order.
     pub fn counts_amounts(&self) -> bool {
-        matches!(self.rule, Rule::Drf { .. })
+        matches!(self.rule, CostRule::Drf { .. })
     }
 
     /// Prefetches each part of a leaf.
@@ -318,7 +318,7 @@ impl ShareTree {
     fn decay_history(&mut self, steps: i64) {
         let (decay, now) = (self.decay, self.now);
         let mut fresh: HashMap<u32, [u64; 3]> = HashMap::new();
-        for (leaf, us) in &self.fresh {
+        for (leaf, us) in &self.undecayed {
             let sums = fresh.entry(*leaf).or_default();
             for (sum, part) in sums.iter_mut().zip(us) {
                 *sum = sum.saturating_add(*part);
@@ -359,9 +359,9 @@ impl ShareTree {
                     let deep = path.len() >= MAX_DEPTH || self.nodes.len() >= MAX_NAMED;
                     let again = path.contains(group);
                     let list = below(group).filter(|_| !deep && !again);
-                    (group.as_str(), Some(Box::new(Inner::of(list))))
+                    (group.as_str(), Some(Box::new(InnerNode::of(list))))
                 }
-                ShareSubject::Others => ("others", Some(Box::new(Inner::of(None)))),
+                ShareSubject::Others => ("others", Some(Box::new(InnerNode::of(None)))),
                 ShareSubject::GroupEach(_) | ShareSubject::Default => continue,
             };
             let nested = inner.is_some();
@@ -421,12 +421,12 @@ impl ShareTree {
             return inner.named[&entry];
         }
         let key = (entry, Box::from(user));
-        if let Some(node) = inner.made.get(&key) {
+        if let Some(node) = inner.on_demand.get(&key) {
             return *node;
         }
         let shares = inner.entries[entry as usize].shares;
         let node = self.push(parent, entry, user, shares, None);
-        self.inner(parent).made.insert(key, node);
+        self.inner(parent).on_demand.insert(key, node);
         node
     }
 
@@ -436,7 +436,7 @@ impl ShareTree {
         entry: u32,
         name: &str,
         shares: u32,
-        inner: Option<Box<Inner>>,
+        inner: Option<Box<InnerNode>>,
     ) -> u32 {
         let node = u32::try_from(self.nodes.len()).expect("fewer leaves than users");
         let order = u64::from(entry) << 32 | u64::from(node);
@@ -460,7 +460,7 @@ impl ShareTree {
         node
     }
 
-    fn inner(&mut self, node: u32) -> &mut Inner {
+    fn inner(&mut self, node: u32) -> &mut InnerNode {
         let inner = self.nodes[node as usize].inner.as_deref_mut();
         inner.expect("parents are inner nodes")
     }
@@ -477,9 +477,9 @@ impl ShareTree {
     }
 }
 
-impl Inner {
+impl InnerNode {
     /// Without a list, each user has one share.
-    fn of(list: Option<&Shares>) -> Inner {
+    fn of(list: Option<&Shares>) -> InnerNode {
         let each = || ShareEntry {
             subject: ShareSubject::Default,
             shares: 1,
@@ -488,12 +488,12 @@ impl Inner {
             Some(list) if !list.entries.is_empty() => list.entries.clone(),
             _ => vec![each()],
         };
-        Inner {
+        InnerNode {
             entries,
             kids: Vec::new(),
             contest: Tournament::default(),
             named: HashMap::new(),
-            made: HashMap::new(),
+            on_demand: HashMap::new(),
         }
     }
 }

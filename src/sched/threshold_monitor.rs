@@ -35,11 +35,11 @@ pub(super) struct ThresholdMonitor {
     /// Whether some threshold or condition depends on samples.
     samples: bool,
     /// The last sample of each host that was acted on.
-    seen: HashMap<HostId, u64>,
+    last_samples: HashMap<HostId, u64>,
     /// Hosts that take no new jobs before their next sample, with the current sample.
-    quiet: HashMap<HostId, u64>,
+    await_sample: HashMap<HostId, u64>,
     /// Positions of hosts with a new sample.
-    fresh: Vec<u32>,
+    sampled: Vec<u32>,
 }
 
 impl ThresholdMonitor {
@@ -71,9 +71,9 @@ impl ThresholdMonitor {
                 .map(|q| conditions(q, config))
                 .collect(),
             samples: config.queues.iter().any(watched) || hosts.next().is_some(),
-            seen: self.seen,
-            quiet: self.quiet,
-            fresh: Vec::new(),
+            last_samples: self.last_samples,
+            await_sample: self.await_sample,
+            sampled: Vec::new(),
         }
     }
 
@@ -87,8 +87,8 @@ impl ThresholdMonitor {
     }
 
     /// Hosts with a sample that was not acted on, in order.
-    pub(super) fn take_fresh(&mut self) -> Vec<u32> {
-        let mut fresh = std::mem::take(&mut self.fresh);
+    pub(super) fn take_sampled(&mut self) -> Vec<u32> {
+        let mut fresh = std::mem::take(&mut self.sampled);
         fresh.sort_unstable();
         fresh.dedup();
         fresh
@@ -96,12 +96,12 @@ impl ThresholdMonitor {
 
     /// Notes that the current sample of a host was acted on.
     pub(super) fn note_action(&mut self, host: &HostInfo) {
-        self.seen.insert(host.id, host.load.beat);
+        self.last_samples.insert(host.id, host.load.beat);
     }
 
     /// Notes that a job has just resumed on the host: it takes no new jobs before its next sample.
     pub(super) fn block_until_sample(&mut self, host: &HostInfo) {
-        self.quiet.insert(host.id, host.load.beat);
+        self.await_sample.insert(host.id, host.load.beat);
     }
 
     /// Started jobs of a queue, if they are recorded.
@@ -142,11 +142,15 @@ impl ThresholdMonitor {
             return false;
         }
         let beat = host.load.beat;
-        if self.seen.get(&host.id) != Some(&beat) {
-            self.fresh.push(at as u32);
+        if self.last_samples.get(&host.id) != Some(&beat) {
+            self.sampled.push(at as u32);
         }
-        if self.quiet.get(&host.id).is_some_and(|quiet| *quiet != beat) {
-            self.quiet.remove(&host.id);
+        if self
+            .await_sample
+            .get(&host.id)
+            .is_some_and(|quiet| *quiet != beat)
+        {
+            self.await_sample.remove(&host.id);
         }
         self.bars(host, expected)
     }
@@ -154,7 +158,7 @@ impl ThresholdMonitor {
     /// Whether thresholds of the host, or a job that has just resumed there, exclude new jobs.
     /// `expected`: load that is still to come, in thousandths.
     pub(super) fn bars(&self, host: &HostInfo, expected: i64) -> bool {
-        self.quiet.contains_key(&host.id)
+        self.await_sample.contains_key(&host.id)
             || exceeded(host, &host.entry.thresholds, Dispatch(expected)).is_some()
     }
 

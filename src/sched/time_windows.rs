@@ -42,7 +42,7 @@ pub(super) struct TimeWindows {
     /// Some queue has a window.
     any: bool,
     /// The period in which all this is valid.
-    holds: Option<(Stamp, Stamp)>,
+    valid_in: Option<(Stamp, Stamp)>,
 }
 
 impl Default for TimeWindows {
@@ -53,7 +53,7 @@ impl Default for TimeWindows {
             dispatch: Vec::new(),
             hosts: Vec::new(),
             any: false,
-            holds: None,
+            valid_in: None,
         }
     }
 }
@@ -73,7 +73,7 @@ impl TimeWindows {
             dispatch: vec![WindowState::ALWAYS; queues],
             hosts: hosts.map(|at| (at as u32, WindowState::ALWAYS)).collect(),
             any: config.queues.iter().any(windowed),
-            holds: None,
+            valid_in: None,
         }
     }
 
@@ -95,7 +95,7 @@ impl TimeWindows {
 
     pub(super) fn set_zone(&mut self, zone: TimeZone) {
         self.zone = zone;
-        self.holds = None;
+        self.valid_in = None;
     }
 
     /// Whether some queue has a window.
@@ -123,7 +123,7 @@ impl TimeWindows {
     pub(super) fn renew(&mut self, config: &Config, table: &HostTable, now: Stamp) -> Vec<usize> {
         let mut turned = Vec::new();
         if self
-            .holds
+            .valid_in
             .is_some_and(|(from, until)| from <= now && now < until)
         {
             return turned;
@@ -142,7 +142,7 @@ impl TimeWindows {
         }
         // The clock may be set, so the result is valid only for a limited time.
         let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
-        self.holds = Some((now, self.next(now).map_or(until, |at| at.min(until))));
+        self.valid_in = Some((now, self.next(now).map_or(until, |at| at.min(until))));
         turned
     }
 

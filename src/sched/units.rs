@@ -27,7 +27,7 @@ pub(super) struct HeldUnits {
     pub names: Vec<String>,
     /// Thousandths of each unit.
     pub part: i64,
-    pub beside: UnitAmounts,
+    pub amounts: UnitAmounts,
 }
 
 /// What a start requests of the units of one resource of a host: a number of units, and an amount
@@ -39,17 +39,17 @@ pub(super) struct UnitAsk {
     /// Thousandths of each unit; [`UNIT`] = whole units.
     pub part: i64,
     /// Amounts of each unit, by resource; 0 = none.
-    pub beside: [(ResourceId, i64); UNIT_AMOUNTS_MAX],
+    pub amounts: [(ResourceId, i64); UNIT_AMOUNTS_MAX],
 }
 
 impl UnitAsk {
     /// Whether both request the same of each unit.
     pub(super) fn is_like(&self, other: &UnitAsk) -> bool {
-        (self.res, self.part, self.beside) == (other.res, other.part, other.beside)
+        (self.res, self.part, self.amounts) == (other.res, other.part, other.amounts)
     }
 
     fn beside(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
-        self.beside.iter().copied().filter(|(_, n)| *n > 0)
+        self.amounts.iter().copied().filter(|(_, n)| *n > 0)
     }
 }
 
@@ -74,12 +74,12 @@ struct Unit {
     name: Box<str>,
     /// Thousandths that jobs hold; more than [`UNIT`] only if the journal states it.
     taken: i64,
-    beside: UnitAmounts,
+    amounts: UnitAmounts,
 }
 
 impl Unit {
     fn taken_of(&self, res: ResourceId) -> i64 {
-        let own = self.beside.iter().find(|(of, _)| *of == res);
+        let own = self.amounts.iter().find(|(of, _)| *of == res);
         own.map_or(0, |(_, n)| *n)
     }
 }
@@ -97,13 +97,13 @@ pub(super) fn best_fit(_: usize, left: i64) -> i64 {
 }
 
 /// What is left of the listed units of one resource while units are assigned in trial.
-struct Room {
+struct TrialUnits {
     left: SmallVec<[i64; 16]>,
-    beside: SmallVec<[(ResourceId, SmallVec<[i64; 16]>); 1]>,
+    amounts: SmallVec<[(ResourceId, SmallVec<[i64; 16]>); 1]>,
 }
 
-impl Room {
-    fn of(kind: &UnitKind) -> Room {
+impl TrialUnits {
+    fn of(kind: &UnitKind) -> TrialUnits {
         let listed = &kind.units[..kind.listed];
         let beside = |(res, sizes): &(ResourceId, Vec<i64>)| {
             let each = listed.iter().zip(sizes);
@@ -112,16 +112,16 @@ impl Room {
                 each.map(|(unit, n)| n - unit.taken_of(*res)).collect(),
             )
         };
-        Room {
+        TrialUnits {
             left: listed.iter().map(|unit| UNIT - unit.taken).collect(),
-            beside: kind.sizes.iter().map(beside).collect(),
+            amounts: kind.sizes.iter().map(beside).collect(),
         }
     }
 
     /// Takes one unit, or a part of one, and returns its position in the list.
     fn take(&mut self, ask: &UnitAsk, order: PartOrder<'_>) -> Option<usize> {
         let enough = |at: usize, (res, need): (ResourceId, i64)| {
-            let of = self.beside.iter().find(|(of, _)| *of == res);
+            let of = self.amounts.iter().find(|(of, _)| *of == res);
             of.is_some_and(|(_, left)| left[at] >= need)
         };
         let fits =
@@ -133,7 +133,7 @@ impl Room {
         }?;
         self.left[at] -= ask.part;
         for (res, need) in ask.beside() {
-            let of = self.beside.iter_mut().find(|(of, _)| *of == res);
+            let of = self.amounts.iter_mut().find(|(of, _)| *of == res);
             of.expect("it was enough").1[at] -= need;
         }
         Some(at)
@@ -175,13 +175,13 @@ impl HostUnits {
             let held = old.iter().position(|unit| *unit.name == **name);
             let (taken, beside) = held.map_or_else(Default::default, |at| {
                 let unit = old.remove(at);
-                (unit.taken, unit.beside)
+                (unit.taken, unit.amounts)
             });
             let name = name.as_ref().into();
             kind.units.push(Unit {
                 name,
                 taken,
-                beside,
+                amounts: beside,
             });
         }
         kind.listed = names.len();
@@ -208,7 +208,7 @@ impl HostUnits {
                 kind.units.push(Unit {
                     name: name.as_str().into(),
                     taken: 0,
-                    beside: UnitAmounts::new(),
+                    amounts: UnitAmounts::new(),
                 });
                 kind.units.len() - 1
             });
@@ -216,13 +216,13 @@ impl HostUnits {
             let sign = if plus { 1 } else { -1 };
             unit.taken += sign * held.part;
             assert!(unit.taken >= 0, "a unit is given back once");
-            for (res, n) in &held.beside {
-                match unit.beside.iter_mut().find(|(of, _)| of == res) {
+            for (res, n) in &held.amounts {
+                match unit.amounts.iter_mut().find(|(of, _)| of == res) {
                     Some((_, taken)) => *taken += sign * n,
-                    None => unit.beside.push((*res, sign * n)),
+                    None => unit.amounts.push((*res, sign * n)),
                 }
             }
-            unit.beside.retain(|(_, n)| *n != 0);
+            unit.amounts.retain(|(_, n)| *n != 0);
             if unit.taken == 0 && at >= kind.listed {
                 kind.units.remove(at);
             }
@@ -271,16 +271,16 @@ impl HostUnits {
             (
                 asks[*n].res,
                 Reverse(asks[*n].part),
-                Reverse(asks[*n].beside),
+                Reverse(asks[*n].amounts),
             )
         });
-        let mut room: Option<(ResourceId, Room)> = None;
+        let mut room: Option<(ResourceId, TrialUnits)> = None;
         for n in turn {
             let ask = &asks[n];
             let same = room.take().filter(|(res, _)| *res == ask.res);
             let Some((_, mut here)) = same.or_else(|| {
                 let kind = self.kind(ask.res)?;
-                Some((ask.res, Room::of(kind)))
+                Some((ask.res, TrialUnits::of(kind)))
             }) else {
                 return ask.count == 0;
             };
@@ -351,7 +351,7 @@ mod tests {
             res: GPU,
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             part,
-            beside: (mem > 0).then_some((MEM, mem)).into_iter().collect(),
+            amounts: (mem > 0).then_some((MEM, mem)).into_iter().collect(),
         }
     }
 
@@ -364,7 +364,7 @@ mod tests {
             res: GPU,
             count,
             part,
-            beside: [(MEM, mem), (0, 0)],
+            amounts: [(MEM, mem), (0, 0)],
         }
     }
 

@@ -10,7 +10,7 @@ use crate::model::{JobKey, Stamp};
 
 /// Slots that are free and kept for reservations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptSlots {
+pub struct ReservedFreeSlots {
     /// By position of the host.
     pub hosts: Vec<(usize, u32)>,
     /// By the waiting job they are kept for.
@@ -51,13 +51,13 @@ impl Engine {
     }
 
     /// Slots kept for reservations.
-    pub fn kept(&mut self) -> KeptSlots {
-        let mut kept = KeptSlots::default();
+    pub fn reserved_slots(&mut self) -> ReservedFreeSlots {
+        let mut kept = ReservedFreeSlots::default();
         if self.picture.reserver.is_none() {
             return kept;
         }
         for at in 0..self.picture.usage.len() {
-            let n = self.kept_slots(at);
+            let n = self.reserved_free_slots(at);
             if n > 0 {
                 kept.hosts.push((at, n));
             }
@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Slots of a host that are free and kept for reservations.
-    fn kept_slots(&mut self, at: usize) -> u32 {
+    fn reserved_free_slots(&mut self, at: usize) -> u32 {
         let now = self.picture.now;
         let Some(reserver) = &mut self.picture.reserver else {
             return 0;

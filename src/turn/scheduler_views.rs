@@ -11,7 +11,7 @@ use crate::sched::reserve::Estimate;
 /// Brings up to date what the views take from the scheduler.
 pub fn refresh(core: &mut Core) {
     core.engine.sync(&mut core.state, &mut core.hosts);
-    let slots = core.engine.kept();
+    let slots = core.engine.reserved_slots();
     let mut reserved = ReservedSlots::default();
     for (at, n) in slots.hosts {
         reserved.hosts.insert(core.hosts.at(at).id, n);

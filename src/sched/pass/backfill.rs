@@ -11,26 +11,26 @@ use crate::sched::reservations::ReservePolicy;
 use crate::sched::reserve::{
     BookRequest, BookTurn, FreeHost, ReservationTerms, ReservedPart, ReservedParts, greedy,
 };
-use crate::sched::shape::{Shape, View};
+use crate::sched::shape::{ClusterView, Shape};
 use std::sync::Arc;
 
-/// The request of a class as the book sees it: one way to meet it.
+/// The request of a class as the book sees it: one of its alternatives.
 struct ClassRequest<'a> {
     shape: &'a Shape,
-    way: usize,
-    view: View<'a>,
+    alt: usize,
+    view: ClusterView<'a>,
     hosts: &'a [u32],
 }
 
 impl ClassRequest<'_> {
     fn spread(&self) -> &Spread {
-        &self.shape.ways[self.way].parts[0].spread
+        &self.shape.alternatives[self.alt].parts[0].spread
     }
 
     /// What a start that takes this much denies to other jobs: all slots, if no other job may run
     /// there.
     fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
-        let all = match self.shape.is_exclusive_by(self.way) {
+        let all = match self.shape.is_exclusive_by(self.alt) {
             true => self.view.usage.get(host as usize).slots,
             false => 0,
         };
@@ -51,13 +51,13 @@ impl BookRequest for ClassRequest<'_> {
     }
 
     fn bundle(&self, host: u32, slots: u32) -> Bundle {
-        self.with_rest(host, self.shape.ways[self.way].bundle(slots))
+        self.with_rest(host, self.shape.alternatives[self.alt].bundle(slots))
     }
 
     fn capacity(&self, host: u32, free: &Bundle) -> u32 {
         match free.slots < self.with_rest(host, Bundle::default()).slots {
             true => 0,
-            false => self.shape.capacity_in(self.way, free),
+            false => self.shape.capacity_in(self.alt, free),
         }
     }
 
@@ -73,7 +73,7 @@ impl BookRequest for ClassRequest<'_> {
     }
 
     fn plain(&self) -> bool {
-        self.shape.ways[self.way].plain
+        self.shape.alternatives[self.alt].plain
     }
 
     fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
@@ -81,9 +81,9 @@ impl BookRequest for ClassRequest<'_> {
             return greedy(self, spots);
         }
         let offers: Vec<(u32, Bundle)> = spots.iter().map(|s| (s.host, s.free.clone())).collect();
-        let spot = gang::choose(self.shape, self.way, &self.view, &offers)?;
+        let spot = gang::choose(self.shape, self.alt, &self.view, &offers)?;
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let parts = self.shape.ways[self.way].bundles(&shares, 0);
+        let parts = self.shape.alternatives[self.alt].bundles(&shares, 0);
         let part = |(host, take): (u32, Bundle)| ReservedPart {
             host,
             slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
@@ -117,25 +117,25 @@ impl Pass<'_> {
     }
 
     /// Makes a reservation for the next job of the class, which cannot start now, by the first of
-    /// its ways that the hosts could ever meet. Returns true if the job has a reservation.
+    /// its alternatives that the hosts could ever meet. Returns true if the job has a reservation.
     pub(super) fn reserve(&mut self, pending: &PendingClass, j: JobKey) -> bool {
         if self.reserve_policy(pending).depth == 0 || self.picture.reserver.is_none() {
             return false;
         }
-        (0..self.shape(pending.shape).ways.len()).any(|way| {
-            let opens_ms = self.shape(pending.shape).ways[way].after_ms;
-            opens_ms <= self.waited_ms && self.reserve_by(way, pending, j)
+        (0..self.shape(pending.shape).alternatives.len()).any(|alt| {
+            let opens_ms = self.shape(pending.shape).alternatives[alt].after_ms;
+            opens_ms <= self.waited_ms && self.reserve_alternative(alt, pending, j)
         })
     }
 
-    fn reserve_by(&mut self, way: usize, pending: &PendingClass, j: JobKey) -> bool {
+    fn reserve_alternative(&mut self, alt: usize, pending: &PendingClass, j: JobKey) -> bool {
         let reserve_policy = self.reserve_policy(pending);
-        let hosts = self.eligible(pending.shape, way);
-        if way > 0 && hosts.is_empty() {
+        let hosts = self.eligible(pending.shape, alt);
+        if alt > 0 && hosts.is_empty() {
             return false;
         }
         let reserver = self.picture.reserver.as_mut().expect("just seen");
-        let view = View {
+        let view = ClusterView {
             config: &self.picture.config,
             table: self.table,
             usage: &self.picture.usage,
@@ -144,7 +144,7 @@ impl Pass<'_> {
         };
         let ask = ClassRequest {
             shape: self.picture.requests.shape(pending.shape),
-            way,
+            alt: alt,
             view,
             hosts: &hosts,
         };
@@ -152,23 +152,23 @@ impl Pass<'_> {
             // The first host is not known yet.
             duration: pending.length.longest(self.table, &hosts),
             depth: reserve_policy.depth,
-            hold: reserve_policy.hold.filter(|_| ask.min() > 1),
+            hold_ms: reserve_policy.hold_ms.filter(|_| ask.min() > 1),
             free_first: reserve_policy.free_first,
         };
         reserver.book.reserve(j, &ask, &terms).is_some()
     }
 
-    /// Open hosts that could ever serve a way of a shape, in order of preference.
-    pub(super) fn eligible(&mut self, shape: u32, way: usize) -> Arc<[u32]> {
+    /// Open hosts that could ever serve an alternative of a shape, in order of preference.
+    pub(super) fn eligible(&mut self, shape: u32, alt: usize) -> Arc<[u32]> {
         let slot = self.picture.requests.slot(shape);
-        if let Some((epoch, known)) = &slot.eligible[way]
+        if let Some((epoch, known)) = &slot.eligible[alt]
             && *epoch == self.picture.hosts.epoch
         {
             return known.clone();
         }
         let view = self.view();
         let open = (0..self.table.count()).filter(|at| self.picture.usage.get(*at).open);
-        let fit = open.filter(|at| slot.shape.fits_ever(way, &view, *at));
+        let fit = open.filter(|at| slot.shape.fits_ever(alt, &view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
                 let preference = slot.shape.preference(&view, &self.table.at(at).name);
@@ -178,7 +178,7 @@ impl Pass<'_> {
         all.sort_unstable();
         let all: Arc<[u32]> = all.into_iter().map(|(_, at)| at).collect();
         let epoch = self.picture.hosts.epoch;
-        self.picture.requests.slot_mut(shape).eligible[way] = Some((epoch, all.clone()));
+        self.picture.requests.slot_mut(shape).eligible[alt] = Some((epoch, all.clone()));
         all
     }
 }

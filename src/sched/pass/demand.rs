@@ -46,7 +46,7 @@ impl Pass<'_> {
     fn usual_unit(&self, counts: &BTreeMap<u32, u32>) -> Option<ResourceId> {
         let mut wanted: BTreeMap<ResourceId, u64> = BTreeMap::new();
         for (id, count) in counts {
-            let items = self.shape(*id).ways[0].rusage();
+            let items = self.shape(*id).alternatives[0].rusage();
             for item in items.filter(|item| matches!(item.unit, UnitUse::Units(_))) {
                 *wanted.entry(item.res).or_default() += u64::from(*count);
             }
@@ -59,15 +59,15 @@ impl Pass<'_> {
         let hosts = self.eligible(id, 0);
         let mut suits = vec![false; self.table.count()];
         hosts.iter().for_each(|at| suits[*at as usize] = true);
-        let way = &self.shape(id).ways[0];
+        let alternative = &self.shape(id).alternatives[0];
         let mut job = UsualJob {
             count,
             suits,
             ..UsualJob::default()
         };
-        for item in way.rusage() {
+        for item in alternative.rusage() {
             let n = match item.per {
-                RusagePer::Slot => way.slots_min(),
+                RusagePer::Slot => alternative.slots_min(),
                 RusagePer::Host | RusagePer::Job => 1,
             };
             match item.units(n) {

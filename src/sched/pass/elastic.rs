@@ -8,7 +8,7 @@ use crate::sched::amount::{Bundle, HostBundles};
 use crate::sched::compiled_request::TrialUse;
 use crate::sched::host_ranking::LimitGroup;
 use crate::sched::plan::{Grow, Placement};
-use crate::sched::shape::View;
+use crate::sched::shape::ClusterView;
 use std::cmp::Reverse;
 
 /// Maximum number of jobs that are considered in one pass, in the order in which they grow.
@@ -174,7 +174,7 @@ impl Pass<'_> {
     /// Hosts that could serve a shape now, best first.
     fn ranked(&mut self, shape: u32) -> Vec<u32> {
         let usage = &self.picture.usage;
-        let view = View {
+        let view = ClusterView {
             config: &self.picture.config,
             table: self.table,
             usage,
@@ -232,8 +232,13 @@ impl Pass<'_> {
         }
         let queue = shape.queue_left(host, usage);
         let most = each.times_in(&free).min(user).min(queue);
-        match shape.ways[0].units {
-            true => TrialUse::running().fit_units(&shape.ways[0], (0, false), most, usage.units()),
+        match shape.alternatives[0].units {
+            true => TrialUse::running().fit_units(
+                &shape.alternatives[0],
+                (0, false),
+                most,
+                usage.units(),
+            ),
             false => most,
         }
     }

@@ -10,7 +10,7 @@ use crate::sched::job_terms::JobTerms;
 use crate::sched::limit_checks::{self, alike, user_room};
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::{FoundHosts, Shortfall};
-use crate::sched::shape::{Failed, HostQuery, Shape, View};
+use crate::sched::shape::{ClusterView, FailedSearch, HostQuery, Shape};
 use std::cell::Cell;
 
 impl Pass<'_> {
@@ -22,7 +22,7 @@ impl Pass<'_> {
     ) -> Result<FoundHosts, Shortfall> {
         let on_hosts = pending.ident.on_hosts;
         let shape = self.shape(pending.shape);
-        let (open, _) = shape.open_ways(self.waited_ms);
+        let (open, _) = shape.open_alternatives(self.waited_ms);
         if let Some(known) = self.known_failure(pending)
             && known.open == open
         {
@@ -41,7 +41,7 @@ impl Pass<'_> {
             let at = self.picture.usage.now();
             let shape = &mut self.picture.requests.slot_mut(pending.shape).shape;
             if !personal && !kept {
-                shape.fail(Failed {
+                shape.fail(FailedSearch {
                     on_hosts,
                     at,
                     short,
@@ -73,7 +73,7 @@ impl Pass<'_> {
         let config = &self.picture.config;
         let usage = &self.picture.usage;
         let names = &self.picture.resources;
-        let view = View {
+        let view = ClusterView {
             config,
             table: self.table,
             usage,
@@ -89,8 +89,9 @@ impl Pass<'_> {
         let (mut blocked, mut wake) = (None, None);
         let limited = Cell::new(false);
         let (quotas, ident) = (&self.picture.quotas, &pending.ident);
-        let by_way = limit_checks::by_way(quotas, ident, &slot.shape, self.waited_ms);
-        *personal |= by_way.close;
+        let by_alternative =
+            limit_checks::slots_by_alternative(quotas, ident, &slot.shape, self.waited_ms);
+        *personal |= by_alternative.close;
         let (pace, interval) = (&self.picture.throttle, accept_interval(config, pending));
         let mut room = |shape: &Shape, query: &HostQuery<'_>, at: usize, can: u32| {
             let mut may = can.min(user_room(&view, user, at, query));
@@ -122,21 +123,23 @@ impl Pass<'_> {
         };
         let mut terms = JobTerms {
             most,
-            by_way: &by_way.most,
-            alike: alike(quotas, ident),
+            by_alternative: &by_alternative.most,
+            limit_group: alike(quotas, ident),
             limited: &limited,
             waited_ms: self.waited_ms,
             room: &mut room,
         };
         let found = host_search::find(&mut slot.shape, &view, &mut terms);
         self.picture.throttle.wake_at(wake);
-        self.over_limit = blocked.or(by_way.blocked).filter(|_| found.is_err());
+        self.over_limit = blocked
+            .or(by_alternative.blocked)
+            .filter(|_| found.is_err());
         found
     }
 
     /// The result of an earlier failed search for jobs like those of the class, if nothing was
     /// freed since.
-    pub(super) fn known_failure(&self, pending: &PendingClass) -> Option<&Failed> {
+    pub(super) fn known_failure(&self, pending: &PendingClass) -> Option<&FailedSearch> {
         let shape = self.shape(pending.shape);
         let on_hosts = pending.ident.on_hosts;
         // Usually hosts have changed; limits, which cost more to check, are checked after them.
@@ -160,7 +163,7 @@ impl Pass<'_> {
     /// Records that no hosts were found for a request of the family.
     fn push_frontier(&mut self, pending: &PendingClass) {
         let family = self.picture.requests.slot(pending.shape).family;
-        let known = self.memory.frontier.entry(family).or_default();
+        let known = self.memory.failed_sizes.entry(family).or_default();
         known.retain(|(min, estimate)| *min < pending.min || *estimate < pending.estimate);
         known.push((pending.min, pending.estimate));
     }

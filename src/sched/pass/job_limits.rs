@@ -3,7 +3,7 @@
 
 use super::Pass;
 use crate::model::{JobKey, PendReason};
-use crate::sched::limit_checks::way_room;
+use crate::sched::limit_checks::alternative_room;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::quota::Blocked;
 
@@ -78,10 +78,12 @@ impl Pass<'_> {
         Ok(most)
     }
 
-    /// Maximum number of slots by section `limits`, for the way to which it leaves most.
+    /// Maximum number of slots by section `limits`, for the alternative to which it leaves most.
     fn most_of_ways(&self, pending: &PendingClass, need: u32) -> Result<u32, Blocked> {
-        let ways = self.shape(pending.shape).ways.iter();
-        let rooms = ways.map(|way| way_room(&self.picture.quotas, &pending.ident, way, need));
+        let alternatives = self.shape(pending.shape).alternatives.iter();
+        let rooms = alternatives.map(|alternative| {
+            alternative_room(&self.picture.quotas, &pending.ident, alternative, need)
+        });
         let best = rooms.reduce(|best, room| match (best, room) {
             (Ok(best), Ok(room)) => Ok(best.max(room)),
             (Err(_), Ok(_)) => room,

@@ -34,7 +34,7 @@ impl Pass<'_> {
             self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
         };
         let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
-        let mut items = shape.ways[which.0].parts[which.1].rusage.iter();
+        let mut items = shape.alternatives[which.0].parts[which.1].rusage.iter();
         items.find_map(|item| {
             // The first of equal hosts.
             let by_left = open.iter().map(|at| (self.left_of(item, *at), *at));
@@ -76,12 +76,12 @@ impl Pass<'_> {
     }
 
     /// Why no host has what the request reserves, even when idle; `None`: some host may have it, by
-    /// some way to meet the request.
+    /// some alternative of the request.
     pub(super) fn never_enough(&self, shape: &Shape) -> Option<String> {
         let mut first = None;
-        for (way, compiled) in shape.ways.iter().enumerate() {
+        for (alt, compiled) in shape.alternatives.iter().enumerate() {
             let mut parts = compiled.parts.iter().enumerate();
-            let why = parts.find_map(|(at, part)| self.never_on_any_host(shape, (way, at), part));
+            let why = parts.find_map(|(at, part)| self.never_on_any_host(shape, (alt, at), part));
             first.get_or_insert(why?);
         }
         first
@@ -160,7 +160,7 @@ impl Pass<'_> {
         shape: &Shape,
         which: (usize, usize),
     ) -> Option<SelectMiss> {
-        let select = shape.ways[which.0].parts[which.1].select.as_ref()?;
+        let select = shape.alternatives[which.0].parts[which.1].select.as_ref()?;
         let parts = conditions(select)?;
         let view = self.view();
         let mut best: Option<(usize, f64, usize)> = None;

@@ -2,7 +2,7 @@
 //! [`Engine::openings`](crate::sched::Engine::openings). Decides nothing and changes nothing.
 
 use super::Pass;
-use super::stages::{Least, least};
+use super::stages::{MinimumNeed, least};
 use crate::model::Share;
 use crate::sched::amount::Bundle;
 use crate::sched::compiled_request::TrialUse;
@@ -58,7 +58,7 @@ impl Pass<'_> {
         let Ok(most) = self.room_up_to(pending, 1, u32::MAX) else {
             return Vec::new();
         };
-        let least = least(&self.shape(pending.shape).ways[0].parts[0]);
+        let least = least(&self.shape(pending.shape).alternatives[0].parts[0]);
         let closes = self.latest_end(pending).map(|at| at.0);
         let mut hosts = Vec::new();
         for at in 0..self.table.count() {
@@ -88,7 +88,7 @@ impl Pass<'_> {
         until: Option<i64>,
         most: u32,
     ) -> Vec<Share> {
-        let way = &self.shape(pending.shape).ways[0];
+        let alternative = &self.shape(pending.shape).alternatives[0];
         let (mut left, mut out, mut so_far) = (most, Vec::new(), Vec::new());
         for (at, steps) in hosts {
             if left == 0 {
@@ -102,7 +102,7 @@ impl Pass<'_> {
             }
             let slots = free.min(self.limits_leave(pending, *at, &so_far));
             if slots > 0 {
-                so_far.push((*at, way.bundle(slots)));
+                so_far.push((*at, alternative.bundle(slots)));
                 out.push(Share(self.table.at(*at as usize).name.clone(), slots));
                 left -= slots;
             }
@@ -133,7 +133,12 @@ impl Pass<'_> {
     }
 
     /// The openings of one host; none if the host offers nothing to the job now.
-    fn steps_on(&mut self, pending: &PendingClass, least: &Least, at: usize) -> Vec<OpeningStep> {
+    fn steps_on(
+        &mut self,
+        pending: &PendingClass,
+        least: &MinimumNeed,
+        at: usize,
+    ) -> Vec<OpeningStep> {
         let kept_off = self.verdict(pending, least, at);
         let serves = |stage| matches!(stage, Stage::Recent | Stage::Reserved | Stage::Together);
         if kept_off.is_some_and(|(stage, _)| !serves(stage)) {

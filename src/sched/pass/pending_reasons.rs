@@ -6,7 +6,7 @@ use crate::sched::compiled_request::{RequestPart, TrialUse};
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
-use crate::sched::shape::{HostQuery, Shape, Unfit, View};
+use crate::sched::shape::{ClusterView, HostQuery, Shape, Unfit};
 use crate::state::Class;
 use std::collections::HashSet;
 
@@ -55,7 +55,7 @@ impl Pass<'_> {
             return;
         }
         let done: HashSet<u32> = self.plan.reasons.iter().map(|(id, _)| *id).collect();
-        for id in self.picture.classes.take_fresh() {
+        for id in self.picture.classes.take_changed() {
             let class = self.state.pending().class(id);
             let known = |class: &&Class| class.why != PendReason::New;
             if class.is_none_or(|class| known(&class) && self.has_queue(id)) {
@@ -98,8 +98,8 @@ impl Pass<'_> {
     fn why(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
         let shape = &self.shape(pending.shape);
         let view = self.view();
-        let which = (usize::from(short.way), usize::from(short.part));
-        let parts = &shape.ways[which.0].parts;
+        let which = (usize::from(short.alt), usize::from(short.part));
+        let parts = &shape.alternatives[which.0].parts;
         let part = &parts[which.1];
         let mut counts = HostCounts::default();
         let mut caps: Vec<u64> = Vec::new();
@@ -163,7 +163,7 @@ impl Pass<'_> {
         &self,
         which: (usize, usize),
         pending: &PendingClass,
-        view: &View<'_>,
+        view: &ClusterView<'_>,
         at: usize,
         counts: &mut HostCounts,
     ) {
@@ -172,7 +172,7 @@ impl Pass<'_> {
         let free = shape.free(usage);
         let hold = TrialUse::default();
         let query = HostQuery::new(which.0, which.1, &hold);
-        let part = &shape.ways[which.0].parts[which.1];
+        let part = &shape.alternatives[which.0].parts[which.1];
         let fits = shape.fit_amounts(&query, usage, part.min);
         let over = |limit: u32| usage.user_used(pending.user.uid) >= limit;
         if !shape.alone(which.0, usage) {

@@ -23,7 +23,7 @@ use std::collections::{BTreeSet, HashMap};
 const VICTIMS_MAX: usize = 4096;
 
 /// The result of an attempt to preempt.
-enum Preempted {
+enum PreemptionOutcome {
     /// There is room now.
     Room(FoundHosts),
     /// The job waits for its victims.
@@ -39,12 +39,12 @@ struct Victim {
     level: (Reverse<u32>, u32, u16, u32),
     /// Most slots first, then the least work lost; empty if the youngest goes first.
     cost: (Reverse<i64>, u64),
-    young: Reverse<(Stamp, JobKey)>,
+    youngest_first: Reverse<(Stamp, JobKey)>,
 }
 
 impl Victim {
     fn j(&self) -> JobKey {
-        self.young.0.1
+        self.youngest_first.0.1
     }
 }
 
@@ -203,23 +203,23 @@ impl<'a> Pass<'a> {
             return Ok(Err(short));
         }
         match self.preempt(pending, j) {
-            Preempted::Room(spot) => Ok(Ok(spot)),
-            Preempted::Waits(why) => Err(why),
-            Preempted::Futile => Ok(Err(short)),
+            PreemptionOutcome::Room(spot) => Ok(Ok(spot)),
+            PreemptionOutcome::Waits(why) => Err(why),
+            PreemptionOutcome::Futile => Ok(Err(short)),
         }
     }
 
     /// Preempts for a job for which no hosts were found.
-    fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> Preempted {
+    fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> PreemptionOutcome {
         let Some(rules) = self.preemption(pending.queue).cloned() else {
             self.memory.preemption.drop_claim(j);
-            return Preempted::Futile;
+            return PreemptionOutcome::Futile;
         };
         if let Some(claim) = self.memory.preemption.get(j) {
             let victims = u32::try_from(claim.victims.len()).unwrap_or(u32::MAX);
             if victims > 0 && claim.due.is_none_or(|due| self.now < due) {
                 self.book_claim(j);
-                return Preempted::Waits(PendReason::Preempting { victims });
+                return PreemptionOutcome::Waits(PendReason::Preempting { victims });
             }
             let due = claim.due.is_some();
             let claim = self
@@ -238,15 +238,20 @@ impl<'a> Pass<'a> {
         self.search(pending, j, &rules)
     }
 
-    fn search(&mut self, pending: &PendingClass, j: JobKey, rules: &Preemption) -> Preempted {
+    fn search(
+        &mut self,
+        pending: &PendingClass,
+        j: JobKey,
+        rules: &Preemption,
+    ) -> PreemptionOutcome {
         let end = self.picture.usage.now();
         if self.memory.preemption.is_futile(pending.shape, end)
             || !self.have_enough_slots(pending, rules)
         {
-            return Preempted::Futile;
+            return PreemptionOutcome::Futile;
         }
         if !self.memory.preemption.may_search() {
-            return Preempted::Futile;
+            return PreemptionOutcome::Futile;
         }
         let victims = self.victims(pending, rules);
         let found = self.least(pending, rules, victims);
@@ -254,7 +259,7 @@ impl<'a> Pass<'a> {
             self.memory
                 .preemption
                 .note_futile(pending.shape, self.picture.usage.now());
-            return Preempted::Futile;
+            return PreemptionOutcome::Futile;
         };
         if rules.grace_ms == 0 {
             return self.stop_victims(pending, j, rules, victims, spot);
@@ -352,7 +357,7 @@ impl<'a> Pass<'a> {
                         priority,
                     ),
                     cost,
-                    young: Reverse((run.dispatch, j)),
+                    youngest_first: Reverse((run.dispatch, j)),
                 });
             }
         }
@@ -369,7 +374,7 @@ impl<'a> Pass<'a> {
         order: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
         let mark = self.picture.usage.freed();
-        let mut trial = Trial {
+        let mut trial = RemovedJobs {
             suspend: rules.method == PreemptMethod::Suspend,
             off: BTreeSet::new(),
         };
@@ -385,7 +390,7 @@ impl<'a> Pass<'a> {
     fn try_out(
         &mut self,
         pending: &PendingClass,
-        trial: &mut Trial,
+        trial: &mut RemovedJobs,
         order: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
         // Finds how many of the first victims are enough: by doubling, then by bisection.
@@ -456,7 +461,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Removes a job from its hosts as if it were stopped, or puts it back.
-    fn set_trial(&mut self, trial: &mut Trial, j: JobKey, off: bool) {
+    fn set_trial(&mut self, trial: &mut RemovedJobs, j: JobKey, off: bool) {
         let allocation = self.picture.allocations[&j].clone();
         let mut stopped = allocation.clone();
         stopped.lent = true;
@@ -490,13 +495,13 @@ impl<'a> Pass<'a> {
         rules: &Preemption,
         victims: Vec<JobKey>,
         spot: FoundHosts,
-    ) -> Preempted {
+    ) -> PreemptionOutcome {
         match rules.method {
             PreemptMethod::Suspend => {
                 for victim in victims {
                     self.halt(victim, SuspReason::Preempted { by: j });
                 }
-                Preempted::Room(spot)
+                PreemptionOutcome::Room(spot)
             }
             PreemptMethod::Requeue => {
                 let ended = victims.iter().map(|victim| (*victim, TermReason::Preempt));
@@ -514,10 +519,10 @@ impl<'a> Pass<'a> {
         victims: Vec<JobKey>,
         (alt, spot): &FoundHosts,
         due: Option<Stamp>,
-    ) -> Preempted {
+    ) -> PreemptionOutcome {
         let shape = &self.shape(pending.shape);
         let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let mut parts = shape.way(*alt).bundles(&shares, 0);
+        let mut parts = shape.alternative(*alt).bundles(&shares, 0);
         shape.rest_of_units(*alt, self.table, &mut parts);
         let who = Holder {
             queue: pending.queue.unwrap_or(u16::MAX),
@@ -536,7 +541,7 @@ impl<'a> Pass<'a> {
         };
         self.memory.preemption.add(j, claim);
         self.book_claim(j);
-        Preempted::Waits(PendReason::Preempting { victims: n })
+        PreemptionOutcome::Waits(PendReason::Preempting { victims: n })
     }
 }
 
@@ -553,7 +558,7 @@ fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], who: Holder, plus: b
 }
 
 /// Jobs that are removed from their hosts while victims are tried.
-struct Trial {
+struct RemovedJobs {
     suspend: bool,
     off: BTreeSet<JobKey>,
 }

@@ -4,7 +4,7 @@
 use super::Pass;
 use super::nearest_miss::{compared, conditions, gap, has_text, part_text, total};
 use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer, TrialUse};
-use crate::sched::examine::{AmountRoom, Examination, Lack, LostHosts, NearestMiss, Stage};
+use crate::sched::examine::{AmountRoom, Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::resource_names::amount_text;
@@ -19,7 +19,7 @@ const LACKS_MAX: usize = 4;
 const HARD: f64 = 1e6;
 
 /// What one host must at least provide to the job.
-pub(super) struct Least {
+pub(super) struct MinimumNeed {
     slots: u32,
     /// Amounts in thousandths by the item of `rusage[]`.
     amounts: Vec<i64>,
@@ -38,7 +38,7 @@ impl Pass<'_> {
 
     fn examined(&self, pending: &PendingClass) -> Examination {
         let shape = self.shape(pending.shape);
-        let part = &shape.ways[0].parts[0];
+        let part = &shape.alternatives[0].parts[0];
         let least = least(part);
         let mut out = Examination {
             hosts: self.table.count() as u32,
@@ -60,26 +60,31 @@ impl Pass<'_> {
                 continue;
             };
             let name = &self.table.at(at).name;
-            note_lost(&mut out.lost, (stage, resource), name);
+            note_excluded(&mut out.excluded, (stage, resource), name);
             if matches!(stage, Stage::NotInQueue | Stage::NotAsked | Stage::NoServer) {
                 continue;
             }
             let (weight, lacks) = self.lacks(pending, &least, at, stage);
             if best.as_ref().is_none_or(|(least, _)| weight < *least) {
                 let host = name.clone();
-                best = Some((weight, NearestMiss { host, lacks }));
+                best = Some((weight, NearestMiss { host, unmet: lacks }));
             }
         }
-        out.lost
+        out.excluded
             .sort_by(|a, b| (a.stage, &a.resource).cmp(&(b.stage, &b.resource)));
         out.nearest = best
             .map(|(_, miss)| miss)
-            .filter(|miss| !miss.lacks.is_empty());
+            .filter(|miss| !miss.unmet.is_empty());
         out
     }
 
     /// The first check that excludes the host from the job; `None`: none does.
-    pub(super) fn verdict(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        pending: &PendingClass,
+        least: &MinimumNeed,
+        at: usize,
+    ) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let (host, view) = (self.table.at(at), self.view());
@@ -109,7 +114,7 @@ impl Pass<'_> {
     }
 
     /// What excludes a host from the job as long as other jobs are there.
-    fn busy(&self, pending: &PendingClass, least: &Least, at: usize) -> Verdict {
+    fn busy(&self, pending: &PendingClass, least: &MinimumNeed, at: usize) -> Verdict {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let view = self.view();
@@ -125,7 +130,10 @@ impl Pass<'_> {
             return lost(Stage::Slots);
         }
         if shape.fit_amounts(&query, usage, least.slots) < least.slots {
-            let items = shape.ways[0].parts[0].rusage.iter().zip(&least.amounts);
+            let items = shape.alternatives[0].parts[0]
+                .rusage
+                .iter()
+                .zip(&least.amounts);
             let short = items
                 .clone()
                 .find(|(item, need)| self.left_of(item, at) < **need);
@@ -152,12 +160,15 @@ impl Pass<'_> {
     }
 
     /// What the host never has enough of, even when idle.
-    fn too_small(&self, shape: &Shape, least: &Least, at: usize) -> Option<String> {
+    fn too_small(&self, shape: &Shape, least: &MinimumNeed, at: usize) -> Option<String> {
         let host = self.table.at(at);
         if host.slots < least.slots {
             return Some("slots".to_owned());
         }
-        let items = shape.ways[0].parts[0].rusage.iter().zip(&least.amounts);
+        let items = shape.alternatives[0].parts[0]
+            .rusage
+            .iter()
+            .zip(&least.amounts);
         let mut short = items.filter(|(item, need)| {
             let name = self.picture.resources.name(item.res);
             !self.picture.resources.is_shared(item.res)
@@ -208,7 +219,7 @@ impl Pass<'_> {
 
     fn shared_of(&self, shape: &Shape) -> Vec<String> {
         let names = &self.picture.resources;
-        let items = shape.ways[0].rusage();
+        let items = shape.alternatives[0].rusage();
         let shared = items.filter(|item| names.is_shared(item.res));
         shared.map(|item| names.name(item.res).to_owned()).collect()
     }
@@ -217,10 +228,10 @@ impl Pass<'_> {
     fn lacks(
         &self,
         pending: &PendingClass,
-        least: &Least,
+        least: &MinimumNeed,
         at: usize,
         stage: Stage,
-    ) -> (f64, Vec<Lack>) {
+    ) -> (f64, Vec<UnmetNeed>) {
         let shape = self.shape(pending.shape);
         let (host, usage) = (self.table.at(at), self.picture.usage.get(at));
         let (mut weight, mut out) = (0.0, Vec::new());
@@ -234,7 +245,7 @@ impl Pass<'_> {
             out.push(plain_lack(stage));
         }
         let facts = self.view().facts(shape, at);
-        let select = shape.ways[0].parts[0].select.as_ref();
+        let select = shape.alternatives[0].parts[0].select.as_ref();
         for node in select.and_then(conditions).unwrap_or_default() {
             if !node.accepts(&facts) {
                 weight += 1.0 + gap(node, &facts).min(1e3);
@@ -253,7 +264,11 @@ impl Pass<'_> {
                 has * 1000,
             ));
         }
-        for (item, need) in shape.ways[0].parts[0].rusage.iter().zip(&least.amounts) {
+        for (item, need) in shape.alternatives[0].parts[0]
+            .rusage
+            .iter()
+            .zip(&least.amounts)
+        {
             let name = self.picture.resources.name(item.res);
             let left = self.left_of(item, at).max(0);
             let all = total(host, name, self.is_stated(name))
@@ -273,7 +288,7 @@ impl Pass<'_> {
     }
 }
 
-fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host: &str) {
+fn note_excluded(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host: &str) {
     let same = |known: &&mut LostHosts| known.stage == stage && known.resource == resource;
     match lost.iter_mut().find(same) {
         Some(known) => {
@@ -292,7 +307,7 @@ fn note_lost(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host
 }
 
 /// The smallest share of the job that a single host has to provide.
-pub(super) fn least(part: &RequestPart) -> Least {
+pub(super) fn least(part: &RequestPart) -> MinimumNeed {
     let slots = match (part.spread.one_host(), part.spread.tile) {
         (true, _) => part.min.max(1),
         (false, tile) if tile > 0 => tile.min(part.min).max(1),
@@ -302,7 +317,7 @@ pub(super) fn least(part: &RequestPart) -> Least {
         RusagePer::Slot => item.amount.saturating_mul(i64::from(slots)),
         RusagePer::Host | RusagePer::Job => item.amount,
     };
-    Least {
+    MinimumNeed {
         slots,
         amounts: part.rusage.iter().map(amount).collect(),
     }
@@ -313,8 +328,8 @@ fn part_missing(need: i64, has: i64) -> f64 {
     1.0 + (need - has) as f64 / (need.max(1)) as f64
 }
 
-fn plain_lack(stage: Stage) -> Lack {
-    Lack {
+fn plain_lack(stage: Stage) -> UnmetNeed {
+    UnmetNeed {
         stage,
         what: String::new(),
         need: String::new(),
@@ -324,13 +339,13 @@ fn plain_lack(stage: Stage) -> Lack {
     }
 }
 
-fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> Lack {
+fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> UnmetNeed {
     let (mut needs, mut has_text) = (amount_text(what, need), amount_text(what, has));
     if needs == has_text {
         // Rounded, they would look the same.
         (needs, has_text) = (format!("{}M", need / 1000), format!("{}M", has / 1000));
     }
-    Lack {
+    UnmetNeed {
         stage,
         what: what.to_owned(),
         need: needs,
@@ -351,8 +366,8 @@ fn has_exactly(node: &SelectExpr, facts: &impl HostFacts) -> Option<String> {
     }
 }
 
-fn select_lack(node: &SelectExpr, facts: &impl HostFacts) -> Lack {
-    Lack {
+fn select_lack(node: &SelectExpr, facts: &impl HostFacts) -> UnmetNeed {
+    UnmetNeed {
         need: part_text(node),
         has: has_exactly(node, facts).unwrap_or_default(),
         ..plain_lack(Stage::Select)

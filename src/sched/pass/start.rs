@@ -16,9 +16,9 @@ impl Pass<'_> {
         let shape = self.picture.requests.shape(pending.shape);
         let exclusive = shape.is_exclusive(start.alt);
         let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let way = shape.way(start.alt);
-        let parts = way.bundles(&shares, 0);
-        if let Some(next) = way.next_change(0) {
+        let alternative = shape.alternative(start.alt);
+        let parts = alternative.bundles(&shares, 0);
+        if let Some(next) = alternative.next_change(0) {
             self.picture
                 .allocations
                 .note_change(now.plus_ms(next), start.j);
@@ -32,7 +32,7 @@ impl Pass<'_> {
             OrderGroup::Queue | OrderGroup::User(_) => None,
         };
         let mut allocation = Allocation {
-            sign: RunFingerprint::to_be(pending.spec, now, slots),
+            fingerprint: RunFingerprint::to_be(pending.spec, now, slots),
             shape: pending.shape,
             queue: pending.queue,
             uid: pending.user.uid,

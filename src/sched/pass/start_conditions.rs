@@ -5,7 +5,7 @@ use super::Pass;
 use crate::model::{JobKey, PendReason, Stamp};
 use crate::sched::amount::NEVER_MS;
 use crate::sched::pending_classes::PendingClass;
-use crate::sched::run_length::{Ends, end_at};
+use crate::sched::run_length::{EndTimes, end_at};
 use crate::sched::time_windows::WindowState;
 use crate::text::duration;
 
@@ -107,8 +107,8 @@ impl<'a> Pass<'a> {
         (at > self.now).then_some((why, at))
     }
 
-    /// Notes how long the job under consideration has waited. Returns when another way to meet its
-    /// request opens.
+    /// Notes how long the job under consideration has waited. Returns when another alternative of
+    /// its request opens.
     pub(super) fn note_waiting(&mut self, shape: u32, j: JobKey) -> Option<Stamp> {
         self.waited_ms = 0;
         if !self.shape(shape).timed {
@@ -116,14 +116,14 @@ impl<'a> Pass<'a> {
         }
         let submit = self.state.job(j.id).map_or(self.now, |job| job.submit);
         self.waited_ms = self.now.since_ms(submit);
-        let (_, opens) = self.shape(shape).open_ways(self.waited_ms);
+        let (_, opens) = self.shape(shape).open_alternatives(self.waited_ms);
         opens.map(|ms| submit.plus_ms(ms))
     }
 
     /// When jobs of a class would end.
-    pub(super) fn ends(&self, pending: &PendingClass) -> Ends<'a> {
+    pub(super) fn ends(&self, pending: &PendingClass) -> EndTimes<'a> {
         let length = pending.length;
-        Ends {
+        EndTimes {
             table: self.table,
             length,
             now: self.now,

@@ -29,7 +29,7 @@ impl Pass<'_> {
     /// Handles the samples that arrived since the last pass: for each sample at most one job is
     /// stopped or resumed.
     pub(super) fn apply_thresholds(&mut self) {
-        for at in self.picture.monitor.take_fresh() {
+        for at in self.picture.monitor.take_sampled() {
             let host = self.table.at(at as usize);
             self.picture.monitor.note_action(host);
             if !host.load.executor || !host.ctl.up {
@@ -85,7 +85,7 @@ impl Pass<'_> {
             let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
             count.push((*at, whole.clone()));
             let usage = self.picture.usage.get(*at as usize);
-            let lent: i64 = usage.lent().iter().map(|(_, n)| n).sum();
+            let lent: i64 = usage.lent_slots().iter().map(|(_, n)| n).sum();
             if allocation.lent && usage.slots - (usage.used - lent) < bundle.slots {
                 return None;
             }

@@ -11,8 +11,8 @@ use crate::sched::units::{PartOrder, UnitAsk, best_fit};
 use smallvec::SmallVec;
 
 impl Pass<'_> {
-    /// Units of a start by way `alt`; `None`: too few units of its hosts are free, although the
-    /// amounts fit.
+    /// Units of a start by alternative `alt`; `None`: too few units of its hosts are free, although
+    /// the amounts fit.
     pub(super) fn units_of_start(
         &self,
         pending: &PendingClass,
@@ -20,16 +20,16 @@ impl Pass<'_> {
         spot: &HostSlots,
     ) -> Option<Vec<Units>> {
         let shape = self.shape(pending.shape);
-        let way = shape.way(alt);
-        if !way.units {
+        let alternative = shape.alternative(alt);
+        if !alternative.units {
             return Some(Vec::new());
         }
         let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
-        let asks = way.unit_asks(&shares);
+        let asks = alternative.unit_asks(&shares);
         let units = match (shape.packing, &asks[..]) {
             (Packing::Frag, [(at, one)]) if one.len() == 1 => {
                 let usage = self.picture.usage.get(*at as usize);
-                let take = way.bundles(&shares, 0).remove(0).1;
+                let take = alternative.bundles(&shares, 0).remove(0).1;
                 let loss = self
                     .memory
                     .demand
@@ -52,8 +52,8 @@ impl Pass<'_> {
         before: &Allocation,
         grown: &mut Allocation,
     ) -> Option<Vec<Units>> {
-        let way = &self.shape(before.shape).ways[0];
-        if before.units.is_empty() && !way.units {
+        let alternative = &self.shape(before.shape).alternatives[0];
+        if before.units.is_empty() && !alternative.units {
             return Some(Vec::new());
         }
         let slots_of = |held: &Allocation, at: u32| {
@@ -62,7 +62,7 @@ impl Pass<'_> {
         };
         let asks_of = |slots: u32, at: u32| match slots {
             0 => Vec::new(),
-            n => way.unit_asks(&[(Some(at), n)]).remove(0).1,
+            n => alternative.unit_asks(&[(Some(at), n)]).remove(0).1,
         };
         let mut added: Vec<(u32, Vec<UnitAsk>)> = Vec::new();
         for (at, _) in &grown.parts {
@@ -80,7 +80,7 @@ impl Pass<'_> {
         let mut all = grown.units.to_vec();
         for more in self.picture.held_units(&units, self.table) {
             let of = |held: &crate::sched::units::HeldUnits| {
-                (held.at, held.res, held.part, held.beside.clone())
+                (held.at, held.res, held.part, held.amounts.clone())
             };
             match all.iter_mut().find(|held| of(held) == of(&more)) {
                 Some(held) => held.names.extend(more.names),

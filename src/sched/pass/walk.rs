@@ -20,11 +20,11 @@ const FEW_KINDS: usize = 64;
 /// The result for a class.
 enum Step {
     /// Its job starts; with the next job of the class, if it has more.
-    Start(Start, HostSlots, Option<Next>),
+    Start(Start, HostSlots, Option<NextJob>),
     /// This array is at its limit of started elements; the class continues with the next job.
-    AtLimit(u32, u32, Option<Next>),
+    AtLimit(u32, u32, Option<NextJob>),
     /// Its job has a reservation; with the next job of the class, if it has more.
-    Reserved(Option<PendReason>, Option<Next>),
+    Reserved(Option<PendReason>, Option<NextJob>),
     /// No hosts were found for a job of the class in this pass.
     NoPlace(Option<PendReason>),
     /// No job of the class may start in this pass, regardless of what is free.
@@ -42,7 +42,7 @@ enum Outcome {
 }
 
 /// The job after the current one: its order, the job, the element to continue with.
-type Next = (i64, JobKey, u32);
+type NextJob = (i64, JobKey, u32);
 
 impl Pass<'_> {
     /// Decides at most `max` starts.
@@ -172,15 +172,16 @@ impl Pass<'_> {
                 .iter()
                 .map(|queue| self.state.queue_ctl(&queue.name).active),
         );
-        if self.picture.reserver.is_some() || self.memory.frontier_at != self.picture.usage.freed()
+        if self.picture.reserver.is_some()
+            || self.memory.failed_sizes_at != self.picture.usage.freed()
         {
-            self.memory.frontier.clear();
+            self.memory.failed_sizes.clear();
         }
-        self.memory.frontier_at = self.picture.usage.freed();
-        self.thorough =
-            !self.memory.quiet && self.now.since_ms(self.memory.looked) >= EXPLAIN_EVERY_MS;
+        self.memory.failed_sizes_at = self.picture.usage.freed();
+        self.thorough = !self.memory.quiet
+            && self.now.since_ms(self.memory.reasons_updated_at) >= EXPLAIN_EVERY_MS;
         if self.thorough {
-            self.memory.looked = self.now;
+            self.memory.reasons_updated_at = self.now;
         }
         self.refresh_shares();
     }
@@ -318,7 +319,7 @@ impl Pass<'_> {
         let worse =
             |(min, estimate): &(u32, i64)| pending.min >= *min && pending.estimate >= *estimate;
         self.memory
-            .frontier
+            .failed_sizes
             .get(&slot.family)
             .is_some_and(|known| known.iter().any(worse))
     }
@@ -329,9 +330,9 @@ impl Pass<'_> {
         queue: u16,
         pending: &mut PendingClass,
         entry: QueueEntry,
-        next: Option<Next>,
+        next: Option<NextJob>,
     ) {
-        let entry_of = |(order, j, _): Next| {
+        let entry_of = |(order, j, _): NextJob| {
             self.picture
                 .entry_of(self.state, pending.priority, order, j, entry.class)
         };
@@ -441,7 +442,7 @@ impl Pass<'_> {
         let Some(mut pending) = self.picture.classes.take(id) else {
             return;
         };
-        let head = pending.ahead.first().copied();
+        let head = pending.first_jobs.first().copied();
         let head = head.map(|(order, j)| {
             self.picture
                 .entry_of(self.state, pending.priority, order, j, id)
@@ -459,10 +460,14 @@ fn class_of(state: &State, entry: QueueEntry) -> &Class {
 }
 
 /// The next job of the class after that of an entry.
-fn following(state: &State, pending: &PendingClass, entry: QueueEntry) -> Option<Next> {
+fn following(state: &State, pending: &PendingClass, entry: QueueEntry) -> Option<NextJob> {
     let this = (entry.order, entry.j);
-    let next = pending.ahead.iter().copied().find(|entry| *entry > this);
-    let next = match pending.ahead.len() < FIRST_JOBS {
+    let next = pending
+        .first_jobs
+        .iter()
+        .copied()
+        .find(|entry| *entry > this);
+    let next = match pending.first_jobs.len() < FIRST_JOBS {
         true => next,
         false => next.or_else(|| class_of(state, entry).jobs.after(this)),
     };

@@ -6,7 +6,7 @@ use crate::model::JobKey;
 use crate::sched::hosts::HostTable;
 use crate::sched::pending_classes::{ClassUser, FIRST_JOBS, PendingClass, Progress};
 use crate::sched::queue_order::{OrderGroup, QueueEntry, QueueOrder};
-use crate::sched::run_length::{Length, estimate_of};
+use crate::sched::run_length::{RunLength, estimate_of};
 use crate::state::{Class, State};
 use smallvec::SmallVec;
 
@@ -28,12 +28,14 @@ impl Picture {
             self.queues.count_alike(&pending, true);
             self.classes.put(id, Box::new(pending));
         }
-        self.classes.note_fresh(id);
+        self.classes.note_changed(id);
         let mut pending = self.classes.take(id).expect("just made");
         let entry = self.entry_of(state, pending.priority, order, j, id);
         self.queues.set_entry(&pending, Some(entry));
-        pending.ahead.clear();
-        pending.ahead.extend(class.jobs.iter().take(FIRST_JOBS));
+        pending.first_jobs.clear();
+        pending
+            .first_jobs
+            .extend(class.jobs.iter().take(FIRST_JOBS));
         pending.arrays = class.arrays > 0;
         pending.progress.entry = Some(entry);
         (pending.progress.from, pending.progress.moved) = (0, false);
@@ -101,10 +103,10 @@ impl Picture {
             begin: spec.begin,
             deadline: spec.deadline,
             estimate: estimate_of(spec.limits.run_s),
-            length: Length::of(&spec, &config),
+            length: RunLength::of(&spec, &config),
             ident,
             spec: class.spec_id,
-            ahead: SmallVec::new(),
+            first_jobs: SmallVec::new(),
             arrays: false,
             progress: Progress::default(),
         }

@@ -5,7 +5,7 @@ use super::Picture;
 use crate::model::Spec;
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::HostTable;
-use crate::sched::quota::{Ident, Who};
+use crate::sched::quota::{Consumers, Ident};
 use crate::sched::request_table::SpecInfo;
 use crate::sched::share::Leaf;
 use crate::state::State;
@@ -25,14 +25,16 @@ impl Picture {
 
     /// The counters to which jobs of a specification with this shape add.
     pub(in crate::sched) fn ident_of(&mut self, spec: &Spec, shape: u32) -> Arc<Ident> {
-        let ways = self.requests.shape(shape).ways.iter();
-        let reserved = ways.flat_map(|way| way.rusage()).map(|item| item.res);
+        let alternatives = self.requests.shape(shape).alternatives.iter();
+        let reserved = alternatives
+            .flat_map(|alternative| alternative.rusage())
+            .map(|item| item.res);
         let shared = reserved.filter(|res| self.resources.is_shared(*res));
         let mut pools: Vec<ResourceId> = shared.collect();
         pools.sort_unstable();
         pools.dedup();
         let groups = self.users.member_of(&self.config, &spec.user);
-        let who = Who {
+        let who = Consumers {
             queue: &spec.queue,
             user: &spec.user,
             groups: &groups,

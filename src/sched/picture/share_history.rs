@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// History of a share tree, and the moment to which it refers.
-pub(in crate::sched) type Settled = (Stamp, Vec<Past>);
+pub(in crate::sched) type ShareHistory = (Stamp, Vec<Past>);
 
 impl Picture {
     /// The history of each queue's share tree until `now`.
-    pub(in crate::sched) fn histories(&mut self, now: Stamp) -> BTreeMap<String, Settled> {
+    pub(in crate::sched) fn histories(&mut self, now: Stamp) -> BTreeMap<String, ShareHistory> {
         let queues = self.config.queues.iter().zip(self.queues.orders_mut());
         let trees = queues.filter_map(|(queue, order)| Some((&queue.name, order.tree_mut()?)));
         trees
@@ -29,7 +29,7 @@ impl Picture {
     /// usage.
     pub(super) fn set_history_start(
         &mut self,
-        before: Option<&BTreeMap<String, Settled>>,
+        before: Option<&BTreeMap<String, ShareHistory>>,
         state: &State,
     ) {
         let pasts = before.unwrap_or(state.pasts());
@@ -44,7 +44,7 @@ impl Picture {
     /// Restores history into new trees: from `before` if a tree is replaced, else from the state.
     pub(super) fn take_up_history(
         &mut self,
-        before: Option<BTreeMap<String, Settled>>,
+        before: Option<BTreeMap<String, ShareHistory>>,
         state: &State,
         table: &HostTable,
     ) {
@@ -112,8 +112,8 @@ impl Picture {
         let number = |id: &HostId| run.hosts.iter().position(|(other, _)| other == id);
         let share = |(id, n): &(HostId, u32)| (number(id).and_then(|n| u32::try_from(n).ok()), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
-        let way = self.requests.shape(shape).way(run.alt);
-        gpus_of(gpu, &way.bundles(&shares, 0))
+        let alternative = self.requests.shape(shape).alternative(run.alt);
+        gpus_of(gpu, &alternative.bundles(&shares, 0))
     }
 }
 

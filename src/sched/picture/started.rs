@@ -10,7 +10,7 @@ use crate::sched::amount::Bundle;
 use crate::sched::hosts::HostTable;
 use crate::sched::load_thresholds::released_when_stopped;
 use crate::sched::request_table::SpecInfo;
-use crate::sched::run_length::{Length, end_at};
+use crate::sched::run_length::{RunLength, end_at};
 use crate::sched::share::{Meter, ShareTree};
 use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
@@ -38,9 +38,9 @@ impl Picture {
     pub(super) fn sync_allocation(&mut self, state: &State, table: &HostTable, j: JobKey) {
         match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
-            (Some(allocation), Some(sign)) if allocation.sign == sign => {}
-            (Some(allocation), Some(sign)) if allocation.sign.predicted(&sign) => {
-                allocation.sign = sign
+            (Some(allocation), Some(sign)) if allocation.fingerprint == sign => {}
+            (Some(allocation), Some(sign)) if allocation.fingerprint.predicted(&sign) => {
+                allocation.fingerprint = sign
             }
             _ => self.renew_allocation(state, table, j),
         }
@@ -72,7 +72,7 @@ impl Picture {
             self.requests.drop_ref(old.shape);
             let past = match new {
                 None => past_of(state, j, &old, self.counts(old.queue).since, self.now),
-                Some(_) => Ended::default(),
+                Some(_) => EndedUsage::default(),
             };
             self.unbook(j, &old, past);
         }
@@ -100,25 +100,25 @@ impl Picture {
     /// passes to the caller.
     pub(in crate::sched) fn remove_allocation(&mut self, j: JobKey) -> Option<Allocation> {
         let allocation = self.allocations.remove(&j)?;
-        self.unbook(j, &allocation, Ended::default());
+        self.unbook(j, &allocation, EndedUsage::default());
         Some(allocation)
     }
 
     /// `past`: what is added to the history of its user.
-    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: Ended) {
+    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: EndedUsage) {
         self.book(j, allocation, false, past);
         self.monitor.note(j, allocation, false);
     }
 
     /// Adds the allocation of a job.
     pub(in crate::sched) fn add_allocation(&mut self, j: JobKey, allocation: Allocation) {
-        self.book(j, &allocation, true, Ended::default());
+        self.book(j, &allocation, true, EndedUsage::default());
         self.monitor.note(j, &allocation, true);
         self.allocations.insert(j, allocation);
     }
 
     /// Adds what a job takes, or subtracts what it returns, everywhere it is counted.
-    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: Ended) {
+    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: EndedUsage) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
@@ -167,10 +167,10 @@ impl Picture {
         let slot = self.requests.slot(shape);
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
-        let way = slot.shape.way(run.alt);
+        let alternative = slot.shape.alternative(run.alt);
         let elapsed_ms = self.now.since_ms(run.dispatch);
-        let mut parts = way.bundles(&shares, elapsed_ms);
-        if let Some(next) = way.next_change(elapsed_ms) {
+        let mut parts = alternative.bundles(&shares, elapsed_ms);
+        if let Some(next) = alternative.next_change(elapsed_ms) {
             self.allocations.note_change(run.dispatch.plus_ms(next), j);
         }
         for (at, _) in &parts {
@@ -186,7 +186,7 @@ impl Picture {
         }
         let (queue, exclusive) = (slot.shape.queue, slot.shape.is_exclusive(run.alt));
         let mut allocation = Allocation {
-            sign: RunFingerprint::of(state, j)?,
+            fingerprint: RunFingerprint::of(state, j)?,
             shape,
             queue,
             uid: spec.uid,
@@ -194,14 +194,14 @@ impl Picture {
             charge: leaf.map(|leaf| {
                 let counts = self.counts(queue);
                 // GPUs are counted for the whole run, regardless of how long they are reserved.
-                let all = counts.gpu.map(|_| way.bundles(&shares, 0));
+                let all = counts.gpu.map(|_| alternative.bundles(&shares, 0));
                 ShareCharge::of(leaf, run, all.as_ref().unwrap_or(&parts), counts)
             }),
             until: end_at(
                 // The dispatch time, not the start, which is reported later: reservations would be
                 // computed twice.
                 run.dispatch.plus_ms(run.suspension.total_ms),
-                Length::of(spec, &self.config).at(table, first),
+                RunLength::of(spec, &self.config).at(table, first),
             ),
             parts,
             ident,
@@ -280,30 +280,30 @@ impl Picture {
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
         self.requests
             .shape(allocation.shape)
-            .way(run.alt)
+            .alternative(run.alt)
             .bundles(&shares, 0)
     }
 }
 
 /// Usage of an ended job, for the history of its user.
 #[derive(Clone, Copy, Default)]
-struct Ended {
+struct EndedUsage {
     /// By [`Meter`].
     ms: [u64; 3],
     slots: u64,
 }
 
 /// `since`: usage before that is in the history. A job that was put back has ended by now.
-fn past_of(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> Ended {
+fn past_of(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> EndedUsage {
     let charge = old.charge.as_ref();
     let run = state.work(j).and_then(|work| work.run.as_deref());
     let ms = match run.and_then(|run| Some((run, run.fate.as_deref()?))) {
         Some((run, fate)) => fate.end.since_ms(counted_from(run, since)),
         None => charge.map_or(0, |charge| charge.ran_ms(now)),
     };
-    let mut past = Ended {
+    let mut past = EndedUsage {
         slots: u64::from(old.slots),
-        ..Ended::default()
+        ..EndedUsage::default()
     };
     past.ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
     past.ms[Meter::Gpu as usize] = gpu_ms(charge.map_or(0, |charge| charge.gpus), ms);

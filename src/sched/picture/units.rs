@@ -29,10 +29,10 @@ impl Engine {
         };
         let picture = &mut self.picture;
         let shape = picture.shape_of(spec, table);
-        let way = picture.requests.shape(shape).way(0);
+        let alternative = picture.requests.shape(shape).alternative(0);
         let at = |host: &str| table.named(host).map(|host| host.position);
         let shares: Vec<_> = shares.iter().map(|Share(host, n)| (at(host), *n)).collect();
-        let asks = way.units.then(|| way.unit_asks(&shares));
+        let asks = alternative.units.then(|| alternative.unit_asks(&shares));
         picture.requests.drop_ref(shape);
         let Some(asks) = asks else {
             return Ok(Vec::new());
@@ -67,7 +67,7 @@ impl Picture {
                 res,
                 names: units.names.clone(),
                 part: i64::from(units.part_of_each()),
-                beside: beside(units),
+                amounts: beside(units),
             })
         };
         units.iter().filter_map(held).collect()
@@ -87,7 +87,7 @@ impl Picture {
             let usage = self.usage.get(held.at as usize);
             let n = usage.listed_units(held.res, &held.names) as i64;
             *listed.entry((held.at, held.res)).or_default() += n * held.part;
-            for (own, each) in &held.beside {
+            for (own, each) in &held.amounts {
                 *listed.entry((held.at, *own)).or_default() += n * each;
             }
         }
@@ -152,7 +152,7 @@ impl Picture {
 
     fn named_units(&self, host: &str, ask: &UnitAsk, chosen: &Chosen<'_>) -> Units {
         let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
-        let beside = ask.beside.iter().filter(|(_, n)| *n > 0);
+        let beside = ask.amounts.iter().filter(|(_, n)| *n > 0);
         Units {
             host: host.to_owned(),
             res: self.resources.name(ask.res).to_owned(),

@@ -47,7 +47,7 @@ impl Quotas {
         so_far: &[(u32, Bundle)],
     ) -> Result<u32, Blocked> {
         let mut room = u32::MAX;
-        for here in &ident.here {
+        for here in &ident.host_limits {
             let rule = &self.rules[usize::from(here.rule)];
             if !rule.holds(host) {
                 continue;
@@ -97,7 +97,7 @@ impl Quotas {
             let counter = &self.counters[*at as usize];
             fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
         }
-        for here in &ident.here {
+        for here in &ident.host_limits {
             let rule = &self.rules[usize::from(here.rule)];
             match here.shared {
                 Some(at) if parts.iter().any(|part| rule.holds(part.0)) => {

@@ -2,7 +2,7 @@
 //!
 //! Owns the naming of consumers. Counts nothing.
 
-use super::{Blocked, Counter, Kind, Quotas, Rule, UNLIMITED, What};
+use super::{Blocked, Counter, Kind, Quantity, Quotas, Rule, UNLIMITED};
 use crate::config::{Dimension, HostSet, Names, UserSet};
 use crate::model::PendReason;
 use std::collections::BTreeSet;
@@ -121,8 +121,8 @@ impl Quotas {
         }
         if need > max && rule.until.is_none() {
             let unit = match blocked.what {
-                What::Resource(_) => 1,
-                What::Slots | What::Jobs => 1000,
+                Quantity::Resource(_) => 1,
+                Quantity::Slots | Quantity::Jobs => 1000,
             };
             return PendReason::QuotaNever {
                 limit,
@@ -133,20 +133,20 @@ impl Quotas {
             };
         }
         match blocked.what {
-            What::Slots => PendReason::QuotaSlots {
+            Quantity::Slots => PendReason::QuotaSlots {
                 limit,
                 consumer,
                 need,
                 used,
                 max,
             },
-            What::Jobs => PendReason::QuotaJobs {
+            Quantity::Jobs => PendReason::QuotaJobs {
                 limit,
                 consumer,
                 used,
                 max,
             },
-            What::Resource(_) => PendReason::QuotaResource {
+            Quantity::Resource(_) => PendReason::QuotaResource {
                 limit,
                 consumer,
                 resource: rule.word(blocked.what).to_owned(),
@@ -174,11 +174,11 @@ impl Rule {
             || quota.apps.is_per()
     }
 
-    fn word(&self, what: What) -> &str {
+    fn word(&self, what: Quantity) -> &str {
         match what {
-            What::Slots => "slots",
-            What::Jobs => "jobs",
-            What::Resource(res) => {
+            Quantity::Slots => "slots",
+            Quantity::Jobs => "jobs",
+            Quantity::Resource(res) => {
                 let at = self.res.iter().position(|own| *own == res);
                 at.map_or("", |at| self.quota.resources[at].0.as_str())
             }

@@ -19,7 +19,7 @@ pub(super) struct Pools {
     /// By resource and host: the position in the list.
     of_host: HashMap<(ResourceId, u32), usize>,
     /// Resources that some identity counts.
-    asked: BTreeSet<ResourceId>,
+    counted: BTreeSet<ResourceId>,
     outdated: bool,
 }
 
@@ -87,8 +87,8 @@ impl Quotas {
     }
 
     /// Notes that identities now count these.
-    pub(super) fn note_asked(&mut self, pools: &[ResourceId]) {
-        self.pools.asked.extend(pools);
+    pub(super) fn note_counted(&mut self, pools: &[ResourceId]) {
+        self.pools.counted.extend(pools);
     }
 
     fn leave(&mut self, pool: usize, host: u32, idle: bool) {
@@ -109,7 +109,7 @@ impl Quotas {
             return first;
         }
         // Existing identities do not count it.
-        self.pools.outdated |= self.pools.asked.contains(&res);
+        self.pools.outdated |= self.pools.counted.contains(&res);
         let rule = u16::try_from(self.rules.len()).expect("at most 4096 beside those of cb.yaml");
         self.rules.push(Rule::of_pool(res, name, now));
         self.pools.list.push(Pool {

@@ -119,8 +119,8 @@ fn quotas(limits: &[Quota]) -> Quotas {
     quotas
 }
 
-fn who<'a>(queue: &'a str, user: &'a str) -> Who<'a> {
-    Who {
+fn who<'a>(queue: &'a str, user: &'a str) -> Consumers<'a> {
+    Consumers {
         queue,
         user,
         groups: &[],
@@ -391,7 +391,7 @@ fn a_set_of_hosts_shares_one_counter() {
     assert_eq!(trial(&quotas, 0, &[]), Ok(2));
     quotas.take(&ident, &on(1, 1), true);
     let blocked = trial(&quotas, 0, &[]).expect_err("two jobs");
-    assert_eq!(blocked.what, What::Jobs);
+    assert_eq!(blocked.what, Quantity::Jobs);
     quotas.give(&ident, &parts, true, 4);
     assert_eq!(quotas.freed_at(&blocked), 4);
     assert_eq!(trial(&quotas, 0, &[]), Ok(9));
@@ -481,7 +481,7 @@ fn groups_projects_and_applications_select() {
     };
     let mut quotas = Quotas::new(&[each], &groups, &mut number);
     quotas.tick(Stamp(0), &TimeZone::UTC, 0);
-    let of = |user, project, app| Who {
+    let of = |user, project, app| Consumers {
         user,
         project,
         app,
@@ -489,7 +489,7 @@ fn groups_projects_and_applications_select() {
     };
     let a = quotas.identity(&of("a", "p1", "x"));
     quotas.take(&a, &on(0, 1), true);
-    let mut blocked = |who: Who| {
+    let mut blocked = |who: Consumers| {
         let ident = quotas.identity(&who);
         room(&quotas, &ident, 1).is_err()
     };
@@ -559,7 +559,7 @@ fn what_nobody_holds_is_dropped() {
     let mut held = Vec::new();
     for n in 0..20 * KEEP {
         let name = project(n);
-        let ident = quotas.identity(&Who {
+        let ident = quotas.identity(&Consumers {
             project: &name,
             ..who("q", "u")
         });
@@ -573,14 +573,14 @@ fn what_nobody_holds_is_dropped() {
     assert!(quotas.idents.len() <= 2 * KEEP && quotas.counters.len() <= 8 * KEEP);
     for (n, ident) in held {
         let name = project(n);
-        let again = quotas.identity(&Who {
+        let again = quotas.identity(&Consumers {
             project: &name,
             ..who("q", "u")
         });
         assert_eq!(again, ident);
         assert!(room(&quotas, &ident, 1).is_err() && room_at(&quotas, &ident, 0).is_err());
     }
-    let still = quotas.identity(&Who {
+    let still = quotas.identity(&Consumers {
         project: "p8",
         ..who("q", "u")
     });

@@ -4,14 +4,14 @@
 //! at.
 
 use super::{
-    AbandonedReservations, Book, Bundle, Checks, Claim, ClaimId, Claims, FOREVER, FreedHosts, Host,
-    MANY_STEPS, NEVER_MS, PassProgress, PassTime, ReservationList, ReservedPart, Reverse, Rules,
-    Step, TimeSpan, end_of,
+    AbandonedReservations, Book, BookSettings, Bundle, Claim, ClaimId, Claims, FOREVER, FreedHosts,
+    Host, MANY_STEPS, NEVER_MS, PassProgress, PassTime, PendingChecks, ReservationList,
+    ReservedPart, Reverse, Step, TimeSpan, end_of,
 };
 use smallvec::SmallVec;
 
 impl<K: Copy + Eq> Book<K> {
-    pub fn new(rules: Rules) -> Book<K> {
+    pub fn new(rules: BookSettings) -> Book<K> {
         Book {
             resolution: rules.resolution.max(1),
             rules,
@@ -36,7 +36,7 @@ impl<K: Copy + Eq> Book<K> {
                 tail_out: false,
             },
             holders: 0,
-            checks: Checks {
+            checks: PendingChecks {
                 changed: false,
                 sweep: false,
                 broken: false,
@@ -47,7 +47,7 @@ impl<K: Copy + Eq> Book<K> {
             stamp: 0,
             give_ups: AbandonedReservations {
                 expiry: i64::MAX,
-                resting: Vec::new(),
+                gave_up: Vec::new(),
             },
         }
     }
@@ -166,8 +166,12 @@ impl<K: Copy + Eq> Book<K> {
         if !may_backfill || end > FOREVER {
             return &host.tight;
         }
-        let later = host.stairs.iter().rev().find(|step| step.from < end);
-        &later.unwrap_or(&host.stairs[0]).room
+        let later = host
+            .available_steps
+            .iter()
+            .rev()
+            .find(|step| step.from < end);
+        &later.unwrap_or(&host.available_steps[0]).room
     }
 
     /// What is available on a host from `now` on, as decreasing steps over the end time; for scans
@@ -175,7 +179,7 @@ impl<K: Copy + Eq> Book<K> {
     pub fn decreasing_steps(&mut self, host: u32, now: i64) -> &[Step] {
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
-        &host.stairs
+        &host.available_steps
     }
 
     /// Whether a reservation lies on the host; if none does, [`Book::room`] is what is free.
@@ -202,7 +206,7 @@ impl<K: Copy + Eq> Book<K> {
     pub fn held_now(&mut self, host: u32, now: i64) -> i64 {
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
-        let free = host.stairs[0].room.slots.max(0);
+        let free = host.available_steps[0].room.slots.max(0);
         free - host.tight.slots.clamp(0, free)
     }
 

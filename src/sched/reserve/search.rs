@@ -12,12 +12,12 @@ use std::collections::BinaryHeap;
 /// A query: the earliest start in [`from`, `before`) for `duration` ms.
 pub(super) struct Search<'a, A: ?Sized> {
     pub hosts: &'a [Host],
-    pub ask: &'a A,
+    pub request: &'a A,
     pub duration: i64,
     pub from: i64,
     pub before: i64,
     /// The set reserved so far; preferred if the start is the same.
-    pub kept: &'a [ReservedPart],
+    pub reserved: &'a [ReservedPart],
     /// Single hosts to check; if `None`, all hosts of the request.
     pub only: Option<&'a [u32]>,
     /// Gains smaller than this do not count for [`Earliest::margin`].
@@ -28,7 +28,7 @@ pub(super) struct Search<'a, A: ?Sized> {
 
 /// The result of a query.
 #[derive(Default)]
-pub(super) struct Earliest {
+pub(super) struct EarliestStart {
     pub place: Option<(i64, ReservedParts)>,
     /// Slots that must become free beyond what was expected before an earlier start is possible;
     /// only set for host sets.
@@ -41,13 +41,13 @@ pub(super) fn single<A: BookRequest + ?Sized>(ask: &A) -> bool {
 }
 
 impl<A: BookRequest + ?Sized> Search<'_, A> {
-    pub(super) fn run(&self) -> Earliest {
+    pub(super) fn run(&self) -> EarliestStart {
         if self.from >= self.before {
-            return Earliest::default();
+            return EarliestStart::default();
         }
-        if single(self.ask) {
+        if single(self.request) {
             let place = self.one_host();
-            return Earliest { place, margin: 0 };
+            return EarliestStart { place, margin: 0 };
         }
         self.host_set()
     }
@@ -57,13 +57,13 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     }
 
     fn is_kept(&self, host: u32) -> bool {
-        self.kept.iter().any(|part| part.host == host)
+        self.reserved.iter().any(|part| part.host == host)
     }
 
     /// Checks every host alone, the one kept so far first; later ones only if they are better.
     fn one_host(&self) -> Option<(i64, ReservedParts)> {
-        let all = self.only.unwrap_or(self.ask.hosts());
-        let kept = self.kept.first().map(|part| part.host);
+        let all = self.only.unwrap_or(self.request.hosts());
+        let kept = self.reserved.first().map(|part| part.host);
         let kept = kept.filter(|host| all.len() > 1 && all.contains(host));
         let mut best: Option<(i64, u32)> = None;
         for host in kept.into_iter().chain(all.iter().copied()) {
@@ -79,8 +79,8 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             Some((start, _)) if start >= FOREVER && all.len() > 1 => self.fullest()?,
             best => best?,
         };
-        let slots = self.ask.min().max(1);
-        let take = self.ask.bundle(host, slots);
+        let slots = self.request.min().max(1);
+        let take = self.request.bundle(host, slots);
         Some((
             start,
             ReservedParts::from_iter([ReservedPart { host, slots, take }]),
@@ -90,13 +90,13 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     /// The earliest start on one host, as the request itself evaluates it.
     fn on_host(&self, host: u32, before: i64) -> Option<i64> {
         let line = &self.line(host).line;
-        let min = self.ask.min().max(1);
-        let need = self.ask.bundle(host, min);
+        let min = self.request.min().max(1);
+        let need = self.request.bundle(host, min);
         let mut from = self.from;
         loop {
             let start = line.earliest(&need, self.duration, from, before)?;
             let free = line.min_free(start, end_of(start, self.duration));
-            if self.ask.capacity(host, &free) >= min {
+            if self.request.capacity(host, &free) >= min {
                 return Some(start);
             }
             from = line.next_change(start)?;
@@ -106,10 +106,10 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     /// No start is known: among the hosts that would serve, the one with the most free now.
     fn fullest(&self) -> Option<(i64, u32)> {
         let now = |host: u32| {
-            self.ask
+            self.request
                 .capacity(host, &self.line(host).line.free_at(self.from))
         };
-        let all = self.ask.hosts().iter().enumerate();
+        let all = self.request.hosts().iter().enumerate();
         let serve = all.filter_map(|(at, host)| {
             let start = self.on_host(*host, self.before)?;
             Some((now(*host), self.is_kept(*host), Reverse(at), start, *host))
@@ -120,15 +120,15 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 
     /// For several hosts together: walks their changes in time order with a running sum of what
     /// they offer, and chooses a set as soon as the sum is sufficient.
-    fn host_set(&self) -> Earliest {
-        let all = self.ask.hosts();
-        let need = u64::from(self.ask.min().max(1));
+    fn host_set(&self) -> EarliestStart {
+        let all = self.request.hosts();
+        let need = u64::from(self.request.min().max(1));
         let mut offers: Vec<u32> = Vec::with_capacity(all.len());
         let mut changes = BinaryHeap::new();
         let mut sum = 0u64;
         let mut now = self.from;
         for (at, host) in all.iter().enumerate() {
-            let offer = self.ask.capacity(*host, &self.free_over(*host, now));
+            let offer = self.request.capacity(*host, &self.free_over(*host, now));
             sum += u64::from(offer);
             offers.push(offer);
             if let Some(next) = self.next_change(*host, now) {
@@ -144,7 +144,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
                 && let Some(parts) = self.choose(now, &offers)
             {
                 let margin = need.saturating_sub(self.peak_before(now, &peaks));
-                return Earliest {
+                return EarliestStart {
                     place: Some((now, parts)),
                     margin,
                 };
@@ -156,7 +156,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             let next = changes.peek().map(|Reverse((next, _))| *next);
             let Some(next) = next.filter(|next| *next < self.before) else {
                 let margin = need.saturating_sub(sum.max(peak));
-                return Earliest {
+                return EarliestStart {
                     place: None,
                     margin,
                 };
@@ -168,7 +168,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             {
                 changes.pop();
                 let host = all[at as usize];
-                let offer = self.ask.capacity(host, &self.free_over(host, now));
+                let offer = self.request.capacity(host, &self.free_over(host, now));
                 let before = std::mem::replace(&mut offers[at as usize], offer);
                 better |= offer > before;
                 sum = sum + u64::from(offer) - u64::from(before);
@@ -219,17 +219,17 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     }
 
     fn choose(&self, start: i64, offers: &[u32]) -> Option<ReservedParts> {
-        let all = self.ask.hosts();
+        let all = self.request.hosts();
         let ready_first = start >= FOREVER || self.free_first;
         let spot = |(at, offer): (usize, &u32)| {
             let host = all[at];
             let ready = if ready_first {
                 let free = self.line(host).line.free_at(self.from);
-                self.ask.capacity(host, &free).min(*offer)
+                self.request.capacity(host, &free).min(*offer)
             } else {
                 *offer
             };
-            let free = match self.ask.plain() {
+            let free = match self.request.plain() {
                 true => Bundle::default(),
                 false => self.free_over(host, start),
             };
@@ -242,14 +242,14 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         };
         let offering = offers.iter().enumerate().filter(|(_, offer)| **offer > 0);
         let mut spots: Vec<FreeHost> = offering.map(spot).collect();
-        let mut kept: Vec<u32> = self.kept.iter().map(|part| part.host).collect();
+        let mut kept: Vec<u32> = self.reserved.iter().map(|part| part.host).collect();
         kept.sort_unstable();
         let is_kept = |spot: &FreeHost| kept.binary_search(&spot.host).is_ok();
         // A stable sort: among equals the caller's preference remains.
         if ready_first || !kept.is_empty() {
             spots.sort_by_key(|spot| (ready_first && spot.ready == 0, !is_kept(spot)));
         }
-        self.ask.choose(&spots)
+        self.request.choose(&spots)
     }
 }
 

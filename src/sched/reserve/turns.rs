@@ -37,7 +37,7 @@ impl<K: Copy + Eq> Book<K> {
                 .map(|at| self.list.all[*at as usize].expires);
             self.give_ups.expiry = all.filter(|at| *at > now).min().unwrap_or(i64::MAX);
         }
-        self.give_ups.resting.retain(|(_, until)| *until > now);
+        self.give_ups.gave_up.retain(|(_, until)| *until > now);
     }
 
     /// Whether all reservations are unchanged and lie in the future. Then a pass that considers
@@ -142,13 +142,13 @@ impl<K: Copy + Eq> Book<K> {
         let known = own.then(|| self.list.index[self.progress.confirmed] as usize);
         let since = known.map_or(self.time.now, |at| self.list.all[at].since);
         let lasts = |most: i64| since.saturating_add(most.max(0));
-        let expires = terms.hold.map_or(i64::MAX, lasts);
+        let expires = terms.hold_ms.map_or(i64::MAX, lasts);
         if self.time.now >= expires && own {
             self.give_ups
-                .resting
+                .gave_up
                 .push((key, self.time.now.saturating_add(self.rules.rest)));
         }
-        let rests = self.give_ups.resting.iter().any(|(k, _)| *k == key);
+        let rests = self.give_ups.gave_up.iter().any(|(k, _)| *k == key);
         if self.progress.confirmed >= terms.depth || rests {
             self.settle_turn();
             if self.progress.confirmed >= terms.depth {
@@ -176,7 +176,7 @@ impl<K: Copy + Eq> Book<K> {
             free_first: terms.free_first,
             ..std::mem::take(own)
         };
-        self.hold(at, ask, terms.hold.is_some());
+        self.hold(at, ask, terms.hold_ms.is_some());
         self.put(at);
         self.progress.turn = None;
         self.confirm();
@@ -287,11 +287,11 @@ impl<K: Copy + Eq> Book<K> {
         let length = self.length(duration);
         let mut search = Search {
             hosts: &self.hosts,
-            ask,
+            request: ask,
             duration: length,
             from: self.time.now,
             before: i64::MAX,
-            kept: own.map_or(&[], |own| &own.parts[..]),
+            reserved: own.map_or(&[], |own| &own.parts[..]),
             only: None,
             min_gain: gain,
             free_first: terms.free_first,

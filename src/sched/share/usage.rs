@@ -226,7 +226,7 @@ impl Usage {
     }
 
     /// The value by which shares are divided, in thousandths of an hour's milliseconds.
-    fn load(&self, fair: &Fair, now: Stamp) -> u128 {
+    fn load(&self, fair: &FairshareFactors, now: Stamp) -> u128 {
         let mut load = 0u128;
         for meter in METERS {
             let factor = fair.weight[meter as usize];
@@ -248,7 +248,7 @@ impl Usage {
     /// The expected usage of started jobs; each slot counts the same in the whole tree, so that
     /// slots in use in the proportion of the shares change no order. Half of the next job is added,
     /// so that the order of siblings favours neither large nor small shares.
-    fn expected_usage(&self, started: u128, fair: &Fair) -> u128 {
+    fn expected_usage(&self, started: u128, fair: &FairshareFactors) -> u128 {
         let [_, run, gpu] = fair.weight.map(u128::from);
         let slot_ms = u128::from(fair.slot_ms);
         let runs = run * (started * slot_ms + u128::from(self.job_ms) / 2);
@@ -271,11 +271,11 @@ impl Usage {
         most
     }
 
-    pub(super) fn cost(&self, rule: &Rule, shares: u32, now: Stamp) -> Cost {
+    pub(super) fn cost(&self, rule: &CostRule, shares: u32, now: Stamp) -> Cost {
         let shares = u128::from(shares);
         match rule {
-            Rule::Fairshare(fair) => Cost::new(self.load(fair, now), shares),
-            Rule::Drf { totals } => {
+            CostRule::Fairshare(fair) => Cost::new(self.load(fair, now), shares),
+            CostRule::Drf { totals } => {
                 let (held, total) = self.dominant(totals);
                 Cost::new(u128::from(held), u128::from(total) * shares)
             }
@@ -284,11 +284,11 @@ impl Usage {
 
     /// The value that `cqueues -r` displays, in millionths: the fairshare priority (larger is
     /// better), or the dominant share over the weight (smaller is better).
-    pub(super) fn shown(&self, rule: &Rule, shares: u32, now: Stamp) -> u64 {
+    pub(super) fn shown(&self, rule: &CostRule, shares: u32, now: Stamp) -> u64 {
         let cost = self.cost(rule, shares, now);
         let micro = match rule {
-            Rule::Fairshare(_) => cost.den * 1_000_000_000 * HOUR_MS / cost.num.max(1),
-            Rule::Drf { .. } => cost.num * 1_000_000 / cost.den.max(1),
+            CostRule::Fairshare(_) => cost.den * 1_000_000_000 * HOUR_MS / cost.num.max(1),
+            CostRule::Drf { .. } => cost.num * 1_000_000 / cost.den.max(1),
         };
         u64::try_from(micro).unwrap_or(u64::MAX)
     }
@@ -302,18 +302,18 @@ fn plus(history: u64, more: i128) -> u64 {
 
 /// How costs are computed.
 #[derive(Clone, Debug)]
-pub(super) enum Rule {
-    Fairshare(Fair),
+pub(super) enum CostRule {
+    Fairshare(FairshareFactors),
     /// Totals by resource; index 0 is slots.
     Drf {
         totals: Vec<i64>,
     },
 }
 
-impl Rule {
+impl CostRule {
     /// Derives the expected run time of a node's jobs from those that ended.
     pub(super) fn learn(&self, usage: &mut Usage) {
-        if let Rule::Fairshare(fair) = self
+        if let CostRule::Fairshare(fair) = self
             && fair.started.is_none()
         {
             usage.job_ms = usage.expectation().map_or(fair.job_ms, |(_, job)| job);
@@ -322,7 +322,7 @@ impl Rule {
 
     /// Derives the expected run time of all jobs from the root of the tree.
     pub(super) fn learn_usual(&mut self, root: &Usage) {
-        if let Rule::Fairshare(fair) = self
+        if let CostRule::Fairshare(fair) = self
             && let Some((slot_ms, job_ms)) = root.expectation()
         {
             (fair.slot_ms, fair.job_ms) = (slot_ms.min(fair.most_ms), job_ms);
@@ -332,7 +332,7 @@ impl Rule {
 
 /// Factors of the fairshare formula, in thousandths.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fair {
+pub(super) struct FairshareFactors {
     /// By [`Meter`].
     weight: [u64; 3],
     /// Usage of each slot in use, in hours; `None`: derived from the expected run time of jobs.
@@ -344,10 +344,10 @@ pub(super) struct Fair {
     most_ms: u64,
 }
 
-impl Fair {
-    pub(super) fn new(factors: &FairFactors) -> Fair {
+impl FairshareFactors {
+    pub(super) fn new(factors: &FairFactors) -> FairshareFactors {
         let part = |n: i64| u64::try_from(n).unwrap_or(0);
-        Fair {
+        FairshareFactors {
             weight: [factors.cpu_time, factors.run_time, factors.gpu_time].map(part),
             started: factors.per_slot().map(part),
             most_ms: match factors.hist_ms {

@@ -86,7 +86,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
                 }
             };
             let mut room = room(c, &after, &spec.queue);
-            for (at, kept) in c.engine.memory.preemption.kept() {
+            for (at, kept) in c.engine.memory.preemption.reserved_slots() {
                 room[at as usize] -= kept;
             }
             let room = room.into_iter().map(|n| n.max(0));
@@ -131,7 +131,7 @@ fn books_are_right(c: &mut Cluster) {
             (b.slots, b.used, b.jobs, b.exclusive)
         );
         let sorted = |lent: &[(u16, i64)]| lent.iter().copied().collect::<BTreeMap<_, _>>();
-        assert_eq!(sorted(a.lent()), sorted(b.lent()), "host {at}");
+        assert_eq!(sorted(a.lent_slots()), sorted(b.lent_slots()), "host {at}");
     }
     assert_eq!(
         c.engine.picture.allocations.in_use(),
@@ -213,7 +213,7 @@ fn all_ends(c: &mut Cluster) {
             .picture
             .usage
             .iter()
-            .all(|books| books.used == 0 && books.lent().is_empty())
+            .all(|books| books.used == 0 && books.lent_slots().is_empty())
     );
 }
 
@@ -238,7 +238,7 @@ fn what_an_earlier_job_claims_in_the_same_pass_is_not_free() {
     c.log.clear();
     act(&mut c, (6, 19, 90));
     assert_eq!(c.log, ["warn 2 20", "halt 6: preempted by job 7"]);
-    assert_eq!(c.engine.memory.preemption.kept(), [(1, 3)]);
+    assert_eq!(c.engine.memory.preemption.reserved_slots(), [(1, 3)]);
     assert_eq!((c.on(7), c.stat(4)), ("h2:2".to_owned(), JobStat::Pend));
     all_ends(&mut c);
 }

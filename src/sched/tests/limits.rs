@@ -1,4 +1,4 @@
-//! Limits on amounts, and requests that take them on several hosts or in several ways.
+//! Limits on amounts, and requests that take them on several hosts or by several alternatives.
 
 use super::{Cluster, NOBODY};
 

@@ -451,7 +451,7 @@ fn a_changed_configuration_keeps_the_victims_and_no_place() {
         c.engine.sync(&mut c.state, &mut c.table);
         let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
         assert_eq!(plan.requeues.len(), 2);
-        assert_eq!(c.engine.memory.preemption.kept(), [(1, 4)]);
+        assert_eq!(c.engine.memory.preemption.reserved_slots(), [(1, 4)]);
 
         c.reconfigure(&text(
             "- {name: h2, slots: 4}",
@@ -462,7 +462,7 @@ fn a_changed_configuration_keeps_the_victims_and_no_place() {
         let plan = c.engine.plan(&c.state, &c.table, c.now, 100);
         assert_eq!((plan.requeues.len(), plan.starts.len()), (0, 0));
         assert_eq!(c.engine.memory.preemption.waiting() == 1, waits);
-        assert_eq!(c.engine.memory.preemption.kept(), []);
+        assert_eq!(c.engine.memory.preemption.reserved_slots(), []);
         for victim in victims {
             c.end_key(JobKey::job(victim), false);
         }

@@ -96,10 +96,10 @@ pub(super) fn candidates(case: &CandidateContext<'_>) -> Vec<Candidate> {
         out.extend(slots);
         out.extend(without_span(case.spec));
         out.extend(without_conditions(case.spec));
-        if hosts.lost_at(Stage::NotAsked) > 0 {
+        if hosts.excluded_at(Stage::NotAsked) > 0 {
             out.push(Candidate::modify(&["-mn"], "any host of the queue"));
         }
-        if hosts.lost_at(Stage::OtherType) > 0 {
+        if hosts.excluded_at(Stage::OtherType) > 0 {
             let req = with_any_type(case.spec);
             out.extend(req.map(|req| Candidate::modify(&["-R", &req], "hosts of any type")));
         }
@@ -327,13 +327,13 @@ fn fewer_amounts(case: &CandidateContext<'_>, hosts: &Examination) -> Vec<Candid
 /// The amounts and slots of the nearest host, all at once.
 fn both(case: &CandidateContext<'_>, hosts: &Examination) -> Option<Candidate> {
     let nearest = hosts.nearest.as_ref()?;
-    if nearest.lacks.len() < 2 {
+    if nearest.unmet.len() < 2 {
         return None;
     }
     let mut words = Vec::new();
     let mut req = simple(&case.spec.res_req);
     let mut changed = false;
-    for lack in &nearest.lacks {
+    for lack in &nearest.unmet {
         match lack.stage {
             Stage::Slots | Stage::TooSmall if lack.what == "slots" => {
                 let n = lack.has_milli / 1000;
@@ -424,7 +424,7 @@ fn shorter(case: &CandidateContext<'_>) -> Vec<Candidate> {
         _ => {
             let hosts = case.hosts;
             let kept = hosts.is_some_and(|hosts| {
-                hosts.lost_at(Stage::Reserved) + hosts.lost_at(Stage::Together) > 0
+                hosts.excluded_at(Stage::Reserved) + hosts.excluded_at(Stage::Together) > 0
             });
             match (kept, run_s) {
                 (true, Some(s)) => vec![s / 120, s / 240, 60, 10],
@@ -453,7 +453,7 @@ fn other_queues(case: &CandidateContext<'_>) -> Vec<Candidate> {
 }
 
 fn opened_hosts(case: &CandidateContext<'_>) -> Vec<Candidate> {
-    let lost = case.hosts.map_or(&[][..], |hosts| &hosts.lost);
+    let lost = case.hosts.map_or(&[][..], |hosts| &hosts.excluded);
     let at = |stage| {
         let there = lost.iter().filter(move |lost| lost.stage == stage);
         there.flat_map(|lost| &lost.first).take(HOSTS_MAX)

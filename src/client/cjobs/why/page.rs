@@ -159,9 +159,9 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
         line!(out, " The leader says: {}", escape(&why.to_string()));
     }
     if let Some(hosts) = &waiting.hosts {
-        let fit = hosts.hosts - hosts.lost.iter().map(|lost| lost.hosts).sum::<u32>();
+        let fit = hosts.hosts - hosts.excluded.iter().map(|lost| lost.hosts).sum::<u32>();
         line!(out, " Hosts: {} in the cluster", hosts.hosts);
-        for lost in &hosts.lost {
+        for lost in &hosts.excluded {
             let names = lost.first.join(" ");
             let more = match lost.hosts as usize > lost.first.len() {
                 true => " ...",
@@ -313,7 +313,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
     if let Some(hosts) = &waiting.hosts {
         o.int("hosts", hosts.hosts);
         let stages: Vec<serde_json::Value> = hosts
-            .lost
+            .excluded
             .iter()
             .map(|lost| {
                 serde_json::json!({
@@ -327,7 +327,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
             .collect();
         *o.key("lost") += &serde_json::Value::from(stages).to_string();
         if let Some(miss) = &hosts.nearest {
-            let lacks: Vec<String> = miss.lacks.iter().map(text::lack).collect();
+            let lacks: Vec<String> = miss.unmet.iter().map(text::lack).collect();
             let nearest = serde_json::json!({"host": miss.host, "lacks": lacks});
             *o.key("nearest") += &nearest.to_string();
         }

@@ -2,7 +2,7 @@
 
 use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
 use crate::model::{Orphans, PendReason, Spec};
-use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
+use crate::sched::{Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
 use crate::text::count::count;
 use std::fmt::Write as _;
 
@@ -39,15 +39,15 @@ pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> Strin
 
 /// ` (needs 40G)`, if the amount is known.
 fn need_of(hosts: &Examination, resource: &str) -> String {
-    let lacks = hosts.nearest.iter().flat_map(|nearest| &nearest.lacks);
+    let lacks = hosts.nearest.iter().flat_map(|nearest| &nearest.unmet);
     let mut same = lacks.filter(|lack| lack.what == resource);
     same.next()
         .map_or(String::new(), |lack| format!(" (needs {})", lack.need))
 }
 
 /// Describes one lack of a host.
-pub(super) fn lack(lack: &Lack) -> String {
-    let Lack {
+pub(super) fn lack(lack: &UnmetNeed) -> String {
+    let UnmetNeed {
         stage,
         what,
         need,
@@ -88,7 +88,7 @@ fn obstacle(stage: Stage) -> &'static str {
 }
 
 pub(super) fn nearest(miss: &NearestMiss) -> String {
-    let lacks: Vec<String> = miss.lacks.iter().map(lack).collect();
+    let lacks: Vec<String> = miss.unmet.iter().map(lack).collect();
     format!("host {}: {}", miss.host, lacks.join("; "))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
     let miss = hosts.and_then(|hosts| hosts.nearest.as_ref());
     match (reason, miss, hosts) {
         (PendReason::Hosts(_), Some(miss), Some(hosts)) => {
-            let first = miss.lacks.first().map(lack).unwrap_or_default();
+            let first = miss.unmet.first().map(lack).unwrap_or_default();
             let all = count(u64::from(hosts.hosts), "host");
             format!(
                 "none of {all} can take it now; nearest is {}: {first}",

@@ -6,7 +6,7 @@ use super::*;
 fn limits_of_job_groups_follow_their_version_and_survive_a_purge() {
     let mut quotas = quotas(&[]);
     let of = |quotas: &mut Quotas, group: &str| {
-        quotas.identity(&Who {
+        quotas.identity(&Consumers {
             job_group: group,
             ..who("q", "u")
         })

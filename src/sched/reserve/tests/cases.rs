@@ -142,14 +142,14 @@ impl BookRequest for Wide {
 #[test]
 fn case_25_only_the_first_job_gathers_slots() {
     for depth in [1, 2] {
-        let mut book: Book<char> = Book::new(Rules::default());
+        let mut book: Book<char> = Book::new(BookSettings::default());
         book.set_host(0, &Bundle::of_slots(10));
         let one = [(0, Bundle::of_slots(1))];
         let work: Vec<ClaimId> = (0..10).map(|_| book.claim(&one, 0, FOREVER)).collect();
         let terms = ReservationTerms {
             duration: NEVER_MS,
             depth,
-            hold: Some(1000),
+            hold_ms: Some(1000),
             free_first: false,
         };
         for (freed, claim) in (1..).zip(&work[..8]) {

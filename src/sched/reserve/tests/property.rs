@@ -52,7 +52,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, depth: usize) -> World {
-        let mut book = Book::new(Rules::default());
+        let mut book = Book::new(BookSettings::default());
         (0..HOSTS).for_each(|host| book.set_host(host, &Bundle::new(SIZE, &[MEM])));
         let (queue, work, promised) = (Vec::new(), Vec::new(), Vec::new());
         World {
@@ -164,7 +164,7 @@ impl World {
             let terms = ReservationTerms {
                 duration: want.duration,
                 depth: self.depth,
-                hold: None,
+                hold_ms: None,
                 free_first: false,
             };
             if self.book.turn(key) == BookTurn::Try {
@@ -304,7 +304,7 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     let terms = ReservationTerms {
         duration: want.duration,
         depth: usize::MAX,
-        hold: None,
+        hold_ms: None,
         free_first: false,
     };
     let made = world
@@ -356,7 +356,7 @@ fn wild_pass(world: &mut World) {
                 let terms = ReservationTerms {
                     duration,
                     depth,
-                    hold,
+                    hold_ms: hold,
                     free_first: world.rng.below(3) == 0,
                 };
                 world.book.reserve(key, &want, &terms);

@@ -60,7 +60,7 @@ pub(super) struct Replay<'a> {
 type ClaimId2 = (u32,);
 
 impl<'a> Replay<'a> {
-    pub(super) fn new(jobs: &'a [Job], procs: u32, rules: Rules) -> Replay<'a> {
+    pub(super) fn new(jobs: &'a [Job], procs: u32, rules: BookSettings) -> Replay<'a> {
         let mut book = Book::new(rules);
         book.set_host(0, &Bundle::of_slots(i64::from(procs)));
         Replay {
@@ -128,7 +128,7 @@ impl<'a> Replay<'a> {
         ReservationTerms {
             duration,
             depth,
-            hold: None,
+            hold_ms: None,
             free_first: false,
         }
     }
@@ -169,7 +169,7 @@ impl<'a> Replay<'a> {
             if tried {
                 let hold = Some(1_000_000);
                 let terms = ReservationTerms {
-                    hold,
+                    hold_ms: hold,
                     ..self.terms(at, depth)
                 };
                 self.book.reserve(at, &Slots { width }, &terms);
@@ -297,7 +297,7 @@ impl<'a> Replay<'a> {
 }
 
 pub(super) fn starts(jobs: &[Job], procs: u32, policy: Policy) -> Vec<(u32, i64)> {
-    let replay = Replay::new(jobs, procs, Rules::default()).run(policy);
+    let replay = Replay::new(jobs, procs, BookSettings::default()).run(policy);
     let pairs = replay.starts.iter().zip(jobs);
     pairs.map(|(start, job)| (job.id, *start)).collect()
 }
@@ -472,7 +472,7 @@ fn speed_of_a_large_log() {
             Policy::Conservative,
         ] {
             let clock = Instant::now();
-            let replay = Replay::new(&jobs, 93_312, Rules::default()).run(policy);
+            let replay = Replay::new(&jobs, 93_312, BookSettings::default()).run(policy);
             let took = clock.elapsed();
             let (passes, scanned) = (replay.passes, replay.scanned);
             let wait = mean_wait(&jobs, &replay);

@@ -47,13 +47,13 @@ fn wide(min: u32) -> Wide {
 const EASY: ReservationTerms = ReservationTerms {
     duration: 100,
     depth: 1,
-    hold: None,
+    hold_ms: None,
     free_first: false,
 };
 
 /// Four hosts of four slots, all busy: host h until 100 (h + 1).
 fn busy() -> (Book<u32>, Vec<ClaimId>) {
-    let mut book = Book::new(Rules::default());
+    let mut book = Book::new(BookSettings::default());
     (0..4).for_each(|host| book.set_host(host, &Bundle::of_slots(4)));
     let claim = |host: u32| {
         let until = 100 * i64::from(host + 1);
@@ -328,7 +328,7 @@ fn hosts_that_are_free_by_now_are_reserved_first() {
 fn a_held_reservation_is_given_up_in_time_and_the_job_rests() {
     let (mut book, _) = busy();
     let terms = ReservationTerms {
-        hold: Some(50),
+        hold_ms: Some(50),
         ..EASY
     };
     assert!(reserve(&mut book, 0, 1, &wide(8), &terms).is_some());
@@ -349,7 +349,7 @@ fn a_held_reservation_is_given_up_in_time_and_the_job_rests() {
 
 #[test]
 fn without_known_ends_the_set_gathers_what_is_free() {
-    let mut book: Book<u32> = Book::new(Rules::default());
+    let mut book: Book<u32> = Book::new(BookSettings::default());
     (0..4).for_each(|host| book.set_host(host, &Bundle::of_slots(2)));
     let mut work = Vec::new();
     for host in 0..4 {
@@ -360,7 +360,7 @@ fn without_known_ends_the_set_gathers_what_is_free() {
     let terms = ReservationTerms {
         duration: NEVER_MS,
         depth: 2,
-        hold: Some(1000),
+        hold_ms: Some(1000),
         free_first: false,
     };
     assert_eq!(
@@ -379,14 +379,14 @@ fn without_known_ends_the_set_gathers_what_is_free() {
 
 #[test]
 fn two_jobs_never_gather_halves_of_each_other() {
-    let mut book: Book<u32> = Book::new(Rules::default());
+    let mut book: Book<u32> = Book::new(BookSettings::default());
     (0..4).for_each(|host| book.set_host(host, &Bundle::of_slots(1)));
     let claim = |host: u32| book.claim(&[(host, Bundle::of_slots(1))], 0, FOREVER);
     let work: Vec<ClaimId> = (0..4).map(claim).collect();
     let terms = ReservationTerms {
         duration: NEVER_MS,
         depth: 2,
-        hold: Some(1000),
+        hold_ms: Some(1000),
         free_first: false,
     };
     let mut pass = |now: i64, free: Option<usize>| {
@@ -458,9 +458,9 @@ fn a_request_may_choose_its_set_itself() {
 
 #[test]
 fn ends_are_rounded_up_to_the_resolution() {
-    let rules = Rules {
+    let rules = BookSettings {
         resolution: 60,
-        ..Rules::default()
+        ..BookSettings::default()
     };
     let mut book: Book<u32> = Book::new(rules);
     book.set_host(0, &Bundle::of_slots(4));
@@ -497,14 +497,14 @@ fn a_host_that_shrinks_loses_its_reservations() {
 fn speed_on_many_hosts() {
     for min_gain in [1, 10_000] {
         println!("moved for a gain of {min_gain} ms");
-        measure(Rules {
+        measure(BookSettings {
             min_gain,
-            ..Rules::default()
+            ..BookSettings::default()
         });
     }
 }
 
-fn measure(rules: Rules) {
+fn measure(rules: BookSettings) {
     let mut rng = SplitMix64::new(1);
     let mut book: Book<u32> = Book::new(rules);
     let hosts: Vec<u32> = (0..10_000).collect();
@@ -565,7 +565,7 @@ fn measure(rules: Rules) {
 #[test]
 fn less_of_a_host_is_looked_at_where_somebody_needs_it() {
     let book = || {
-        let mut book: Book<u32> = Book::new(Rules::default());
+        let mut book: Book<u32> = Book::new(BookSettings::default());
         (0..2).for_each(|host| book.set_host(host, &Bundle::new(2, &[1000])));
         book.open(0);
         book.claim(&[(0, Bundle::new(2, &[400]))], 0, 100);

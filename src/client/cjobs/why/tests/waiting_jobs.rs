@@ -23,7 +23,7 @@ fn memory_that_others_have() {
     let said = "nearest is h1: needs 40G mem, 24G left";
     let waiting = site.check(id, said, &format!("cmod -R 'rusage[mem=24G]' {id}"));
     let hosts = waiting.hosts.unwrap();
-    assert_eq!((hosts.hosts, hosts.lost_at(Stage::Amount)), (2, 2));
+    assert_eq!((hosts.hosts, hosts.excluded_at(Stage::Amount)), (2, 2));
     assert!(!waiting.never);
 }
 
@@ -85,7 +85,7 @@ fn the_host_that_was_asked_for_is_full() {
         ..job()
     });
     let waiting = site.check(id, "h1: needs 1 slot, 0 free", &format!("cmod -mn {id}"));
-    assert_eq!(waiting.hosts.unwrap().lost_at(Stage::NotAsked), 1);
+    assert_eq!(waiting.hosts.unwrap().excluded_at(Stage::NotAsked), 1);
 }
 
 #[test]
