@@ -139,7 +139,7 @@ impl ClusterCopy {
         if !self.state.stat(j)?.is_waiting() {
             return None;
         }
-        if let Some(why) = job.own_why(j.idx) {
+        if let Some(why) = job.own_reason(j.idx) {
             return Some(why.clone());
         }
         let class = self.state.class_of(job.spec);
@@ -247,7 +247,7 @@ impl ClusterCopy {
 
     fn reason_in(&self, plan: &Plan, j: JobKey) -> Option<PendReason> {
         let job = self.state.job(j.id)?;
-        if let Some(why) = job.own_why(j.idx) {
+        if let Some(why) = job.own_reason(j.idx) {
             return Some(why.clone());
         }
         let class = self.state.class_of(job.spec);
@@ -261,7 +261,7 @@ impl ClusterCopy {
         let (event, back) = match deed {
             TrialAction::Spec(spec) => return self.carry_spec(j, spec),
             TrialAction::Release => {
-                let admin = self.state.job(id).and_then(|job| job.own_why(0))
+                let admin = self.state.job(id).and_then(|job| job.own_reason(0))
                     == Some(&PendReason::HeldByAdmin);
                 let held = |held, by| Event::Held {
                     j,

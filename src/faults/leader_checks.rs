@@ -10,7 +10,7 @@ use super::history::{Final, History};
 use super::kernel::Kernel;
 use super::tasks::RunKey;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
-use crate::state::{Fate, Job, Run, State, Work};
+use crate::state::{Job, JobEnd, Run, State, Work};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl History {
@@ -332,7 +332,7 @@ fn is_forced(work: &Work) -> bool {
     work.run.as_ref().is_some_and(|run| run.forced)
 }
 
-fn fate_of(work: &Work) -> Option<&Fate> {
+fn fate_of(work: &Work) -> Option<&JobEnd> {
     work.run.as_ref()?.fate.as_deref()
 }
 

@@ -97,7 +97,7 @@ impl History {
 /// What the holders of a unit have too much of.
 fn overfull(by: &[UnitHolder]) -> Option<&'static str> {
     let parts: u64 = by.iter().map(|of| u64::from(of.part)).sum();
-    let memory = by.iter().flat_map(|of| &of.beside);
+    let memory = by.iter().flat_map(|of| &of.amounts);
     let memory = memory.filter(|(name, _)| name == "gpu_mem");
     let memory: i64 = memory.map(|(_, milli)| *milli).sum();
     if parts > u64::from(WHOLE_UNIT) {
@@ -116,7 +116,7 @@ mod tests {
         let has = |part: u32, mb: i64| UnitHolder {
             j: JobKey::job(1),
             part,
-            beside: vec![("gpu_mem".into(), mb * 1000)],
+            amounts: vec![("gpu_mem".into(), mb * 1000)],
         };
         let full = UNIT_MB as i64;
         assert_eq!(overfull(&[has(600, full / 2), has(400, full / 2)]), None);

@@ -632,7 +632,7 @@ impl Decider for VirtualLeader<'_> {
         let Some(found) = self.state.job(j.id) else {
             return "it is not there".to_owned();
         };
-        if let Some(why) = found.own_why(j.idx) {
+        if let Some(why) = found.own_reason(j.idx) {
             return why.to_string();
         }
         let class = self.state.class_of(found.spec);

@@ -262,7 +262,7 @@ impl RunFingerprint {
             slots: run.slots(),
             stops: (
                 run.suspension.by_system.is_some(),
-                run.lends(),
+                run.lends_slots(),
                 run.to_stop(),
             ),
         })

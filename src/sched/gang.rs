@@ -27,7 +27,7 @@ pub(super) trait CandidateHosts {
     /// How many of these slots this particular job may have.
     fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32;
     /// All slots of a host, used ones included.
-    fn whole(&self, at: u32) -> u32;
+    fn all_slots(&self, at: u32) -> u32;
     /// Whether a host can be used exclusively.
     fn empty(&self, at: u32) -> bool;
 }
@@ -336,7 +336,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
                 continue;
             }
             let tile = match spread.whole {
-                true => self.field.whole(at),
+                true => self.field.all_slots(at),
                 false => spread.tile,
             };
             let mut take = may.min(most - got);
@@ -491,7 +491,7 @@ impl CandidateHosts for CurrentHosts<'_, '_> {
         (self.terms.room)(self.shape, &query, at as usize, can)
     }
 
-    fn whole(&self, at: u32) -> u32 {
+    fn all_slots(&self, at: u32) -> u32 {
         self.view.table.at(at as usize).slots
     }
 
@@ -564,7 +564,7 @@ impl CandidateHosts for PredictedHosts<'_> {
         self.fit(part, at, trial.get(&at).unwrap_or(&none), first)
     }
 
-    fn whole(&self, at: u32) -> u32 {
+    fn all_slots(&self, at: u32) -> u32 {
         self.view.table.at(at as usize).slots
     }
 

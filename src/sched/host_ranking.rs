@@ -81,7 +81,7 @@ pub(super) struct Ranking {
     refreshed_to: Option<u64>,
     /// Hosts that limits deny to these jobs until something is freed, and since when.
     limited_hosts: Vec<u32>,
-    aside_since: u64,
+    limited_since: u64,
     /// The version of the demand for which it was made.
     demand: u64,
     /// By host: the last refresh that evaluated it. A host that changed often is evaluated once.
@@ -160,7 +160,7 @@ impl Ranking {
                 });
                 self.out = out;
                 self.evaluate_changed(changed, usage, &mut look);
-                if eased > self.aside_since {
+                if eased > self.limited_since {
                     for at in std::mem::take(&mut self.limited_hosts) {
                         if let Some(new) = look(self, at) {
                             self.offer(new);
@@ -274,9 +274,9 @@ impl Ranking {
     }
 
     /// Notes that limits deny this host to these jobs for now.
-    pub(super) fn put_aside(&mut self, at: usize, usage: &ClusterUsage) {
+    pub(super) fn note_limited(&mut self, at: usize, usage: &ClusterUsage) {
         if self.limited_hosts.is_empty() {
-            self.aside_since = usage.now();
+            self.limited_since = usage.now();
         }
         self.limited_hosts.push(at as u32);
     }

@@ -123,7 +123,7 @@ fn plain(
             (_, tile) => tile.min(min.saturating_sub(got)).max(1),
         };
         if take == 0 && spot.is_empty() && terms.limited.take() {
-            rank.put_aside(at, view.usage);
+            rank.note_limited(at, view.usage);
             continue;
         }
         seen.push(candidate);

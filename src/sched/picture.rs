@@ -172,7 +172,7 @@ impl Picture {
         let declared = config.hosts.declared().map(|(name, _)| name);
         let with_units = declared.filter(|name| config.hosts.has_units(name));
         with_units.for_each(|name| _ = self.resources.intern(name, &config));
-        self.usage.reset(table.count(), looks_at_holders(&config));
+        self.usage.reset(table.count(), depends_on_holders(&config));
         self.hosts.note_speeds(table);
         for (at, host) in table.iter().enumerate() {
             self.quotas.host(at as u32, &host.name);
@@ -254,7 +254,7 @@ impl Picture {
 }
 
 /// Whether some limit depends on what a queue or a user holds on a host.
-fn looks_at_holders(config: &Config) -> bool {
+fn depends_on_holders(config: &Config) -> bool {
     let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
     let mut queues = config.queues.iter();
     hosts.into_iter().any(|host| host.user_slots.is_some())

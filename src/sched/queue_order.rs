@@ -327,7 +327,7 @@ impl QueueOrder {
     }
 
     /// Notes that a job of this user started: the user's next one waits for the next round.
-    pub(super) fn served(&mut self, group: OrderGroup) {
+    pub(super) fn note_started(&mut self, group: OrderGroup) {
         if let (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) = (self, group) {
             if let Some(user) = rounds.users.get_mut(&uid) {
                 user.round += 1;

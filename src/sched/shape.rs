@@ -150,7 +150,7 @@ impl Shape {
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
-            lenders: at.map_or_else(SmallVec::new, |at| lenders(config, at)),
+            lenders: at.map_or_else(SmallVec::new, |at| lending_queues(config, at)),
             stop: queue.and_then(|q| thresholds::condition(q.stop_cond.as_deref(), config)),
             bad,
             failed: Vec::new(),
@@ -623,7 +623,7 @@ impl Shape {
 
 /// Queues whose stopped jobs lend slots to jobs of this one: those that it may preempt, those that
 /// they may preempt, and so on.
-fn lenders(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
+fn lending_queues(config: &Config, queue: usize) -> SmallVec<[u16; 2]> {
     let mut all: SmallVec<[u16; 2]> = SmallVec::new();
     let mut next = vec![queue];
     while let Some(at) = next.pop() {

@@ -221,7 +221,7 @@ impl ShareTree {
             let node = &mut self.nodes[at as usize];
             node.usage.add(delta);
             if delta.ended_slots > 0 {
-                self.rule.learn(&mut node.usage);
+                self.rule.derive_run_time(&mut node.usage);
             }
             if at == ROOT {
                 break;
@@ -267,10 +267,11 @@ impl ShareTree {
         }
         self.step = Some(step.max(old));
         self.undecayed.clear();
-        self.rule.learn_usual(&self.nodes[ROOT as usize].usage);
+        self.rule
+            .derive_usual_run_time(&self.nodes[ROOT as usize].usage);
         for at in 1..self.nodes.len() {
             let node = &mut self.nodes[at];
-            self.rule.learn(&mut node.usage);
+            self.rule.derive_run_time(&mut node.usage);
             let cost = node.usage.cost(&self.rule, node.shares, now);
             let (parent, seat) = (node.parent, node.seat);
             self.inner(parent).contest.put_cost(seat, cost);
@@ -441,7 +442,7 @@ impl ShareTree {
         let node = u32::try_from(self.nodes.len()).expect("fewer leaves than users");
         let order = u64::from(entry) << 32 | u64::from(node);
         let mut usage = Usage::default();
-        self.rule.learn(&mut usage);
+        self.rule.derive_run_time(&mut usage);
         let cost = usage.cost(&self.rule, shares, self.now);
         let above = self.inner(parent);
         let seat = above.contest.add(order);

@@ -1,7 +1,7 @@
 //! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
-use super::job::{Array, Body, Fate, HostId, Job, Rerun, Run, RunExtras, Work};
+use super::job::{Array, Body, HostId, Job, JobEnd, Rerun, Run, RunExtras, Work};
 use super::running::close_suspension;
 use super::{SpecEntry, State};
 use crate::model::{
@@ -283,7 +283,7 @@ impl State {
             }
         });
         if job.is_finished() {
-            let at = (job.known_end(), id);
+            let at = (job.end_learned_at(), id);
             if plus {
                 times.finished.insert(at)
             } else {
@@ -315,7 +315,7 @@ impl State {
             .expect("jobs refer to live specifications");
         let (was_finished, was_waiting) = (job.is_finished(), job.is_waiting());
         if was_finished {
-            times.finished.remove(&(job.known_end(), j.id));
+            times.finished.remove(&(job.end_learned_at(), j.id));
         }
         let before = job.weight(j.idx);
         let mut started = false;
@@ -348,7 +348,7 @@ impl State {
         }
         let (spec, watch) = (job.spec, job.watch_changes(entry.depends, was_waiting));
         if job.is_finished() {
-            times.finished.insert((job.known_end(), j.id));
+            times.finished.insert((job.end_learned_at(), j.id));
         }
         if started {
             self.note_work(j);
@@ -488,7 +488,7 @@ impl State {
             return;
         };
         if let Some(run) = work.run.as_deref_mut().filter(|run| run.fate.is_some()) {
-            run.count_late(part);
+            run.add_late_usage(part);
             self.changes.rows.note(a.j);
         }
     }
@@ -518,11 +518,11 @@ impl State {
             }
             match killing {
                 Some(SignalAct::Kill(reason)) => {
-                    let fate = Fate {
+                    let fate = JobEnd {
                         end: t,
                         reason,
                         text: why.to_owned(),
-                        ..Fate::default()
+                        ..JobEnd::default()
                     };
                     let run = job.work_mut(idx).and_then(|w| w.run.as_deref_mut());
                     if let Some(run) = run {
@@ -550,10 +550,10 @@ impl State {
 
     fn cancelled(&mut self, j: JobKey, reason: TermReason, t: Stamp) {
         let fate = || {
-            Box::new(Fate {
+            Box::new(JobEnd {
                 end: t,
                 reason,
-                ..Fate::default()
+                ..JobEnd::default()
             })
         };
         let end = |job: &mut Job, idx: u32| {
@@ -757,8 +757,8 @@ impl State {
     }
 }
 
-fn fate_of(e: &Ended) -> Fate {
-    Fate {
+fn fate_of(e: &Ended) -> JobEnd {
+    JobEnd {
         end: Stamp(e.t),
         known: Stamp(e.known),
         code: e.code,
@@ -773,7 +773,7 @@ fn fate_of(e: &Ended) -> Fate {
 }
 
 /// The run of a job that ended without ever being dispatched.
-fn never_ran(t: Stamp, fate: Box<Fate>) -> Run {
+fn never_ran(t: Stamp, fate: Box<JobEnd>) -> Run {
     Run {
         dispatch: t,
         fate: Some(fate),

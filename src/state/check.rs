@@ -3,7 +3,7 @@
 
 use super::State;
 use super::job::Body;
-use super::parts::{Backlog, Waiting};
+use super::parts::{PendingCounts, PendingTotals};
 use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
@@ -49,7 +49,12 @@ impl State {
                 }
             });
             broken.extend(check_array(job));
-            if job.is_finished() != self.times.finished.contains(&(job.known_end(), job.id)) {
+            if job.is_finished()
+                != self
+                    .times
+                    .finished
+                    .contains(&(job.end_learned_at(), job.id))
+            {
                 broken.push(format!("job {}: wrongly listed as finished or not", job.id));
             }
             broken.extend(self.check_work(job));
@@ -101,7 +106,7 @@ impl State {
         if pending != self.specs.values().map(|e| e.waiting).sum::<u64>() {
             broken.push("waiting jobs are miscounted by specification".to_owned());
         }
-        let mut due = Backlog::default();
+        let mut due = PendingTotals::default();
         for entry in self.specs.values().filter(|entry| entry.waiting > 0) {
             due.change(entry.who, entry.spec.min, 0, entry.waiting);
         }
@@ -109,8 +114,8 @@ impl State {
         if pending != have.total {
             broken.push(format!("{} jobs pend, {pending} counted", have.total));
         }
-        let of_user = |(uid, n): (&u32, &Waiting)| due.by_user.get(uid).copied() == Some(*n);
-        let none = |n: &Waiting| *n == Waiting::default();
+        let of_user = |(uid, n): (&u32, &PendingCounts)| due.by_user.get(uid).copied() == Some(*n);
+        let none = |n: &PendingCounts| *n == PendingCounts::default();
         let mut users = have.by_user.iter().filter(|(_, n)| !none(n));
         let queues = have.by_queue.iter().filter(|n| !none(n));
         if !users.all(of_user)

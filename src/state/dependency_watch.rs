@@ -37,7 +37,7 @@ impl State {
             return;
         };
         let held = job.stat(0) == Some(JobStat::Psusp);
-        if job.gated == gated && (held || job.own_why(0) == why.as_ref()) {
+        if job.gated == gated && (held || job.own_reason(0) == why.as_ref()) {
             return;
         }
         self.index(id, false);

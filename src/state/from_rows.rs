@@ -4,7 +4,7 @@
 //! state: tokens and keys of requests, cron jobs, process ids. It is a copy for computations, never
 //! one from which a leader continues.
 
-use super::job::Fate;
+use super::job::JobEnd;
 use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};
 use super::{HostCtl, QueueCtl, State};
 use crate::model::{JobStat, PendReason, Spec, Stamp};
@@ -194,7 +194,7 @@ fn work_of(row: &JobRow<'_>, why: Option<Box<PendReason>>) -> SnapWork {
 
 fn run_of(row: &JobRow<'_>) -> SnapRun {
     let fate = row.stat.is_finished().then(|| {
-        Box::new(Fate {
+        Box::new(JobEnd {
             end: Stamp(row.end),
             known: Stamp(0),
             code: row.code,
@@ -323,7 +323,7 @@ mod tests {
             t,
         });
         let copy = copied(&state);
-        let why = copy.job(3).and_then(|job| job.own_why(0));
+        let why = copy.job(3).and_then(|job| job.own_reason(0));
         assert_eq!(why, Some(&PendReason::HeldByOwner));
         assert!(!is_own(&PendReason::New) && !is_own(&PendReason::ArrayLimit { limit: 2 }));
     }

@@ -237,14 +237,14 @@ impl InUse {
 
 /// The owners of what started jobs hold; queues by number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Who {
+pub(super) struct UsageOwner {
     pub queue: u32,
     pub uid: u32,
 }
 
 /// What started jobs use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Used {
+pub struct StartedUsage {
     /// By host: started jobs and elements with their slots, sorted.
     work: Vec<Vec<(JobKey, u32)>>,
     host: Vec<InUse>,
@@ -256,7 +256,7 @@ pub struct Used {
     units: UnitsInUse,
 }
 
-impl Used {
+impl StartedUsage {
     /// Makes room for host `id`.
     pub(super) fn grow(&mut self, hosts: usize) {
         self.work.resize_with(hosts, Vec::new);
@@ -264,15 +264,15 @@ impl Used {
     }
 
     /// The owners for which the jobs of a specification count.
-    pub(super) fn who(&mut self, spec: &Spec) -> Who {
+    pub(super) fn who(&mut self, spec: &Spec) -> UsageOwner {
         let uid = spec.uid;
         if let Some(queue) = self.queue_ids.get(&spec.queue) {
-            return Who { queue: *queue, uid };
+            return UsageOwner { queue: *queue, uid };
         }
         let queue = self.queue.len() as u32;
         self.queue.push(InUse::default());
         self.queue_ids.insert(spec.queue.clone(), queue);
-        Who { queue, uid }
+        UsageOwner { queue, uid }
     }
 
     /// Prefetches the counters of a host.
@@ -295,18 +295,25 @@ impl Used {
     }
 
     /// The same hosts and queues, with nothing in use.
-    pub(super) fn unused(&self) -> Used {
-        let mut used = Used {
+    pub(super) fn unused(&self) -> StartedUsage {
+        let mut used = StartedUsage {
             queue: vec![InUse::default(); self.queue.len()],
             queue_ids: self.queue_ids.clone(),
-            ..Used::default()
+            ..StartedUsage::default()
         };
         used.grow(self.host.len());
         used
     }
 
     /// Adds or removes everything that `run` of `j` holds in state `stat`.
-    pub(super) fn charge(&mut self, j: JobKey, who: Who, run: &Run, stat: JobStat, plus: bool) {
+    pub(super) fn charge(
+        &mut self,
+        j: JobKey,
+        who: UsageOwner,
+        run: &Run,
+        stat: JobStat,
+        plus: bool,
+    ) {
         let mut all = 0;
         for (host, slots) in &run.hosts {
             all += slots;

@@ -128,7 +128,7 @@ pub struct Run {
     pub forced: bool,
     /// `None`: nothing was reported, as for most jobs until they end.
     pub(super) used: Option<Box<Usage>>,
-    pub fate: Option<Box<Fate>>,
+    pub fate: Option<Box<JobEnd>>,
     pub(super) extras: Option<Box<RunExtras>>,
 }
 
@@ -180,7 +180,7 @@ pub(super) struct RunExtras {
     pub(super) units: Vec<Units>,
     /// When it will be stopped or ended to make room, according to the warning; 0 = it was not
     /// warned.
-    pub(super) warned: Stamp,
+    pub(super) preempt_at: Stamp,
     /// The signal of the warning, 0 = none.
     pub(super) warn_signal: i32,
     /// What its host has bound it to, if its queue binds jobs.
@@ -199,7 +199,7 @@ pub(super) struct RunExtras {
 impl RunExtras {
     /// Returns `None` if there is nothing to keep.
     pub(super) fn boxed(self) -> Option<Box<RunExtras>> {
-        let times = [self.warned, self.saved_at];
+        let times = [self.preempt_at, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
         let has = has || !self.part_binds.is_empty() || !self.part_use.is_empty();
         let has = has || self.migrating.is_some();
@@ -217,7 +217,7 @@ impl Run {
     /// the warning, 0 = none. `None`: it was not warned.
     pub fn warned(&self) -> Option<(Stamp, i32)> {
         let more = self.extras.as_deref()?;
-        (more.warned != Stamp(0)).then_some((more.warned, more.warn_signal))
+        (more.preempt_at != Stamp(0)).then_some((more.preempt_at, more.warn_signal))
     }
 
     /// What its host has bound it to, if its queue binds jobs.
@@ -249,7 +249,7 @@ impl Run {
         }
     }
 
-    pub(super) fn count_late(&mut self, late: &PartUse) {
+    pub(super) fn add_late_usage(&mut self, late: &PartUse) {
         let mut sum = self.usage().clone();
         let parts = &mut self.extras.get_or_insert_default().part_use;
         sum.count_late(parts, late);
@@ -289,7 +289,7 @@ impl Run {
     pub(super) fn set_warned(&mut self, at: Stamp, signal: i32) {
         if at != Stamp(0) || self.extras.is_some() {
             let more = self.extras.get_or_insert_default();
-            (more.warned, more.warn_signal) = (at, signal);
+            (more.preempt_at, more.warn_signal) = (at, signal);
         }
     }
 
@@ -318,7 +318,7 @@ impl Run {
     }
 
     /// Whether its slots are lent to a job that preempted it.
-    pub fn lends(&self) -> bool {
+    pub fn lends_slots(&self) -> bool {
         matches!(
             self.suspension.by_system.as_deref(),
             Some(SuspReason::Preempted { .. })
@@ -344,7 +344,7 @@ impl Run {
 /// How a job or element ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Fate {
+pub struct JobEnd {
     /// By its host's clock.
     pub end: Stamp,
     /// When a leader learned of the end, by the leader's clock; 0 = as `end`.
@@ -427,7 +427,7 @@ impl Job {
 
     /// When a leader learned that the last part of it had ended (0 if nothing has). The time for
     /// which a job is remembered starts then: the host's clock may be far from the leader's.
-    pub fn known_end(&self) -> Stamp {
+    pub fn end_learned_at(&self) -> Stamp {
         let of = |w: &Work| {
             w.run
                 .as_ref()
@@ -515,7 +515,7 @@ impl Job {
     }
 
     /// The job's own reason, without that of its class.
-    pub fn own_why(&self, idx: u32) -> Option<&PendReason> {
+    pub fn own_reason(&self, idx: u32) -> Option<&PendReason> {
         match &self.body {
             Body::Array(array) if idx == 0 => array.why.as_deref(),
             _ => self.work(idx)?.why.as_deref(),

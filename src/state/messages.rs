@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// Parts of jobs that are kept apart from them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Apart {
+pub(super) struct DetachedParts {
     messages: Messages,
     /// Elements read from a snapshot whose job comes later.
     pub restoring: FxHashMap<u32, Vec<SnapWork>>,

@@ -31,10 +31,12 @@ use crate::text::glob::Glob;
 pub use chunked_set::ChunkedSet;
 pub use cron::CronKey;
 pub use from_rows::RowGatherer;
-use index::Who;
-pub use index::{Class, ClassKey, InUse, Pending, Used};
-pub use job::{Array, Body, Fate, HostId, Job, Run, Work};
-pub use parts::{HostCtl, JobRuns, KnownAnswer, PartialRequest, QueueCtl, RestoredShare, Waiting};
+use index::UsageOwner;
+pub use index::{Class, ClassKey, InUse, Pending, StartedUsage};
+pub use job::{Array, Body, HostId, Job, JobEnd, Run, Work};
+pub use parts::{
+    HostCtl, JobRuns, KnownAnswer, PartialRequest, PendingCounts, QueueCtl, RestoredShare,
+};
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
@@ -42,7 +44,10 @@ pub use units::{UnitHolder, UnitsInUse};
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::Past;
-use parts::{Backlog, Changes, Dependencies, Hosts, Leaders, Numbers, Queues, Requests, Times};
+use parts::{
+    AssignedNumbers, Changes, Dependencies, Hosts, JobTimes, Leaders, PendingTotals, Queues,
+    Requests,
+};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +64,7 @@ pub struct SpecEntry {
     /// Number of its jobs and elements that wait (PEND or PSUSP).
     pub waiting: u64,
     /// The owners of what its started jobs hold.
-    who: Who,
+    who: UsageOwner,
     /// Its jobs wait for others.
     depends: bool,
 }
@@ -70,18 +75,18 @@ pub struct State {
     leaders: Leaders,
     pub(crate) jobs: Table<Job>,
     pub(crate) specs: FxHashMap<u32, SpecEntry>,
-    numbers: Numbers,
+    numbers: AssignedNumbers,
     requests: Requests,
     queues: Queues,
     hosts: Hosts,
     pub(crate) pending: Pending,
-    pub(crate) used: Used,
+    pub(crate) used: StartedUsage,
     dependencies: Dependencies,
-    times: Times,
+    times: JobTimes,
     changes: Changes,
-    backlog: Backlog,
+    backlog: PendingTotals,
     crons: cron::Crons,
-    apart: messages::Apart,
+    apart: messages::DetachedParts,
 }
 
 impl State {
@@ -259,7 +264,7 @@ impl State {
     }
 
     /// Slots and jobs in use by host, queue and user.
-    pub fn used(&self) -> &Used {
+    pub fn used(&self) -> &StartedUsage {
         &self.used
     }
 
@@ -279,12 +284,12 @@ impl State {
     }
 
     /// What a user's pending jobs request.
-    pub fn waiting_of(&self, uid: u32) -> Waiting {
+    pub fn waiting_of(&self, uid: u32) -> PendingCounts {
         self.backlog.by_user.get(&uid).copied().unwrap_or_default()
     }
 
     /// What the pending jobs of a queue request.
-    pub fn waiting_in(&self, queue: &str) -> Waiting {
+    pub fn waiting_in(&self, queue: &str) -> PendingCounts {
         let number = self.used.queue_number(queue);
         let waiting = number.and_then(|n| self.backlog.by_queue.get(n as usize));
         waiting.copied().unwrap_or_default()

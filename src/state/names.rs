@@ -12,7 +12,7 @@ const FRONT: usize = 8;
 /// A job's place in the index: jobs of one owner whose names begin alike are adjacent, and among
 /// them those with the same name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Place {
+struct NameKey {
     uid: u32,
     front: u64,
     hash: u32,
@@ -22,7 +22,7 @@ struct Place {
 /// Every job by its owner and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    places: BTreeSet<Place>,
+    places: BTreeSet<NameKey>,
 }
 
 fn front(name: &[u8], fill: u8) -> u64 {
@@ -38,9 +38,9 @@ fn hash(name: &str) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-fn place(uid: u32, name: &str, id: u32) -> Place {
+fn place(uid: u32, name: &str, id: u32) -> NameKey {
     let (front, hash) = (front(name.as_bytes(), 0), hash(name));
-    Place {
+    NameKey {
         uid,
         front,
         hash,
@@ -71,7 +71,7 @@ impl Names {
             (Some(name), _) => (place(uid, name, 0), place(uid, name, u32::MAX)),
             (None, begin) => {
                 let begin = begin.as_bytes();
-                let end = |fill, n| Place {
+                let end = |fill, n| NameKey {
                     uid,
                     front: front(begin, fill),
                     hash: n,

@@ -1,7 +1,7 @@
 //! The parts of the state that are plain records. Owns no rules: the files that change them do.
 
 use super::dirty::Dirty;
-use super::index::Who;
+use super::index::UsageOwner;
 use super::job::HostId;
 use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
@@ -120,7 +120,7 @@ pub(super) struct Leaders {
 
 /// Numbers assigned to jobs and specifications.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct AssignedNumbers {
     /// The highest job id ever assigned; ids are not reused before they start again from 1.
     pub last_job: u32,
     /// The specification number assigned last.
@@ -175,7 +175,7 @@ pub(super) struct Dependencies {
 
 /// Jobs sorted by time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct JobTimes {
     /// Finished jobs by the time at which their end was known.
     pub finished: BTreeSet<(Stamp, u32)>,
     /// Termination times (`-t`) of jobs; those of finished jobs are ignored.
@@ -201,27 +201,27 @@ pub(super) struct Changes {
 /// Pending jobs, with elements counted individually, and the minimum number of slots that they
 /// request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct PendingCounts {
     pub jobs: u64,
     pub slots: u64,
 }
 
 /// Pending jobs per user, per queue (by its number) and in total.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Backlog {
-    pub by_user: FxHashMap<u32, Waiting>,
-    pub by_queue: Vec<Waiting>,
+pub(super) struct PendingTotals {
+    pub by_user: FxHashMap<u32, PendingCounts>,
+    pub by_queue: Vec<PendingCounts>,
     pub total: u64,
     /// Names of the users who ever had jobs, by uid.
     pub users: FxHashMap<u32, String>,
 }
 
-impl Backlog {
+impl PendingTotals {
     /// Updates the counts: `who` had `before` jobs that request `slots` each, and now has `after`.
-    pub(super) fn change(&mut self, who: Who, slots: u32, before: u64, after: u64) {
+    pub(super) fn change(&mut self, who: UsageOwner, slots: u32, before: u64, after: u64) {
         let queue = who.queue as usize;
         if self.by_queue.len() <= queue {
-            self.by_queue.resize(queue + 1, Waiting::default());
+            self.by_queue.resize(queue + 1, PendingCounts::default());
         }
         let of_user = self.by_user.entry(who.uid).or_default();
         for sum in [of_user, &mut self.by_queue[queue]] {

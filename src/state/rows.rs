@@ -74,7 +74,7 @@ impl State {
             } else {
                 0
             },
-            why: job.own_why(j.idx).cloned(),
+            why: job.own_reason(j.idx).cloned(),
             key: job.key.as_deref().unwrap_or("").to_owned(),
             messages: self.messages(j).to_vec(),
             ..JobRow::default()

@@ -1,7 +1,7 @@
 //! The state as a sequence of records, and back. Indices are not written: restoring rebuilds them.
 
 use super::job::{
-    Array, Body, Fate, Job, OrderNumbers, Rerun, Run, RunExtras, Suspension, UserStop, Work,
+    Array, Body, Job, JobEnd, OrderNumbers, Rerun, Run, RunExtras, Suspension, UserStop, Work,
 };
 use super::{HostCtl, KnownAnswer, QueueCtl, State};
 use crate::model::{
@@ -199,7 +199,7 @@ pub(super) struct SnapRun {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) u: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fate: Option<Box<Fate>>,
+    pub(super) fate: Option<Box<JobEnd>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bind: Option<Box<Binding>>,
     /// The bindings on its other hosts.
@@ -515,7 +515,7 @@ impl State {
     fn restore_run(&mut self, run: SnapRun, again: bool) -> Run {
         let extras = RunExtras {
             units: run.un,
-            warned: run.warn.0,
+            preempt_at: run.warn.0,
             warn_signal: run.warn.1,
             bind: run.bind,
             saved_at: run.saved,

@@ -13,7 +13,7 @@ pub struct UnitHolder {
     /// Thousandths.
     pub part: u32,
     /// Amounts of the unit in thousandths, by resource.
-    pub beside: Vec<(String, i64)>,
+    pub amounts: Vec<(String, i64)>,
 }
 
 /// Holders by the name of the unit; a job occurs once for each part.
@@ -39,16 +39,16 @@ impl UnitsInUse {
                         holders.push(UnitHolder {
                             j,
                             part: units.part_of_each(),
-                            beside: units.beside.clone(),
+                            amounts: units.beside.clone(),
                         });
-                        let order = |of: &UnitHolder| (of.j, of.part, of.beside.clone());
+                        let order = |of: &UnitHolder| (of.j, of.part, of.amounts.clone());
                         holders.sort_by_cached_key(order);
                     }
                     false => {
                         let same = |of: &UnitHolder| {
                             of.j == j
                                 && of.part == units.part_of_each()
-                                && of.beside == units.beside
+                                && of.amounts == units.beside
                         };
                         if let Some(at) = holders.iter().position(same) {
                             holders.remove(at);

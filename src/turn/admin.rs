@@ -25,7 +25,7 @@ fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a str>)
 }
 
 /// Names of hosts and host groups.
-fn host_words(config: &Config) -> impl Iterator<Item = &str> {
+fn host_and_group_names(config: &Config) -> impl Iterator<Item = &str> {
     let groups = config.host_groups.keys();
     groups.map(String::as_str).chain(config.host_names())
 }
@@ -129,7 +129,7 @@ impl Turn<'_> {
         let config = self.core.config.clone();
         for word in names {
             let Some(set) = config.hosts_named(word) else {
-                let text = unknown("host or host group", word, host_words(&config));
+                let text = unknown("host or host group", word, host_and_group_names(&config));
                 answer.add_result(word, Code::NotFound, text);
                 continue;
             };
@@ -253,14 +253,14 @@ impl Turn<'_> {
             return answer.add_result(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {
-            let text = unknown("host", host, host_words(&self.core.config));
+            let text = unknown("host", host, host_and_group_names(&self.core.config));
             return answer.add_result(host, Code::NotFound, text);
         }
         if self.core.state.host_ctl(host).up {
             let text = "its heart beats: stop its daemons first, or wait until it is unavailable";
             return answer.add_result(host, Code::Refused, text);
         }
-        let n = self.lose_all_on(host);
+        let n = self.end_all_on(host);
         answer.add_result(host, Code::Ok, format!("{n} jobs on it are ended as lost"));
     }
 }

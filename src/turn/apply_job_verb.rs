@@ -34,7 +34,7 @@ impl Turn<'_> {
             answer.refuse("options", refusal);
             return None;
         }
-        let users = self.users_meant(who, &job_verb.sel);
+        let users = self.target_users(who, &job_verb.sel);
         let mut spent = 0;
         let made = Selection::new(&job_verb.sel, &self.core.state, users, &mut spent);
         let bytes: usize = job_verb.sel.ids.iter().map(String::len).sum();
@@ -56,7 +56,7 @@ impl Turn<'_> {
     }
 
     /// The users that a selector selects, by uid; `None`: all.
-    fn users_meant(&mut self, who: &Requester, sel: &Selector) -> Option<Vec<u32>> {
+    fn target_users(&mut self, who: &Requester, sel: &Selector) -> Option<Vec<u32>> {
         match sel.user.as_str() {
             "" => Some(vec![who.uid]),
             "all" => None,

@@ -30,7 +30,7 @@ impl Turn<'_> {
         if let Event::Ended { e, .. } = &mut event {
             self.note_share_use(e.a.j.id);
             if e.parts.is_empty() {
-                e.parts = self.parts_heard(e.a);
+                e.parts = self.parts_reported(e.a);
             }
             self.core.memory.part_usage.end(e.a);
         }

@@ -41,7 +41,7 @@ const CLOCK_WAIT_MS: u64 = 10_000;
 
 /// The due times that this leader has computed.
 #[derive(Default)]
-pub(super) struct Agenda {
+pub(super) struct CronTimetable {
     calendars: BTreeMap<CronKey, (Schedule, Zone)>,
     next: BTreeMap<CronKey, Stamp>,
     due: BTreeSet<(Stamp, CronKey)>,
@@ -49,7 +49,7 @@ pub(super) struct Agenda {
     since: Option<Mono>,
 }
 
-impl Agenda {
+impl CronTimetable {
     /// The next due time.
     pub(super) fn first(&self) -> Option<Stamp> {
         self.due.first().map(|(at, _)| *at)
@@ -109,7 +109,7 @@ impl Turn<'_> {
             return;
         }
         for key in self.core.state.open_crons() {
-            self.go_on_with_packs(&key);
+            self.continue_packs(&key);
         }
         let now = self.now;
         let agenda = &self.core.memory.agenda;
@@ -265,7 +265,7 @@ impl Turn<'_> {
     }
 
     /// Submits the jobs of packs that an earlier leader had not submitted when it died.
-    fn go_on_with_packs(&mut self, key: &CronKey) {
+    fn continue_packs(&mut self, key: &CronKey) {
         let Some(cron) = self.core.state.cron(key) else {
             return;
         };
@@ -280,14 +280,15 @@ impl Turn<'_> {
             let start_by = cron.def.deadline_s.map(|s| plus_s(from, s));
             let owner = self.cron_owner(cron);
             let jobs = runs_of(&cron.def, made as usize, start_by);
-            if let Err(text) = self.rest_of_pack((key, due), (first, made, parts), jobs, &owner) {
+            if let Err(text) = self.remaining_lines((key, due), (first, made, parts), jobs, &owner)
+            {
                 self.skip(key, (due, 0), CronWhat::Refused, text);
             }
         }
         self.core.pass.needed = true;
     }
 
-    fn rest_of_pack(
+    fn remaining_lines(
         &mut self,
         (key, due): (&CronKey, Stamp),
         (first, made, parts): (u32, u32, u32),

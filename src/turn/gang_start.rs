@@ -190,7 +190,7 @@ impl Turn<'_> {
 
     /// Ends started jobs that have a part on a host that lost it; they are requeued if they may run
     /// again. `fenced`: only jobs that may run elsewhere while the host is silent.
-    pub(super) fn lose_parts(&mut self, host: &str, fenced: bool) -> usize {
+    pub(super) fn end_lost_parts(&mut self, host: &str, fenced: bool) -> usize {
         let mut lost = 0;
         for a in self.current_attempts_on(host) {
             let j = a.j;

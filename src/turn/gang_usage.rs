@@ -18,7 +18,7 @@ impl Turn<'_> {
             self.core.memory.part_usage.note(a, id, u);
             self.sum_up(a);
         } else {
-            self.used_late(host, a, &u);
+            self.late_usage(host, a, &u);
         }
     }
 
@@ -38,7 +38,7 @@ impl Turn<'_> {
     }
 
     /// What hosts other than the first have reported to this leader, for the record of the end.
-    pub(super) fn parts_heard(&self, a: AttemptId) -> Vec<PartUse> {
+    pub(super) fn parts_reported(&self, a: AttemptId) -> Vec<PartUse> {
         let heard = self.core.memory.part_usage.parts(a);
         let part = |(id, u): (_, &Usage)| PartUse {
             host: self.core.state.host_name(id).to_string(),
@@ -66,7 +66,7 @@ impl Turn<'_> {
     }
 
     /// Adds usage that is reported after the end of the attempt.
-    fn used_late(&mut self, host: &str, a: AttemptId, u: &Usage) {
+    fn late_usage(&mut self, host: &str, a: AttemptId, u: &Usage) {
         let state = &self.core.state;
         let work = state.work(a.j).filter(|work| work.attempt == a.at);
         let run = work.and_then(|work| work.run.as_deref());

@@ -62,7 +62,7 @@ impl Turn<'_> {
     }
 
     /// Whether the queue of `j` runs something before the command.
-    pub(super) fn queue_looks_first(&self, j: JobKey) -> bool {
+    pub(super) fn queue_has_pre_exec(&self, j: JobKey) -> bool {
         let spec = self.core.state.spec_of(j.id);
         let queue = spec.and_then(|spec| self.core.config.queue(&spec.queue));
         queue.is_some_and(|queue| !queue.hooks.pre.is_empty())

@@ -88,12 +88,12 @@ impl Turn<'_> {
                     self.end_as_lost(a, TermReason::Fenced, false, text);
                 }
             }
-            self.lose_parts(&host, true);
+            self.end_lost_parts(&host, true);
         }
     }
 
     /// Ends everything that ran on a host that an administrator declared dead.
-    pub(super) fn lose_all_on(&mut self, host: &str) -> usize {
+    pub(super) fn end_all_on(&mut self, host: &str) -> usize {
         self.cancel_preparing_on(host, "is lost");
         self.forget_strays_of(host);
         let attempts = self.attempts_on(host);
@@ -101,6 +101,6 @@ impl Turn<'_> {
         for a in &attempts {
             self.end_as_lost(*a, TermReason::HostLost, true, text);
         }
-        attempts.len() + self.lose_parts(host, false)
+        attempts.len() + self.end_lost_parts(host, false)
     }
 }

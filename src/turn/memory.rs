@@ -6,7 +6,7 @@ pub(super) mod hosts;
 pub(super) mod part_usage;
 pub(super) mod stray_runs;
 
-use super::cron::Agenda;
+use super::cron::CronTimetable;
 use crate::model::{JobKey, Mono};
 use crate::state::HostId;
 use gangs::GangStarts;
@@ -31,7 +31,7 @@ pub(super) struct Memory {
     pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.
-    pub agenda: Agenda,
+    pub agenda: CronTimetable,
     /// The job whose dependency was evaluated last.
     pub last_judged: u32,
     /// When tokens and keys were last removed.

@@ -16,7 +16,7 @@ use crate::state::Body;
 
 /// How a job migrates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum MigrationMethod {
     /// It is already migrating.
     Already,
     /// Its state is saved first; it continues to run if that fails.
@@ -45,7 +45,7 @@ impl Turn<'_> {
             ));
         }
         let mut works = self.works_of(j).into_iter();
-        if !works.any(|key| self.way_of(key).is_ok()) {
+        if !works.any(|key| self.migration_method(key).is_ok()) {
             // The answer to each job or element states why.
             return Ok(());
         }
@@ -62,13 +62,13 @@ impl Turn<'_> {
         j: JobKey,
         force: bool,
     ) -> Result<(), Refusal> {
-        let (event, act, reason) = match self.way_of(j)? {
-            Way::Already => return Ok(()),
-            Way::Saved => {
+        let (event, act, reason) = match self.migration_method(j)? {
+            MigrationMethod::Already => return Ok(()),
+            MigrationMethod::Saved => {
                 let act = Act::Checkpoint(to_migrate(force));
                 (SignalAct::Migrate { force }, act, TermReason::None)
             }
-            Way::Again => {
+            MigrationMethod::Again => {
                 let why = TermReason::Migrate;
                 (SignalAct::Requeue { hold: false, why }, Act::Terminate, why)
             }
@@ -85,7 +85,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn way_of(&self, j: JobKey) -> Result<Way, Refusal> {
+    fn migration_method(&self, j: JobKey) -> Result<MigrationMethod, Refusal> {
         let state = &self.core.state;
         let (Some(stat), Some(spec)) = (state.stat(j), state.spec_of(j.id)) else {
             return Err(Refusal::not_found("no matching job found"));
@@ -107,20 +107,20 @@ impl Turn<'_> {
             Some(SignalAct::Requeue {
                 why: TermReason::Migrate,
                 ..
-            }) => return Ok(Way::Already),
+            }) => return Ok(MigrationMethod::Already),
             Some(SignalAct::Requeue { .. }) => return Err(Refusal::refused("is being requeued")),
             Some(_) => return Err(Refusal::refused("is being terminated")),
-            None if run.migrating().is_some() => return Ok(Way::Already),
+            None if run.migrating().is_some() => return Ok(MigrationMethod::Already),
             None => {}
         }
         let saved = checkpoint_of(self.core, spec).is_some();
         let begun = run.start != Stamp(0) && !run.gathering;
         let runs = stat == JobStat::Run && !run.to_stop();
         match (saved, spec.rerunnable) {
-            (true, _) if begun && runs => Ok(Way::Saved),
+            (true, _) if begun && runs => Ok(MigrationMethod::Saved),
             // There is nothing to save yet, or it may start from the beginning anyway.
-            (true, _) if !begun => Ok(Way::Again),
-            (_, true) => Ok(Way::Again),
+            (true, _) if !begun => Ok(MigrationMethod::Again),
+            (_, true) => Ok(MigrationMethod::Again),
             (true, false) => Err(Refusal::refused(
                 "is stopped, so that its state cannot be saved: 'cresume' it first",
             )),

@@ -32,7 +32,7 @@ pub(super) struct Pack {
     /// Options of the last job that had its own.
     last: Option<Spec>,
     /// Lines whose jobs an earlier leader created.
-    made: FxHashSet<u32>,
+    created_lines: FxHashSet<u32>,
     /// Remaining limits of names in dependencies.
     pub names: intake::NameBudget,
 }
@@ -42,24 +42,24 @@ impl Pack {
         Pack {
             attachments,
             last: None,
-            made: FxHashSet::default(),
+            created_lines: FxHashSet::default(),
             names: intake::NameBudget::default(),
         }
     }
 
     /// Notes the jobs that an earlier leader created.
-    pub(crate) fn note_made(&mut self, ids: &[IdRun]) {
+    pub(crate) fn note_created(&mut self, ids: &[IdRun]) {
         let lines = |run: &IdRun| {
             (0..run.n).map({
                 let line = run.line;
                 move |n| line.saturating_add(n)
             })
         };
-        self.made.extend(ids.iter().flat_map(lines));
+        self.created_lines.extend(ids.iter().flat_map(lines));
     }
 
-    pub(crate) fn has_made(&self, line: u32) -> bool {
-        self.made.contains(&line)
+    pub(crate) fn has_created(&self, line: u32) -> bool {
+        self.created_lines.contains(&line)
     }
 
     /// Adds to a job what it shares with others. `same`: it also takes the options of the previous

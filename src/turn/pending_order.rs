@@ -6,18 +6,18 @@ use crate::state::{ChunkedSet, State};
 pub(super) type MoveScope = (String, u32, Option<u32>);
 
 /// A job's place: its order number and its id.
-type Place = (i64, u32);
+type OrderKey = (i64, u32);
 
 /// See the head of this file. Kept from one move to the next.
 pub(super) struct PendingOrder {
     scope: MoveScope,
-    jobs: ChunkedSet<Place>,
+    jobs: ChunkedSet<OrderKey>,
     /// Version of the pending jobs to which it corresponds.
     version: u64,
 }
 
 /// Where a move puts a job.
-pub(super) struct Target {
+pub(super) struct MoveTarget {
     /// Position from the top or bottom, at most the number of jobs.
     pub pos: usize,
     /// The new order number; `None`: the job stays where it is.
@@ -34,7 +34,7 @@ impl PendingOrder {
             key.queue == *queue && key.priority == *priority && uid.is_none_or(|u| key.uid == u)
         });
         let jobs = classes.flat_map(|class| class.jobs.iter());
-        let mut jobs: Vec<Place> = jobs.map(|(order, j)| (order, j.id)).collect();
+        let mut jobs: Vec<OrderKey> = jobs.map(|(order, j)| (order, j.id)).collect();
         // The classes are each in order already.
         jobs.sort();
         jobs.dedup();
@@ -53,7 +53,7 @@ impl PendingOrder {
     }
 
     /// Where the job at `own` goes for position `pos` (from 1).
-    pub(crate) fn target(&self, own: Place, pos: u32, bottom: bool) -> Target {
+    pub(crate) fn target(&self, own: OrderKey, pos: u32, bottom: bool) -> MoveTarget {
         // Its own place does not count.
         let rank = self.jobs.rank(own);
         let listed = self.jobs.nth(rank) == Some(own);
@@ -65,14 +65,14 @@ impl PendingOrder {
         let after = other(at);
         let stays = before.is_none_or(|b| b < own) && after.is_none_or(|a| own < a);
         let between = || order_between(before.map(|b| b.0), after.map(|a| a.0), own.0);
-        Target {
+        MoveTarget {
             pos,
             order: (!stays).then(between),
         }
     }
 
     /// Moves a job within it.
-    pub(crate) fn moved(&mut self, own: Place, order: i64) {
+    pub(crate) fn moved(&mut self, own: OrderKey, order: i64) {
         if self.jobs.nth(self.jobs.rank(own)) == Some(own) {
             self.jobs.remove(own);
             self.jobs.insert((order, own.1));

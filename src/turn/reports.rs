@@ -176,7 +176,7 @@ impl Turn<'_> {
         };
         let known = bound.start != Stamp(0);
         // If a pre-exec command can fail because of the host, only the end of the job shows it.
-        if !self.queue_looks_first(a.j) {
+        if !self.queue_has_pre_exec(a.j) {
             self.clear_backoff(host);
         }
         if known {
@@ -246,7 +246,7 @@ impl Turn<'_> {
         if ctl.boot != boot {
             // The first report of a host that is new to the journal does not indicate a restart.
             if !ctl.boot.is_empty() {
-                self.lose_parts(host, false);
+                self.end_lost_parts(host, false);
             }
             let (name, boot, t) = (host.to_owned(), boot.to_owned(), self.now);
             self.emit(Event::HostSeen {

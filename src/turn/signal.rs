@@ -133,7 +133,7 @@ impl Turn<'_> {
                 return false;
             };
             // An element that was not changed individually waits for the same reason as its array.
-            let why = job.own_why(j.idx).or_else(|| job.own_why(0));
+            let why = job.own_reason(j.idx).or_else(|| job.own_reason(0));
             return why == Some(&PendReason::HeldByAdmin);
         }
         let run = state.work(j).and_then(|work| work.run.as_deref());

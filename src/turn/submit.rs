@@ -33,7 +33,7 @@ impl Turn<'_> {
         }
         let mut pack = Pack::new(attachments(&request.head, &mut self.out.blobs)?);
         if let Some(ack) = known {
-            pack.note_made(&ack.ids);
+            pack.note_created(&ack.ids);
             request.answer.ack.ids = ack.ids;
         }
         request.pack = Some(pack);
@@ -78,7 +78,7 @@ impl Turn<'_> {
         if !pack.complete(&mut job, same) {
             return answer.add_result(what(line), Code::Usage, "the first job has no options");
         }
-        if pack.has_made(line) {
+        if pack.has_created(line) {
             return;
         }
         if let Some(run) = self.known_key(who, &job.key, line) {

@@ -7,7 +7,7 @@ use crate::record::view::{
     AppRow, Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow,
 };
 use crate::sched::{DispatchBlock, HostInfo};
-use crate::state::{InUse, Waiting};
+use crate::state::{InUse, PendingCounts};
 use crate::text::{size, units};
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
     }
 }
 
-fn counts(used: InUse, pending: Waiting, rsv: u64) -> Counts {
+fn counts(used: InUse, pending: PendingCounts, rsv: u64) -> Counts {
     Counts {
         njobs: u64::from(used.total()) + pending.slots,
         pend: pending.slots,

@@ -87,7 +87,7 @@ fn held(state: &State) -> BTreeMap<String, HostAllocations> {
         for (id, n) in &run.hosts {
             let name = state.host_name(*id).to_string();
             let held = all.entry(name).or_default();
-            held.slots += if run.lends() { 0 } else { *n };
+            held.slots += if run.lends_slots() { 0 } else { *n };
             held.last = held.last.max(run.dispatch);
             held.forced |= run.forced;
         }

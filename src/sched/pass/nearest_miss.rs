@@ -94,10 +94,10 @@ impl Pass<'_> {
         part: &RequestPart,
     ) -> Option<String> {
         let mut items = part.rusage.iter();
-        items.find_map(|item| self.lacked_everywhere(shape, which, (part, item)))
+        items.find_map(|item| self.missing_on_all_hosts(shape, which, (part, item)))
     }
 
-    fn lacked_everywhere(
+    fn missing_on_all_hosts(
         &self,
         shape: &Shape,
         which: (usize, usize),

@@ -54,7 +54,7 @@ impl Pass<'_> {
                 .is_none_or(|(stage, _)| *stage >= Stage::TooSmall);
             if serves {
                 self.note_room(shape, part, at, &mut out);
-                self.note_whole(at, &mut out);
+                self.note_idle_amounts(at, &mut out);
             }
             let Some((stage, resource)) = verdict else {
                 continue;
@@ -191,7 +191,7 @@ impl Pass<'_> {
     }
 
     /// Adds what the host has when idle.
-    fn note_whole(&self, at: usize, out: &mut Examination) {
+    fn note_idle_amounts(&self, at: usize, out: &mut Examination) {
         let host = self.table.at(at);
         out.slots_one = out.slots_one.max(host.slots);
         out.slots_all = out.slots_all.saturating_add(host.slots);

@@ -224,7 +224,7 @@ impl Pass<'_> {
                 self.commit_start(pending, &start, &spot);
                 self.plan.starts.push(start);
                 self.go_on(queue, pending, entry, next);
-                self.picture.queues.order_mut(queue).served(group);
+                self.picture.queues.order_mut(queue).note_started(group);
                 Outcome::On
             }
             Step::AtLimit(id, limit, next) => {

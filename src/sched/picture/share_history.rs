@@ -21,7 +21,7 @@ impl Picture {
         let queues = self.config.queues.iter().zip(self.queues.orders_mut());
         let trees = queues.filter_map(|(queue, order)| Some((&queue.name, order.tree_mut()?)));
         trees
-            .map(|(queue, tree)| (queue.clone(), tree.settle(now)))
+            .map(|(queue, tree)| (queue.clone(), tree.history_until(now)))
             .collect()
     }
 

@@ -89,7 +89,7 @@ impl Picture {
             return;
         };
         if let Some(charge) = &old.charge {
-            tree.charge(charge.leaf, &charge.delta().undone());
+            tree.charge(charge.leaf, &charge.delta().inverse());
         }
         if let Some(charge) = &new.charge {
             tree.charge(charge.leaf, &charge.delta());
@@ -150,7 +150,7 @@ impl Picture {
         {
             let mut delta = match plus {
                 true => charge.delta(),
-                false => charge.delta().undone(),
+                false => charge.delta().inverse(),
             };
             (delta.hist_ms, delta.ended_slots) = (past.ms, past.slots);
             tree.charge(charge.leaf, &delta);
@@ -208,7 +208,7 @@ impl Picture {
             count,
             exclusive,
             halted: run.suspension.by_system.is_some(),
-            lent: run.lends(),
+            lent: run.lends_slots(),
             units: Box::default(),
         };
         if !run.units().is_empty() {

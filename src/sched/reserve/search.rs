@@ -56,7 +56,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         &self.hosts[host as usize]
     }
 
-    fn is_kept(&self, host: u32) -> bool {
+    fn is_reserved(&self, host: u32) -> bool {
         self.reserved.iter().any(|part| part.host == host)
     }
 
@@ -112,7 +112,13 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         let all = self.request.hosts().iter().enumerate();
         let serve = all.filter_map(|(at, host)| {
             let start = self.on_host(*host, self.before)?;
-            Some((now(*host), self.is_kept(*host), Reverse(at), start, *host))
+            Some((
+                now(*host),
+                self.is_reserved(*host),
+                Reverse(at),
+                start,
+                *host,
+            ))
         });
         let (.., start, host) = serve.max()?;
         Some((start, host))

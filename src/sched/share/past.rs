@@ -63,7 +63,7 @@ impl ShareTree {
 
     /// The usage of every leaf until `now`, and the moment to which it refers: later if the tree
     /// was last swept later. CPU time is only that of ended jobs.
-    pub fn settle(&mut self, now: Stamp) -> (Stamp, Vec<Past>) {
+    pub fn history_until(&mut self, now: Stamp) -> (Stamp, Vec<Past>) {
         if now > self.now {
             self.sweep(now);
         }

@@ -114,7 +114,7 @@ fn case_14_unused_share_comes_back() {
     run(&mut tree, 18);
     assert_eq!((tree.slots(b), tree.slots(c)), (9, 9));
     for leaf in [b, c] {
-        tree.charge(leaf, &Delta::start(3, Stamp(0)).undone());
+        tree.charge(leaf, &Delta::start(3, Stamp(0)).inverse());
     }
     tree.set_active(a, true);
     assert_eq!(run(&mut tree, 6), "AAAAAA");
@@ -429,7 +429,7 @@ fn history_outlives_the_tree() {
     };
     old.charge(stranger, &gone);
     old.sweep(Stamp(HOUR));
-    let (at, past) = old.settle(Stamp(HOUR));
+    let (at, past) = old.history_until(Stamp(HOUR));
     assert_eq!(at, Stamp(HOUR));
     assert_eq!(
         past.iter().map(|p| (&*p.path, &*p.by)).collect::<Vec<_>>(),

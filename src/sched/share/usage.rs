@@ -68,7 +68,7 @@ impl Delta {
     /// The same job ends at `end`; `begun` is the value given to [`Delta::start`] plus the time it
     /// was suspended. Its CPU time so far must have been charged as `ms`; it becomes history.
     pub fn end(slots: u32, begun: Stamp, end: Stamp, cpu_ms: u64) -> Delta {
-        let mut delta = Delta::start(slots, begun).undone();
+        let mut delta = Delta::start(slots, begun).inverse();
         delta.hist_ms[Meter::Run as usize] = end.since_ms(begun).saturating_mul(u64::from(slots));
         delta.ended_slots = u64::from(slots);
         delta.ms[Meter::Cpu as usize] = -i128::from(cpu_ms);
@@ -99,7 +99,7 @@ impl Delta {
     }
 
     /// The change that reverts this one. History is not reverted: it decays by itself.
-    pub fn undone(mut self) -> Delta {
+    pub fn inverse(mut self) -> Delta {
         (self.slots, self.jobs) = (-self.slots, -self.jobs);
         self.rate = self.rate.map(|n| -n);
         self.ms = self.ms.map(|n| -n);
@@ -312,7 +312,7 @@ pub(super) enum CostRule {
 
 impl CostRule {
     /// Derives the expected run time of a node's jobs from those that ended.
-    pub(super) fn learn(&self, usage: &mut Usage) {
+    pub(super) fn derive_run_time(&self, usage: &mut Usage) {
         if let CostRule::Fairshare(fair) = self
             && fair.started.is_none()
         {
@@ -321,7 +321,7 @@ impl CostRule {
     }
 
     /// Derives the expected run time of all jobs from the root of the tree.
-    pub(super) fn learn_usual(&mut self, root: &Usage) {
+    pub(super) fn derive_usual_run_time(&mut self, root: &Usage) {
         if let CostRule::Fairshare(fair) = self
             && let Some((slot_ms, job_ms)) = root.expectation()
         {

@@ -35,7 +35,7 @@ fn started(c: &Cluster) -> Started {
         let at = |id| c.table.position(id).unwrap();
         let parts = run.hosts.iter().map(|(id, n)| (at(*id), i64::from(*n)));
         let queue = c.state.spec_of(j.id).unwrap().queue.clone();
-        (j.id, (queue, run.lends(), parts.collect()))
+        (j.id, (queue, run.lends_slots(), parts.collect()))
     });
     works.collect()
 }

@@ -151,7 +151,7 @@ fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
     for (res, held) in c.state.used().units().on("h1") {
         for (name, by) in held {
             let part: u32 = by.iter().map(|of| of.part).sum();
-            let memory: i64 = by.iter().flat_map(|of| &of.beside).map(|(_, n)| n).sum();
+            let memory: i64 = by.iter().flat_map(|of| &of.amounts).map(|(_, n)| n).sum();
             assert!(part <= 1000, "{res} {name}: {by:?}");
             assert!(memory <= sizes[name.as_str()], "{res} {name}: {by:?}");
         }

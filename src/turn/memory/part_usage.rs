@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const ATTEMPTS_MAX: usize = 200_000;
 
 #[derive(Default)]
-struct Hosts {
+struct HostUsages {
     /// Usage on the host that runs the command.
     first: Usage,
     others: BTreeMap<HostId, Usage>,
@@ -20,11 +20,11 @@ struct Hosts {
 /// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct PartUsage {
-    attempts: BTreeMap<AttemptId, Hosts>,
+    attempts: BTreeMap<AttemptId, HostUsages>,
 }
 
 impl PartUsage {
-    fn of(&mut self, a: AttemptId) -> &mut Hosts {
+    fn of(&mut self, a: AttemptId) -> &mut HostUsages {
         if self.attempts.len() >= ATTEMPTS_MAX {
             self.attempts.pop_first();
         }

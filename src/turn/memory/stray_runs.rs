@@ -12,19 +12,19 @@ const STRAYS_MAX: usize = 10_000;
 const LAST_SIGNAL: u32 = u32::MAX;
 
 /// Attempt and mark of a run.
-type Run = (AttemptId, u32);
+type MarkedRun = (AttemptId, u32);
 
 /// See the head of this file.
 #[derive(Default)]
 pub(in crate::turn) struct StrayRuns {
     /// By host; the value is whether the order to kill was given.
-    by_host: BTreeMap<String, BTreeMap<Run, bool>>,
+    by_host: BTreeMap<String, BTreeMap<MarkedRun, bool>>,
     /// Jobs excluded from scheduling until a run that the journal does not contain has ended.
     waiting_jobs: BTreeSet<u32>,
 }
 
 /// The order to kill what remains of a run.
-fn kill((a, mark): Run) -> Order {
+fn kill((a, mark): MarkedRun) -> Order {
     Order::Signal {
         a,
         act: Act::Kill,
@@ -36,7 +36,7 @@ fn kill((a, mark): Run) -> Order {
 }
 
 /// All runs of an attempt, regardless of their marks.
-fn runs_of(a: AttemptId) -> std::ops::RangeInclusive<Run> {
+fn runs_of(a: AttemptId) -> std::ops::RangeInclusive<MarkedRun> {
     (a, 0)..=(a, u32::MAX)
 }
 

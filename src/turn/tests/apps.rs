@@ -24,8 +24,8 @@ limits:
 - {name: licences, per_app: all, jobs: 1}
 ";
 
-fn bench() -> Bench {
-    Bench::with(APPS)
+fn bench() -> TestLeader {
+    TestLeader::with(APPS)
 }
 
 fn refused(app: &str, change: impl FnOnce(&mut Submission)) -> (Code, String) {
@@ -37,11 +37,11 @@ fn refused(app: &str, change: impl FnOnce(&mut Submission)) -> (Code, String) {
     (outcome.code, outcome.text)
 }
 
-fn spec(b: &Bench, id: u32) -> &Spec {
+fn spec(b: &TestLeader, id: u32) -> &Spec {
     b.core.state.spec_of(id).unwrap()
 }
 
-fn change(b: &mut Bench, set: &[&str], reset: &[&str], app: &str) -> Ack {
+fn change(b: &mut TestLeader, set: &[&str], reset: &[&str], app: &str) -> Ack {
     let names = |list: &[&str]| list.iter().map(|o| (*o).to_owned()).collect();
     let mut changes = Changes {
         set: names(set),
@@ -128,7 +128,7 @@ fn a_job_has_its_own_value_then_its_applications_then_its_queues() {
 #[test]
 fn the_host_is_told_the_applications_starter() {
     let mut b = bench();
-    let starter = |b: &Bench| {
+    let starter = |b: &TestLeader| {
         let start = b.last.orders.iter().find_map(|(_, order)| match order {
             Order::Start(start) => Some(start.hooks.as_ref()?.starter.clone()),
             _ => None,
@@ -158,14 +158,14 @@ fn the_host_is_told_the_applications_variables_and_controls() {
             "- {name: plain, env: {A: '1'}, job_controls: {suspend: STOP, terminate: USR1},
                success_exit_values: 5}",
         );
-    let start = |b: &Bench| {
+    let start = |b: &TestLeader| {
         let start = b.last.orders.iter().find_map(|(_, order)| match order {
             Order::Start(start) => Some(StartOrder::clone(start)),
             _ => None,
         });
         start.unwrap()
     };
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     b.submit(5, |j| j.spec.app = "plain".into());
     let order = start(&b);
     let hooks = order.hooks.unwrap();
@@ -177,7 +177,7 @@ fn the_host_is_told_the_applications_variables_and_controls() {
         terminate: signal(libc::SIGUSR1),
     };
     assert_eq!((hooks.controls, order.success.as_str()), (controls, "5"));
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     b.submit(5, |j| {
         (j.spec.app, j.spec.queue) = ("plain".into(), "free".into())
     });
@@ -225,7 +225,7 @@ fn another_application_takes_back_what_the_first_one_gave() {
 #[test]
 fn a_job_that_names_no_application_has_the_default_one() {
     let config = APPS.replace("{default_queue", "{default_app: plain, default_queue");
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     b.submit(5, |j| j.hold = true);
     b.submit(5, |j| j.spec.app = "cfd".into());
     assert_eq!(

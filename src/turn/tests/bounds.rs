@@ -5,7 +5,7 @@ use crate::turn::upkeep::{JUDGE_EACH, JUDGE_LOOKS};
 
 #[test]
 fn deadlines_of_forgotten_jobs_are_forgotten() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let far = Stamp(b.now + 365 * 86_400_000);
     b.submit(5, |j| j.spec.deadline = Some(far));
     b.submit(5, |j| (j.spec.deadline, j.hold) = (Some(far), true));
@@ -38,7 +38,7 @@ fn signal(id: &str, how: SignalHow) -> Verb {
     Verb::Signal { sel, how }
 }
 
-impl Bench {
+impl TestLeader {
     /// Adds a request and takes turns until it is answered. Returns the answer, the number of turns
     /// and the events.
     fn ask_long(&mut self, uid: u32, verbs: Vec<Verb>) -> (Ack, usize, Vec<Event>) {
@@ -92,7 +92,7 @@ impl Bench {
 }
 
 /// An array whose elements all have separate records: they are held and stopped one by one.
-fn array(b: &mut Bench, n: u32) {
+fn array(b: &mut TestLeader, n: u32) {
     b.submit(5, |j| (j.array, j.hold) = (format!("1-{n}"), true));
     let (ack, ..) = b.ask_long(5, vec![signal(&format!("1[1-{n}]"), SignalHow::Resume)]);
     assert!(ack.ok, "{ack:?}");
@@ -100,7 +100,7 @@ fn array(b: &mut Bench, n: u32) {
 
 #[test]
 fn a_small_request_that_means_much_is_refused_whole() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     array(&mut b, 1000);
     let verbs = (0..100).map(|n| match n % 2 {
         0 => signal("1[1-100000]", SignalHow::Stop),
@@ -113,7 +113,7 @@ fn a_small_request_that_means_much_is_refused_whole() {
 
 #[test]
 fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     array(&mut b, 40_000);
     b.begin(5, vec![signal("1", SignalHow::Stop)], Token(1 << 20));
     assert!(b.last.acks.is_empty() && b.last.more && b.last.taken.is_empty());
@@ -142,7 +142,7 @@ fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
 
 #[test]
 fn a_leader_that_takes_over_goes_on_where_the_last_one_was() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     for pack in [false, true] {
         let verbs = match pack {
             false => {
@@ -202,7 +202,7 @@ fn pack_of(n: u32) -> Vec<Verb> {
 
 #[test]
 fn what_is_so_already_makes_no_event() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     b.submit(5, |_| {});
     b.submit(5, |j| j.hold = true);
     for (id, how, again) in [
@@ -223,7 +223,7 @@ fn what_is_so_already_makes_no_event() {
 
 #[test]
 fn moves_cost_no_walk_and_none_to_the_present_place() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     let (ack, ..) = b.ask_long(5, pack_of(20_000));
     assert!(ack.ok);
     b.ask_long(5, vec![signal("0", SignalHow::Resume)]);
@@ -240,7 +240,7 @@ fn moves_cost_no_walk_and_none_to_the_present_place() {
     assert!(turns < 10, "{turns} turns");
     let moved = |e: &&Event| matches!(e, Event::Moved { .. });
     assert_eq!(events.iter().filter(moved).count(), 5_000);
-    let line = |b: &Bench| -> Vec<u32> {
+    let line = |b: &TestLeader| -> Vec<u32> {
         let classes = b.core.state.pending().classes();
         let jobs = classes.flat_map(|(_, class)| class.jobs.iter());
         jobs.map(|(_, j)| j.id).take(2).collect()
@@ -252,7 +252,7 @@ fn moves_cost_no_walk_and_none_to_the_present_place() {
 
 #[test]
 fn a_pack_that_depends_on_names_looks_at_few_jobs() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     let line = |line: u32| {
         let Verb::Submit { job, .. } = submission(|j| {
             j.hold = true;
@@ -281,7 +281,7 @@ fn a_pack_that_depends_on_names_looks_at_few_jobs() {
 /// If many jobs wait for one job, a turn evaluates a limited number of them: none is left out.
 #[test]
 fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {
-    let mut b = Bench::with(WIDE);
+    let mut b = TestLeader::with(WIDE);
     b.submit(5, |j| j.hold = true);
     let Verb::Submit { job, .. } = submission(|j| {
         j.hold = true;
@@ -299,7 +299,7 @@ fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {
     while b.core.state.has_dep_dirty() {
         b.turn_quickly(Vec::new());
     }
-    let gated = |b: &Bench| {
+    let gated = |b: &TestLeader| {
         let waits = |id: &u32| b.core.state.job(*id).is_some_and(|job| job.gated);
         (2..=n + 1).filter(waits).count() as u32
     };

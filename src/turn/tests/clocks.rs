@@ -10,7 +10,7 @@ const A: AttemptId = AttemptId {
 };
 
 /// A sample of a host whose clock is `ahead_ms` ahead of the file server's.
-fn sample(b: &Bench, host: &str, ahead_ms: i64) -> Input {
+fn sample(b: &TestLeader, host: &str, ahead_ms: i64) -> Input {
     let mut doc = b.core.inputs.loads[host].0.clone();
     doc.clock_ahead_ms = Some(ahead_ms);
     Input::Load {
@@ -23,7 +23,7 @@ fn sample(b: &Bench, host: &str, ahead_ms: i64) -> Input {
 #[test]
 fn a_pause_of_a_second_takes_a_second_whatever_the_clock_is_set_to() {
     for step in [-HOUR, HOUR] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |j| j.spec.min = 4);
         let why = "no".to_owned();
         b.report("h2", vec![Report::Never { a: A, why }]);
@@ -40,7 +40,7 @@ fn a_pause_of_a_second_takes_a_second_whatever_the_clock_is_set_to() {
 #[test]
 fn the_parts_of_a_gang_have_their_time_whatever_the_clock_is_set_to() {
     for step in [-HOUR, HOUR] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |j| j.spec.min = 4);
         b.set_clock(step);
         b.turn(Vec::new());
@@ -53,7 +53,7 @@ fn the_parts_of_a_gang_have_their_time_whatever_the_clock_is_set_to() {
 
 #[test]
 fn a_clock_set_forward_a_day_forgets_no_token_no_key_and_no_job() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let token = Token(77);
     let keyed = |j: &mut Submission| j.key = "k".into();
     let first = b.ask_token(5, vec![submission(keyed)], token);
@@ -72,7 +72,7 @@ fn a_clock_set_forward_a_day_forgets_no_token_no_key_and_no_job() {
 
 #[test]
 fn a_clock_set_back_delays_no_look_at_pending_jobs() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.res_req = "select[mem>1500]".into());
     b.set_clock(-HOUR);
     b.turn(Vec::new());
@@ -87,7 +87,7 @@ fn a_victim_has_its_grace_whatever_the_clock_is_set_to() {
         "preemption: {preempt: again, grace: 30}",
     );
     for step in [-HOUR, HOUR] {
-        let mut b = Bench::with(&config);
+        let mut b = TestLeader::with(&config);
         for _ in 0..4 {
             b.submit(5, |j| j.spec.queue = "again".into());
         }
@@ -119,7 +119,7 @@ fn a_victim_has_its_grace_whatever_the_clock_is_set_to() {
 
 #[test]
 fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.end("h1", 1, 1, 0);
     // The next leader's clock is a day ahead.
@@ -155,7 +155,7 @@ fn a_leader_whose_clock_is_a_day_ahead_starts_and_forgets_nothing_early() {
 
 #[test]
 fn one_host_with_a_wrong_clock_is_not_believed() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.core.note_server_clock(b.present(), 0);
     let wrong = sample(&b, "h2", -DAY);
     let right = sample(&b, "h1", 0);

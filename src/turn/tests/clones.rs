@@ -6,7 +6,7 @@ use crate::model::{CloneOf, Limits, Spec};
 /// A time after everything that a test does.
 const LATER: Stamp = Stamp(9_000_000);
 
-impl Bench {
+impl TestLeader {
     fn clone_of(&mut self, uid: u32, of: CloneOf, fill: impl FnOnce(&mut Submission)) -> Ack {
         let job = Submission {
             clone: Some(Box::new(of)),
@@ -38,7 +38,7 @@ fn refusal(ack: &Ack) -> (Code, &str) {
 
 #[test]
 fn a_clone_has_the_options_but_for_those_given() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |job| {
         job.name = "first".into();
         job.command = "work".into();
@@ -67,7 +67,7 @@ fn a_clone_has_the_options_but_for_those_given() {
 
 #[test]
 fn only_the_owner_clones_a_job_that_is_known() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let ack = b.clone_of(6, whole(1, &[]), |_| {});
     assert_eq!(refusal(&ack).0, Code::Permission);
@@ -83,7 +83,7 @@ fn only_the_owner_clones_a_job_that_is_known() {
 
 #[test]
 fn what_held_back_a_job_that_has_started_does_not_hold_its_clone() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |job| {
         job.spec.begin = Some(LATER);
@@ -92,7 +92,7 @@ fn what_held_back_a_job_that_has_started_does_not_hold_its_clone() {
     // It is pending, and so is its clone.
     let ack = b.clone_of(5, whole(2, &[]), |_| {});
     assert_eq!(b.spec_of(ack.ids[0].id).depend, "ended(1)");
-    let mut c = Bench::new();
+    let mut c = TestLeader::new();
     c.submit(5, |job| job.spec.start_by = Some(LATER));
     c.host_runs("h1", attempt(1, 1));
     let ack = c.clone_of(5, whole(1, &[]), |_| {});
@@ -101,7 +101,7 @@ fn what_held_back_a_job_that_has_started_does_not_hold_its_clone() {
 
 #[test]
 fn elements_of_an_array_are_cloned_by_their_indices() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |job| {
         job.array = "1-9:2".into();
         job.array_limit = 3;
@@ -110,7 +110,7 @@ fn elements_of_an_array_are_cloned_by_their_indices() {
         elements: elements.into(),
         ..whole(1, &[])
     };
-    let all_of = |b: &Bench, id: u32| {
+    let all_of = |b: &TestLeader, id: u32| {
         let array = b.core.state.job(id).and_then(|job| job.array());
         array.map(|array| (array.all.to_string(), array.limit))
     };
@@ -126,7 +126,7 @@ fn elements_of_an_array_are_cloned_by_their_indices() {
 
 #[test]
 fn parameters_are_for_arrays() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let head = |token| RequestHead {
         token: Token(token),
         params: "[\"a\"]\n[\"1\"]\n".into(),

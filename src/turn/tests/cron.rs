@@ -33,8 +33,8 @@ fn act(act: CronAct) -> Verb {
 }
 
 /// A cluster whose leader knows its clock, at a full minute, with a cron job.
-fn bench(change: impl FnOnce(&mut CronDef)) -> Bench {
-    let mut b = Bench::new();
+fn bench(change: impl FnOnce(&mut CronDef)) -> TestLeader {
+    let mut b = TestLeader::new();
     b.now = 20 * MINUTE - 10;
     b.turn(Vec::new());
     let ack = b.ask(U, vec![put("c", change)]);
@@ -43,24 +43,24 @@ fn bench(change: impl FnOnce(&mut CronDef)) -> Bench {
     b
 }
 
-fn cron(b: &Bench) -> &CronJob {
+fn cron(b: &TestLeader) -> &CronJob {
     b.core.state.cron(&(U, "c".to_owned())).unwrap()
 }
 
 /// Advances the time, and takes a turn.
-fn pass(b: &mut Bench, ms: i64) {
+fn pass(b: &mut TestLeader, ms: i64) {
     b.now += ms;
     b.turn(Vec::new());
 }
 
 /// The records of the history: kind, due minute, number.
-fn history(b: &Bench) -> Vec<(CronWhat, i64, u32)> {
+fn history(b: &TestLeader) -> Vec<(CronWhat, i64, u32)> {
     let records = cron(b).history.iter();
     records.map(|r| (r.what, r.due.0 / MINUTE, r.n)).collect()
 }
 
 /// A new leader that knows what is in the journal.
-fn takeover(b: &mut Bench) {
+fn takeover(b: &mut TestLeader) {
     let config = b.core.config.clone();
     let loads: Vec<String> = b.core.inputs.loads.keys().cloned().collect();
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
@@ -240,7 +240,7 @@ fn overlap_skips_runs_or_replaces() {
     pass(&mut b, MINUTE);
     b.host_runs("h1", attempt(1, 1));
     pass(&mut b, MINUTE);
-    let kills = |b: &Bench| {
+    let kills = |b: &TestLeader| {
         b.last
             .orders
             .iter()
@@ -433,7 +433,7 @@ fn a_snapshot_keeps_runs_and_history() {
 }
 
 /// Every element of array `id` that runs ends with this code.
-fn end_elements(b: &mut Bench, id: u32, codes: &[(u32, i32)]) {
+fn end_elements(b: &mut TestLeader, id: u32, codes: &[(u32, i32)]) {
     for (idx, code) in codes {
         let a = AttemptId {
             j: JobKey::element(id, *idx),
@@ -490,7 +490,7 @@ fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
     pass(&mut b, MINUTE);
     assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
     takeover(&mut b);
-    let host = |b: &Bench, id| {
+    let host = |b: &TestLeader, id| {
         let run = b.core.state.work(JobKey::job(id)).unwrap().run.clone();
         b.core.state.host_name(run.unwrap().hosts[0].0).to_string()
     };
@@ -510,7 +510,7 @@ fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
 }
 
 /// The leader died when this many jobs of the pack were recorded; the next one leads.
-fn died_after(b: &mut Bench, jobs: usize) {
+fn died_after(b: &mut TestLeader, jobs: usize) {
     let submitted = |(_, event): &(usize, &Event)| matches!(event, Event::Submitted(_));
     let mut all = b.events.iter().enumerate().filter(submitted);
     let (last, _) = all.nth(jobs - 1).unwrap();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn dependencies_gate_and_open() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |j| j.spec.depend = "done(1)".into());
     b.submit(5, |j| j.spec.depend = "exit(1)".into());
@@ -12,7 +12,14 @@ fn dependencies_gate_and_open() {
     b.end("h1", 1, 1, 0);
     assert_eq!(b.starts(), [("h1".to_string(), "2.1".to_string())]);
     assert_eq!(b.stat(3), JobStat::Pend);
-    let why = b.core.state.job(3).unwrap().own_why(0).unwrap().to_string();
+    let why = b
+        .core
+        .state
+        .job(3)
+        .unwrap()
+        .own_reason(0)
+        .unwrap()
+        .to_string();
     assert!(
         why.ends_with("can never be satisfied: job 1 is DONE"),
         "{why}"
@@ -40,7 +47,7 @@ fn dependencies_gate_and_open() {
 
 #[test]
 fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |j| j.spec.depend = "done(1)".into());
     b.submit(5, |j| {
@@ -52,7 +59,14 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
     b.starts();
     b.end("h1", 1, 1, 7);
     b.turn(Vec::new());
-    let why = b.core.state.job(2).unwrap().own_why(0).unwrap().to_string();
+    let why = b
+        .core
+        .state
+        .job(2)
+        .unwrap()
+        .own_reason(0)
+        .unwrap()
+        .to_string();
     assert!(why.ends_with("job 1 ended with exit code 7"), "{why}");
     assert_eq!(
         [2, 3, 4].map(|id| b.stat(id)),
@@ -72,7 +86,7 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
 #[test]
 fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
     use crate::model::Orphans;
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let mut config = (*b.core.config).clone();
     config.general.orphans = Orphans::Kill;
     b.turn(vec![Input::Config(Arc::new(config.clone()))]);
@@ -91,7 +105,14 @@ fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
         [JobStat::Exit, JobStat::Pend],
         "the cluster ends those that say nothing, the other is held"
     );
-    let why = b.core.state.job(3).unwrap().own_why(0).unwrap().to_string();
+    let why = b
+        .core
+        .state
+        .job(3)
+        .unwrap()
+        .own_reason(0)
+        .unwrap()
+        .to_string();
     assert!(why.contains("can never be satisfied"), "{why}");
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
     // The cluster lets all run; the setting of the job still counts.
@@ -102,7 +123,7 @@ fn a_job_says_itself_what_becomes_of_it_when_its_dependency_can_never_hold() {
     assert_eq!(b.stat(3), JobStat::Pend);
 }
 
-fn requeued(b: &mut Bench, id: &str) {
+fn requeued(b: &mut TestLeader, id: &str) {
     let states = vec!["exit".to_owned()];
     let (sel, hold) = (selector(&[id]), false);
     let ack = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
@@ -113,7 +134,7 @@ fn requeued(b: &mut Bench, id: &str) {
 #[test]
 fn a_job_whose_condition_was_met_runs_again_under_the_next_leader() {
     for (array, j) in [("", JobKey::job(2)), ("1-2", JobKey::element(2, 1))] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |_| {});
         b.submit(5, |j| {
             (j.spec.depend, j.array) = ("done(1)".into(), array.into());
@@ -141,7 +162,7 @@ fn a_job_whose_condition_was_met_runs_again_under_the_next_leader() {
 
 #[test]
 fn a_job_that_was_killed_while_it_waited_waits_again_for_its_condition() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |j| j.spec.depend = "done(1)".into());
     let (sel, how) = (selector(&["2"]), SignalHow::Kill);
@@ -156,7 +177,7 @@ fn a_job_that_was_killed_while_it_waited_waits_again_for_its_condition() {
 
 #[test]
 fn a_condition_may_be_on_what_ran_after_a_job() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.array = "1-2".into());
     for depend in ["post_done(1)", "post_err(1)", "post_done(1[2])"] {
         b.submit(5, |j| j.spec.depend = depend.into());

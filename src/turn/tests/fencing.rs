@@ -5,7 +5,7 @@ use super::*;
 use crate::model::TermReason;
 use crate::record::request::Changes;
 
-impl Bench {
+impl TestLeader {
     fn silent_for(&mut self, host: &str, silent_ms: u64) {
         let doc = Box::new(self.core.inputs.loads[host].0.clone());
         let host = host.to_owned();
@@ -108,9 +108,9 @@ fn limits(orders: &[(String, Order)]) -> Vec<(String, u64)> {
     orders.iter().filter_map(limit).collect()
 }
 
-fn with_fence() -> Bench {
+fn with_fence() -> TestLeader {
     let config = CONFIG.replace("general: {", "general: {iso_timeout: 6, ");
-    let mut b = Bench::with(&config.replace("cluster: {", "cluster: {lease_timeout: 3, "));
+    let mut b = TestLeader::with(&config.replace("cluster: {", "cluster: {lease_timeout: 3, "));
     b.submit(5, |_| {});
     b
 }
@@ -191,7 +191,7 @@ fn a_snapshot_remembers_as_what_an_attempt_was_dispatched() {
 
 #[test]
 fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let a = attempt(1, 1);
     b.host_runs("h1", a);
@@ -221,8 +221,8 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
 }
 
 /// Job 1 has ended on h1; the next leader has read its start there but not yet its end.
-fn reading_of_an_end() -> Bench {
-    let mut b = Bench::new();
+fn reading_of_an_end() -> TestLeader {
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let a = attempt(1, 1);
     b.host_runs("h1", a);
@@ -246,7 +246,7 @@ fn old_reports_of_what_has_ended_kill_nothing() {
 
 #[test]
 fn a_lost_job_whose_host_comes_back_is_ended_there() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.hosts = "h1".into());
     let a = attempt(1, 1);
     b.host_runs("h1", a);
@@ -267,7 +267,7 @@ fn a_lost_job_whose_host_comes_back_is_ended_there() {
 #[test]
 fn a_silent_host_is_fenced_by_the_limit_that_its_last_load_named() {
     for (seconds, reported) in [(6, 60_000), (0, 60_000), (600, 60_000), (6, 10_000)] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |j| {
             (j.spec.rerunnable, j.spec.hosts) = (true, "h1".into())
         });
@@ -335,7 +335,7 @@ fn a_job_whose_host_reported_its_end_is_requeued_while_its_reports_are_read() {
 
 #[test]
 fn a_removed_job_that_may_still_run_is_held_when_it_is_requeued() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let a = attempt(1, 1);
     b.host_runs("h1", a);

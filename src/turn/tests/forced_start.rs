@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Bench {
+impl TestLeader {
     fn run(&mut self, uid: u32, id: &str, hosts: &str) -> (Code, String) {
         let (id, hosts) = (id.to_owned(), hosts.to_owned());
         let ack = self.ask(
@@ -26,7 +26,7 @@ impl Bench {
 
 #[test]
 fn a_forced_start_breaks_limits_and_is_marked() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for _ in 0..4 {
         b.submit(5, |_| {});
     }
@@ -51,7 +51,7 @@ fn a_forced_start_breaks_limits_and_is_marked() {
 
 #[test]
 fn slots_are_taken_as_written_or_as_the_hosts_have_them() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| {
         (j.spec.min, j.spec.max) = (5, 6);
         j.array = "1-3".into();

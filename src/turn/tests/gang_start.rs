@@ -10,13 +10,13 @@ const A: AttemptId = AttemptId {
 };
 
 /// A job with all four slots on two hosts, the first of them h1.
-fn wide() -> Bench {
-    let mut b = Bench::new();
+fn wide() -> TestLeader {
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.min = 4);
     b
 }
 
-impl Bench {
+impl TestLeader {
     fn ordered(&self, host: &str) -> Vec<&Order> {
         let orders = self.last.orders.iter().filter(|(h, _)| h == host);
         let acks = |o: &&Order| !matches!(o, Order::Ack { .. });
@@ -28,7 +28,7 @@ impl Bench {
     }
 
     fn why(&self) -> String {
-        let why = self.core.state.job(1).unwrap().own_why(0).cloned();
+        let why = self.core.state.job(1).unwrap().own_reason(0).cloned();
         why.map_or(String::new(), |why| why.to_string())
     }
 
@@ -170,7 +170,7 @@ fn a_restart_of_a_later_host_ends_the_job() {
 /// slots on all hosts go to the other job.
 #[test]
 fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let wide = |queue: &str| {
         let queue = queue.to_owned();
         move |j: &mut Submission| (j.spec.queue, j.spec.min) = (queue, 4)
@@ -209,7 +209,7 @@ fn preempted_work_on_two_hosts_lends_the_slots_of_both() {
 #[test]
 fn requeued_work_gives_back_its_parts_on_all_hosts() {
     let config = super::CONFIG.replace("preempt: again", "preempt: again, method: requeue");
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     b.submit(5, |j| (j.spec.queue, j.spec.min) = ("again".into(), 4));
     b.ready(1);
     let t = b.now;
@@ -237,7 +237,7 @@ fn requeued_work_gives_back_its_parts_on_all_hosts() {
 #[test]
 fn what_had_succeeded_before_its_host_was_found_lost_is_not_run_again() {
     for (code, attempt) in [(0, 1), (1, 2)] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |j| (j.spec.min, j.spec.rerunnable) = (4, true));
         b.ready(1);
         b.host_runs("h1", A);
@@ -323,7 +323,7 @@ fn the_usage_of_all_hosts_is_the_jobs() {
         procs: 1,
         ..Usage::default()
     };
-    let sum = |b: &Bench| {
+    let sum = |b: &TestLeader| {
         let run = b.core.state.work(A.j).unwrap().run.as_deref().unwrap();
         (run.usage().cpu_ms, run.usage().procs)
     };
@@ -365,7 +365,7 @@ fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
     let mut b = wide();
     b.ready(1);
     b.host_runs("h1", A);
-    let signal = |b: &mut Bench, how| {
+    let signal = |b: &mut TestLeader, how| {
         let sel = selector(&["1"]);
         b.ask(5, vec![Verb::Signal { sel, how }]);
         let there = b.ordered("h2");
@@ -403,7 +403,7 @@ fn the_cores_of_every_host_are_known() {
         cpus: CpuSet::parse(cpus).unwrap(),
         ..Binding::default()
     };
-    let ready = |b: &mut Bench, at, cpus: &str| {
+    let ready = |b: &mut TestLeader, at, cpus: &str| {
         let bind = Some(Box::new(bound(cpus)));
         let a = AttemptId { at, ..A };
         b.report("h2", vec![Report::PartReady { a, bind }]);
@@ -447,7 +447,7 @@ fn the_cores_of_every_host_are_known() {
 }
 
 /// An end of attempt `at` with 100 ms of CPU on h1.
-fn end_of(b: &Bench, at: u32) -> Report {
+fn end_of(b: &TestLeader, at: u32) -> Report {
     let u = Usage {
         cpu_ms: 100,
         ..Usage::default()
@@ -464,7 +464,7 @@ fn end_of(b: &Bench, at: u32) -> Report {
 
 /// A host reports what the attempt has used there. Returns the number of resulting events, and the
 /// job's usage.
-fn say(b: &mut Bench, host: &str, at: u32, cpu_ms: u64) -> (usize, u64) {
+fn say(b: &mut TestLeader, host: &str, at: u32, cpu_ms: u64) -> (usize, u64) {
     let u = Usage {
         cpu_ms,
         mem_kb: 1,

@@ -5,7 +5,7 @@ use super::*;
 use crate::record::request::HostAct;
 use crate::turn::host_rows;
 
-impl Bench {
+impl TestLeader {
     fn host_order(&mut self, act: HostAct) -> String {
         let (names, comment) = (vec!["h1".to_owned()], String::new());
         let ack = self.ask(
@@ -42,7 +42,7 @@ const ENDLESS: HostAct = HostAct::Lock { for_s: 0 };
 
 #[test]
 fn a_locked_host_takes_no_new_jobs_and_its_jobs_run_on() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     assert_eq!(b.on_h1().len(), 1);
     b.host_runs("h1", attempt(1, 1));
     assert_eq!(b.host_order(ENDLESS), "is locked");
@@ -58,7 +58,7 @@ fn a_locked_host_takes_no_new_jobs_and_its_jobs_run_on() {
 
 #[test]
 fn a_lock_is_independent_of_closing() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.host_order(ENDLESS);
     b.host_order(HostAct::Close);
     assert_eq!(b.host_status(), "closed_Adm");
@@ -74,7 +74,7 @@ fn a_lock_is_independent_of_closing() {
 
 #[test]
 fn repeated_orders_change_nothing() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for (act, text) in [(ENDLESS, "is locked"), (HostAct::Unlock, "is unlocked")] {
         b.host_order(act);
         assert!(!b.last.events.is_empty());
@@ -97,7 +97,7 @@ fn repeated_orders_change_nothing() {
 #[test]
 fn a_lock_with_a_time_ends_by_itself_also_under_the_next_leader() {
     for next_leader in [false, true] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.host_order(HostAct::Lock { for_s: 60 });
         assert!(b.on_h1().is_empty());
         if next_leader {
@@ -131,7 +131,7 @@ fn a_lock_with_a_time_ends_by_itself_also_under_the_next_leader() {
 
 #[test]
 fn crun_needs_an_option_for_a_locked_host() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.host_order(ENDLESS);
     b.on_h1();
     let mut run = |closed| {
@@ -167,8 +167,8 @@ fn records_from_before_locks_are_read() {
 /// `cjobs --why` computes with a copy of the state that is made from published rows.
 #[test]
 fn an_opened_host_is_open_in_a_copy_from_rows() {
-    let mut b = Bench::new();
-    let closed_in_copy = |b: &Bench| {
+    let mut b = TestLeader::new();
+    let closed_in_copy = |b: &TestLeader| {
         let mut copy = crate::state::RowGatherer::default();
         copy.host(&host_rows(&b.core)[0]);
         copy.state().host_ctl("h1").closed

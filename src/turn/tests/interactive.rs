@@ -37,7 +37,7 @@ fn a_queue_takes_interactive_jobs_or_no_others_as_it_says() {
         ("desk", true, ""),
         ("desk", false, "takes interactive jobs only"),
     ] {
-        let mut b = Bench::with(QUEUES);
+        let mut b = TestLeader::with(QUEUES);
         let ack = b.submit(5, |j| {
             j.spec.queue = queue.into();
             j.spec.session = at(Terminal::Streams).filter(|_| interactive);
@@ -53,7 +53,7 @@ fn a_queue_takes_interactive_jobs_or_no_others_as_it_says() {
 #[test]
 fn what_has_a_terminal_for_one_run_has_no_files_and_no_second_run() {
     let refused = |change: &dyn Fn(&mut Submission)| {
-        let mut b = Bench::with(QUEUES);
+        let mut b = TestLeader::with(QUEUES);
         error(&b.submit(5, |j| {
             j.spec.session = at(Terminal::Shell);
             change(j);
@@ -75,7 +75,7 @@ fn what_has_a_terminal_for_one_run_has_no_files_and_no_second_run() {
 #[test]
 fn an_interactive_job_is_over_whatever_its_queue_makes_of_its_exit_value() {
     for (interactive, stat) in [(true, JobStat::Exit), (false, JobStat::Run)] {
-        let mut b = Bench::with(QUEUES);
+        let mut b = TestLeader::with(QUEUES);
         b.submit(5, |j| {
             j.spec.session = at(Terminal::Streams).filter(|_| interactive);
         });
@@ -105,7 +105,7 @@ fn an_interactive_job_is_over_whatever_its_queue_makes_of_its_exit_value() {
 #[test]
 fn an_interactive_job_is_not_requeued() {
     for (interactive, why) in [(true, "runs once"), (false, "")] {
-        let mut b = Bench::with(QUEUES);
+        let mut b = TestLeader::with(QUEUES);
         b.submit(5, |j| {
             j.spec.session = at(Terminal::Streams).filter(|_| interactive);
         });

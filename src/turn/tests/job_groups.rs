@@ -24,7 +24,7 @@ fn remove(name: &str) -> Verb {
     act(name, JobGroupAct::Remove)
 }
 
-impl Bench {
+impl TestLeader {
     pub(super) fn submit_in(&mut self, uid: u32, group: &str) -> Ack {
         self.submit(uid, |job| job.spec.job_group = group.into())
     }
@@ -81,7 +81,7 @@ impl Bench {
 
 #[test]
 fn a_group_selects_its_jobs_and_those_of_its_subgroups() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for group in ["/a", "/a/b", "/ab", "", "/a/b/c"] {
         b.submit(5, |job| {
             // A waiting job ends at once.
@@ -97,7 +97,7 @@ fn a_group_selects_its_jobs_and_those_of_its_subgroups() {
 
 #[test]
 fn a_path_that_is_not_a_group_is_refused() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for bad in ["a", "/", "/a/", "/a b", "/a\n"] {
         let ack = b.submit_in(5, bad);
         assert_eq!(ack.results[0].code, Code::Usage, "{bad}");
@@ -107,7 +107,7 @@ fn a_path_that_is_not_a_group_is_refused() {
 
 #[test]
 fn the_group_of_a_waiting_job_changes_that_of_a_started_one_does_not() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |job| job.hold = true);
     assert_eq!(b.regroup("1", "/a/b").0, Code::Ok);
     assert_eq!(b.group_of(1), "/a/b");
@@ -121,7 +121,7 @@ fn the_group_of_a_waiting_job_changes_that_of_a_started_one_does_not() {
 
 #[test]
 fn a_limit_holds_for_a_group_with_its_subgroups() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     assert_eq!(b.answer(5, add("/a", Some(2))).0, Code::Ok);
     for group in ["/a/b", "/a/c", "/a", "/ab", ""] {
         b.submit_in(5, group);
@@ -143,7 +143,7 @@ fn a_limit_holds_for_a_group_with_its_subgroups() {
 
 #[test]
 fn a_limit_counts_each_element_and_the_smallest_one_decides() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.answer(5, add("/a", Some(3)));
     b.answer(5, add("/a/b", Some(1)));
     b.submit(5, |job| {
@@ -160,7 +160,7 @@ fn a_limit_counts_each_element_and_the_smallest_one_decides() {
 
 #[test]
 fn a_limit_that_rises_lets_jobs_start_and_one_that_falls_stops_none() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for _ in 0..2 {
         b.submit_in(5, "/a");
     }
@@ -179,7 +179,7 @@ fn a_limit_that_rises_lets_jobs_start_and_one_that_falls_stops_none() {
 
 #[test]
 fn a_new_leader_knows_groups_and_their_limits() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.answer(5, add("/a", Some(1)));
     b.answer(5, add("/b", None));
     b.answer(5, add("/c", Some(9)));
@@ -212,7 +212,7 @@ fn a_new_leader_knows_groups_and_their_limits() {
 
 #[test]
 fn only_owners_of_a_path_and_administrators_change_a_group() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.answer(5, add("/a", Some(9)));
     b.answer(6, add("/a/b", None));
     let denied = Code::Permission;
@@ -223,7 +223,7 @@ fn only_owners_of_a_path_and_administrators_change_a_group() {
     for (n, uid) in (1..).zip([5, 6, 0]) {
         assert_eq!(b.answer(uid, limit("/a/b", Some(n))).0, Code::Ok);
     }
-    let owner = |b: &Bench, name| b.core.state.job_group(name).map(|g| g.uid);
+    let owner = |b: &TestLeader, name| b.core.state.job_group(name).map(|g| g.uid);
     assert_eq!(owner(&b, "/a/b"), Some(6), "a change keeps the owner");
     assert_eq!(b.answer(5, remove("/a")), (Code::Ok, "was deleted".into()));
     assert_eq!((owner(&b, "/a"), owner(&b, "/a/b")), (None, None));
@@ -231,7 +231,7 @@ fn only_owners_of_a_path_and_administrators_change_a_group() {
 
 #[test]
 fn no_user_takes_a_group_of_others() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit_in(5, "/a/b");
     b.submit(6, |job| {
         job.hold = true;
@@ -249,7 +249,7 @@ fn no_user_takes_a_group_of_others() {
 
 #[test]
 fn a_group_with_unfinished_jobs_is_not_deleted() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.answer(5, add("/a", None));
     b.submit_in(5, "/a/b");
     let (code, text) = b.answer(5, remove("/a"));
@@ -271,7 +271,7 @@ fn a_group_with_unfinished_jobs_is_not_deleted() {
 
 #[test]
 fn limits_fit_those_of_groups_above_and_below() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.answer(5, add("/a/b", Some(4)));
     assert_eq!(b.answer(5, add("/a/b/c", Some(5))).0, Code::Refused);
     assert_eq!(b.answer(5, add("/a", Some(3))).0, Code::Refused);
@@ -284,7 +284,7 @@ fn limits_fit_those_of_groups_above_and_below() {
 
 #[test]
 fn the_number_of_groups_is_limited() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for n in 0..1000 {
         b.answer(5, add(&format!("/g{n}"), None));
     }

@@ -19,8 +19,8 @@ fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
 }
 
 /// One job in each of the two slots of h1: the first may run again, the second must not.
-fn busy() -> Bench {
-    let mut b = Bench::new();
+fn busy() -> TestLeader {
+    let mut b = TestLeader::new();
     b.report("h1", speaks("one", false, &[]));
     b.submit(5, |j| {
         (j.spec.queue, j.spec.hosts) = ("again".into(), "h1".into());
@@ -30,7 +30,7 @@ fn busy() -> Bench {
     b
 }
 
-impl Bench {
+impl TestLeader {
     fn ctl(&self) -> HostCtl {
         self.core.state.host_ctl("h1")
     }
@@ -93,13 +93,13 @@ fn a_host_that_remembers_loses_nothing_by_a_restart() {
 
 #[test]
 fn the_first_word_of_a_host_puts_back_what_it_did_not_follow() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.hosts = "h1".into());
     assert_eq!(b.starts().len(), 1);
     b.report("h1", speaks("one", false, &[]));
     assert_eq!(b.starts(), [("h1".to_string(), "1.2".to_string())]);
     // If the name is older than the naming, the host has followed its orders.
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.hosts = "h1".into());
     b.report("h1", speaks("one", true, &[]));
     assert!(b.starts().is_empty() && b.stat(1) == JobStat::Run);
@@ -107,7 +107,7 @@ fn the_first_word_of_a_host_puts_back_what_it_did_not_follow() {
 
 #[test]
 fn nothing_is_sent_to_a_host_before_its_ledger_is_journalled() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.load("one");
     b.submit(5, |j| j.spec.hosts = "h1".into());
     assert!(b.starts().is_empty());
@@ -120,9 +120,9 @@ fn nothing_is_sent_to_a_host_before_its_ledger_is_journalled() {
 
 #[test]
 fn a_dead_executor_undoes_a_gang_that_gathers() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.min = 4);
-    let gathering = |b: &Bench| b.core.state.work(JobKey::job(1)).unwrap().stat.is_started();
+    let gathering = |b: &TestLeader| b.core.state.work(JobKey::job(1)).unwrap().stat.is_started();
     assert!(gathering(&b));
     let mut doc = b.core.inputs.loads["h2"].0.clone();
     doc.executor = false;
@@ -136,7 +136,7 @@ fn a_dead_executor_undoes_a_gang_that_gathers() {
 
 #[test]
 fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let waits = |host: &str, why: Option<&str>| Input::OrdersBlocked {
         host: host.into(),
         why: why.map(str::to_owned),
@@ -161,7 +161,7 @@ fn a_host_whose_orders_cannot_be_written_gets_no_work_until_they_can() {
 /// A leader that began without it in cb.yaml has not sent it the ledger for which its orders are.
 #[test]
 fn a_host_that_is_put_back_into_the_configuration_follows_orders() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.report("h1", speaks("one", false, &[]));
     let config = |text: &str| {
         let os = crate::config::OsNames::ANY;
@@ -179,7 +179,7 @@ fn a_host_that_is_put_back_into_the_configuration_follows_orders() {
 
 #[test]
 fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has_others() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let damaged = |epoch| Report::OrdersDamaged {
         epoch,
         part: 2,
@@ -204,7 +204,7 @@ fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has
     }]);
     let order = ("h1".to_owned(), Order::ReportsDamaged { part, seq, at });
     assert!(b.last.orders.contains(&order));
-    let repeated = |b: &Bench| crate::turn::outstanding(&b.core, Some("h1")).contains(&order);
+    let repeated = |b: &TestLeader| crate::turn::outstanding(&b.core, Some("h1")).contains(&order);
     assert!(repeated(&b));
     b.report("h1", speaks("one", true, &[]));
     assert!(repeated(&b), "file 1 again");
@@ -215,7 +215,7 @@ fn damaged_orders_are_renewed_and_a_host_is_told_of_damaged_reports_until_it_has
 /// The beat of a host that was cut off names the file before its last one.
 #[test]
 fn what_an_older_reports_file_does_not_mention_is_not_lost() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let own = RunId::default();
     b.report_in(1, "h1", own, speaks("one", true, &[]));
     b.submit(5, |j| j.spec.hosts = "h1".into());

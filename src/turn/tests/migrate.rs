@@ -13,7 +13,7 @@ fn saved(j: &mut Submission) {
     j.spec.chkpnt = Some(Box::new(checkpoint));
 }
 
-fn migrate(b: &mut Bench, ids: &[&str], hosts: &str) -> Ack {
+fn migrate(b: &mut TestLeader, ids: &[&str], hosts: &str) -> Ack {
     let (sel, hosts, force) = (selector(ids), hosts.to_owned(), false);
     b.ask(5, vec![Verb::Migrate { sel, hosts, force }])
 }
@@ -27,7 +27,7 @@ fn said(ack: &Ack) -> Vec<(Code, &str)> {
 }
 
 /// The orders of the last turn for job 1, apart from its start.
-fn signals(b: &Bench) -> Vec<(Act, TermReason, u32)> {
+fn signals(b: &TestLeader) -> Vec<(Act, TermReason, u32)> {
     signals_in(&b.last.orders)
 }
 
@@ -39,14 +39,14 @@ fn signals_in(orders: &[(String, Order)]) -> Vec<(Act, TermReason, u32)> {
     orders.iter().filter_map(signal).collect()
 }
 
-fn host_of(b: &Bench, id: u32) -> String {
+fn host_of(b: &TestLeader, id: u32) -> String {
     let work = b.core.state.work(JobKey::job(id)).unwrap();
     let hosts = &work.run.as_ref().unwrap().hosts;
     b.core.state.host_name(hosts[0].0).to_string()
 }
 
 /// Its host reports that it was ended to migrate.
-fn migrated(b: &mut Bench, id: u32, at: u32) {
+fn migrated(b: &mut TestLeader, id: u32, at: u32) {
     let host = host_of(b, id);
     let e = Ended {
         a: attempt(id, at),
@@ -61,8 +61,8 @@ fn migrated(b: &mut Bench, id: u32, at: u32) {
 }
 
 /// A running job 1 of user 5.
-fn running(change: impl FnOnce(&mut Submission)) -> Bench {
-    let mut b = Bench::new();
+fn running(change: impl FnOnce(&mut Submission)) -> TestLeader {
+    let mut b = TestLeader::new();
     b.submit(5, change);
     let host = host_of(&b, 1);
     b.host_runs(&host, attempt(1, 1));
@@ -117,7 +117,7 @@ fn one_that_cannot_be_saved_runs_on_and_may_be_asked_again() {
             why: "no disk".into(),
         }],
     );
-    let run = |b: &Bench| b.core.state.work(JobKey::job(1)).unwrap().run.clone();
+    let run = |b: &TestLeader| b.core.state.work(JobKey::job(1)).unwrap().run.clone();
     assert_eq!(run(&b).unwrap().migrating(), None);
     assert_eq!(b.stat(1), JobStat::Run);
     migrate(&mut b, &["1"], "");
@@ -173,7 +173,7 @@ fn a_rerunnable_job_begins_again_unless_it_had_ended_well() {
 
 #[test]
 fn a_kill_outranks_it_and_a_stop_ends_it() {
-    let signal = |b: &mut Bench, how| {
+    let signal = |b: &mut TestLeader, how| {
         let sel = selector(&["1"]);
         b.ask(5, vec![Verb::Signal { sel, how }]);
     };
@@ -205,7 +205,7 @@ fn what_cannot_migrate_is_refused_with_the_reason() {
     assert!(ack.results[0].text.contains("no checkpoints"), "{ack:?}");
     let ack = migrate(&mut b, &["1"], "h1");
     assert!(ack.results[0].text.contains("no checkpoints"), "{ack:?}");
-    let hosts = |b: &Bench| b.core.state.spec_of(1).unwrap().hosts.clone();
+    let hosts = |b: &TestLeader| b.core.state.spec_of(1).unwrap().hosts.clone();
     assert_eq!(hosts(&b), "", "what does not migrate keeps its hosts");
     b.submit(5, |j| j.hold = true);
     let ack = migrate(&mut b, &["2"], "");
@@ -220,7 +220,7 @@ fn what_cannot_migrate_is_refused_with_the_reason() {
 
 #[test]
 fn arrays_migrate_whole_or_by_element() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| {
         (j.array, j.spec.rerunnable) = ("1-3".into(), true);
     });

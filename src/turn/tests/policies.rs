@@ -5,8 +5,8 @@ use super::*;
 use crate::model::{Binding, CpuBind, CpuSet, Share, TermReason};
 
 /// One host with two slots, and queues with these settings.
-fn bench(queues: &str) -> Bench {
-    Bench::with(&format!(
+fn bench(queues: &str) -> TestLeader {
+    TestLeader::with(&format!(
         "cluster: {{name: demo, administrators: [root]}}\n\
          hosts:\n- {{name: h1, slots: 4}}\n- {{name: h2, slots: 1, server: no}}\n\
          queues:\n{queues}\
@@ -14,7 +14,7 @@ fn bench(queues: &str) -> Bench {
     ))
 }
 
-impl Bench {
+impl TestLeader {
     fn put(&mut self, queue: &str, slots: u32) {
         self.submit(5, |j| {
             j.spec.queue = queue.into();
@@ -60,7 +60,7 @@ impl Bench {
 #[test]
 fn hosts_are_told_which_exit_values_put_a_job_back() {
     let mut b = bench("- {name: lo, requeue_exit_values: '30-32 EXCLUDE(7)'}\n");
-    let told = |b: &Bench| {
+    let told = |b: &TestLeader| {
         let mut orders = b.last.orders.iter();
         orders.find_map(|(_, order)| match order {
             Order::Start(start) => Some(start.requeue.clone()),
@@ -215,7 +215,7 @@ fn a_threshold_stops_work_with_its_figures() {
 #[test]
 fn history_of_shares_outlives_the_leader_and_a_configuration() {
     let mut b = bench("- {name: lo, fairshare: '[default, 1]'}\n");
-    let run = |b: &mut Bench, id: u32| {
+    let run = |b: &mut TestLeader, id: u32| {
         b.put("lo", 2);
         b.started(id, 1);
         b.now += 60_000;

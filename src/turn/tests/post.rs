@@ -22,7 +22,7 @@ fn said(ack: &Ack) -> Vec<(Code, String)> {
     results.map(|o| (o.code, o.text.clone())).collect()
 }
 
-fn array(b: &mut Bench) {
+fn array(b: &mut TestLeader) {
     let far = Stamp(b.now + 1_000_000_000);
     b.submit(5, |job| {
         job.array = "1-3".into();
@@ -32,7 +32,7 @@ fn array(b: &mut Bench) {
 
 #[test]
 fn a_message_replaces_one_with_its_index_and_survives_a_change_of_leader() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     for (index, text) in [(3, "later"), (0, "http://h1:8888"), (3, "step 3")] {
         let ack = b.ask(5, vec![post("1", index, text)]);
@@ -58,7 +58,7 @@ fn a_message_replaces_one_with_its_index_and_survives_a_change_of_leader() {
 
 #[test]
 fn a_request_that_is_repeated_posts_once() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.ask_token(5, vec![post("1", 0, "first")], Token(70));
     b.ask(5, vec![post("1", 0, "second")]);
@@ -69,7 +69,7 @@ fn a_request_that_is_repeated_posts_once() {
 
 #[test]
 fn an_element_that_waits_with_its_array_gets_a_row_for_its_message() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     array(&mut b);
     b.ask(5, vec![post("1[2]", 0, "mine"), post("1", 0, "of all")]);
     let element = JobKey::element(1, 2);
@@ -87,7 +87,7 @@ fn an_element_that_waits_with_its_array_gets_a_row_for_its_message() {
 
 #[test]
 fn messages_of_an_ended_job_are_kept_until_it_is_removed() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.host_runs("h1", attempt(1, 1));
     b.end("h1", 1, 1, 0);
@@ -106,7 +106,7 @@ fn messages_of_an_ended_job_are_kept_until_it_is_removed() {
 
 #[test]
 fn limits_are_named_and_nothing_is_journalled_beyond_them() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     for (index, text, says) in [
         (MESSAGES_MAX, "x".to_owned(), "message indexes are 0 to 127"),

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Kind of each order of the last turn, with its host and job.
-fn record(b: &Bench) -> Vec<String> {
+fn record(b: &TestLeader) -> Vec<String> {
     let show = |(host, order): &(String, Order)| match order {
         Order::Start(start) => format!("{host} start {}", start.a.j),
         Order::Signal { a, act, .. } => format!("{host} {act:?} {}", a.j).to_lowercase(),
@@ -16,7 +16,7 @@ fn record(b: &Bench) -> Vec<String> {
 
 #[test]
 fn a_victim_is_stopped_before_its_slots_are_used_and_resumed_behind() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     for _ in 0..4 {
         b.submit(5, |j| j.spec.queue = "again".into());
     }
@@ -63,7 +63,7 @@ fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
         "preemption: {preempt: again}",
         "preemption: {preempt: again, grace: 60, warn_signal: USR1}",
     );
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     for id in 1..=4 {
         b.submit(5, |j| j.spec.queue = "again".into());
         let host = b.starts()[0].0.clone();
@@ -97,7 +97,7 @@ fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
     let (sel, how) = (selector(&["5"]), SignalHow::Kill);
     b.ask(6, vec![Verb::Signal { sel, how }]);
     b.turn(vec![]);
-    let run = |b: &Bench| b.core.state.work(JobKey::job(victim)).unwrap().run.clone();
+    let run = |b: &TestLeader| b.core.state.work(JobKey::job(victim)).unwrap().run.clone();
     assert_eq!(run(&b).unwrap().warned(), None);
     assert_eq!(b.stat(victim), JobStat::Run);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));

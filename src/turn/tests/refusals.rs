@@ -14,7 +14,7 @@ general: {default_queue: medium}
 ";
 
 fn refused(change: impl FnOnce(&mut Submission)) -> (Code, String) {
-    let mut b = Bench::with(LIMITED);
+    let mut b = TestLeader::with(LIMITED);
     let ack = b.submit(5, change);
     let outcome = ack.results.first().expect("it is refused").clone();
     (outcome.code, outcome.text)
@@ -73,7 +73,7 @@ fn a_name_that_does_not_exist_has_one_code_everywhere() {
 
 #[test]
 fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.hosts = "h2".into());
     assert_eq!(b.stat(1), JobStat::Run);
     let smaller = CONFIG.replace("- {name: h2, slots: 2}\n", "");
@@ -102,7 +102,7 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
 /// A leader may start with a configuration that is older than the bad file.
 #[test]
 fn what_is_wrong_with_cb_yaml_is_shown_until_a_good_one_is_read() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let bad = vec!["cb.yaml:1:1: no such key".to_owned()];
     b.core.config_problems = bad.clone();
     let config = b.core.config.clone();
@@ -122,7 +122,7 @@ fn what_is_wrong_with_cb_yaml_is_shown_until_a_good_one_is_read() {
 
 #[test]
 fn an_administrator_who_mistypes_a_name_is_shown_the_nearest() {
-    let mut b = Bench::with(LIMITED);
+    let mut b = TestLeader::with(LIMITED);
     let queue = Verb::Queue {
         names: vec!["medum".into()],
         act: QueueAct::Close,
@@ -158,7 +158,7 @@ fn what_may_be_accepted_later_says_when_to_try_again() {
         "general: {default_queue: medium}",
         "general:\n  default_queue: medium\n  sub_try_interval: 90",
     );
-    let mut b = Bench::with(&config);
+    let mut b = TestLeader::with(&config);
     let array = |list: &'static str| move |j: &mut Submission| j.array = list.into();
     assert_eq!(b.submit(5, array("1-3")).retry_s, 0, "never fits");
     assert_eq!(b.submit(5, |j| j.hold = true).retry_s, 0);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::{Checkpoint, Restart};
 
-fn restart_of(b: &Bench, id: u32, set: &[&str]) -> Restart {
+fn restart_of(b: &TestLeader, id: u32, set: &[&str]) -> Restart {
     let job = b.core.state.job(id).unwrap();
     let mut old = Spec::clone(b.core.state.spec_of(id).unwrap());
     old.chkpnt = Some(Box::new(Checkpoint {
@@ -18,7 +18,7 @@ fn restart_of(b: &Bench, id: u32, set: &[&str]) -> Restart {
     }
 }
 
-fn ask(b: &mut Bench, uid: u32, of: Restart, fill: impl FnOnce(&mut Submission)) -> Ack {
+fn ask(b: &mut TestLeader, uid: u32, of: Restart, fill: impl FnOnce(&mut Submission)) -> Ack {
     let mut job = Box::new(Submission {
         command: "work".into(),
         restart: Some(Box::new(of)),
@@ -29,14 +29,14 @@ fn ask(b: &mut Bench, uid: u32, of: Restart, fill: impl FnOnce(&mut Submission))
     b.ask(uid, vec![Verb::Submit { line, same, job }])
 }
 
-fn kill(b: &mut Bench, id: &str) {
+fn kill(b: &mut TestLeader, id: &str) {
     let (sel, how) = (selector(&[id]), SignalHow::Force);
     b.ask(5, vec![Verb::Signal { sel, how }]);
 }
 
 #[test]
 fn a_job_that_has_not_ended_is_not_taken_up() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let of = restart_of(&b, 1, &[]);
     let ack = ask(&mut b, 5, of.clone(), |_| {});
@@ -51,7 +51,7 @@ fn a_job_that_has_not_ended_is_not_taken_up() {
 
 #[test]
 fn it_has_the_options_that_were_saved_but_for_those_given() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |job| {
         job.spec.limits.run_s = Some(600);
         job.spec.description = "why".into();
@@ -79,7 +79,7 @@ fn it_has_the_options_that_were_saved_but_for_those_given() {
 
 #[test]
 fn a_repeated_job_begins_from_its_start_and_a_directory_stays() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |job| {
         let from = "7".to_owned();
         let chkpnt = Checkpoint::parse("/ck").unwrap();

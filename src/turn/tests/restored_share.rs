@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Bench {
+impl TestLeader {
     fn note_restored_share(&mut self, epoch: u64, id: u32) {
         let host = "h2".to_owned();
         self.turn(vec![Input::RestoredShare { host, epoch, id }]);
@@ -27,7 +27,7 @@ impl Bench {
 
 #[test]
 fn an_old_state_decides_nothing_until_it_is_confirmed() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     // 1 runs and may run again, 2 is bound and not started, 3 to 5 wait.
     b.submit(5, |j| j.spec.queue = "again".into());
     b.host_started("h1", 1);
@@ -92,7 +92,7 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
 
 #[test]
 fn a_snapshot_remembers_that_the_share_went_back() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.note_restored_share(7, 812);
     let mut restored = State::new();
     b.core.state.snapshot().for_each(|r| restored.restore(r));
@@ -107,7 +107,7 @@ fn a_snapshot_remembers_that_the_share_went_back() {
 
 #[test]
 fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.new_epoch(9);
     b.note_restored_share(2, 812);
     let alarm = crate::turn::restored_share_alarm(b.core.state.restored_share().unwrap(), 9);
@@ -139,7 +139,7 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
 
 #[test]
 fn the_word_of_another_run_by_the_same_name_changes_nothing() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let mark = b.core.state.mark(JobKey::job(1));
     let ordered = b.last.orders.iter().find_map(|(_, order)| match order {
@@ -187,7 +187,7 @@ fn the_word_of_another_run_by_the_same_name_changes_nothing() {
 
 #[test]
 fn hosts_are_shown_although_the_alarm_came_with_the_first_beat() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let config = b.core.config.clone();
     b.core = Core::new(State::new(), config.clone(), 1000);
     let (host, epoch, id) = ("h2".to_owned(), 7, 1);
@@ -199,7 +199,7 @@ fn hosts_are_shown_although_the_alarm_came_with_the_first_beat() {
 
 #[test]
 fn an_order_that_is_repeated_says_whether_its_host_has_started_it() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |_| {});
     b.host_started("h1", 1);
@@ -213,7 +213,7 @@ fn an_order_that_is_repeated_says_whether_its_host_has_started_it() {
 
 #[test]
 fn an_answer_says_when_its_job_was_accepted() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let ack = b.ask_token(5, vec![submission(|_| {})], Token(77));
     let submit = b.core.state.job(1).unwrap().submit.0;
     assert_eq!(ack.ids[0].t, submit);
@@ -224,8 +224,8 @@ fn an_answer_says_when_its_job_was_accepted() {
 
 /// A bench whose share was restored: epochs up to 6 are over, 7 leads; when the copy was made, job
 /// 1 ran on h1 and job 2 waited.
-fn restored_bench() -> (Bench, AttemptId) {
-    let mut b = Bench::new();
+fn restored_bench() -> (TestLeader, AttemptId) {
+    let mut b = TestLeader::new();
     b.new_epoch(5);
     b.submit(5, |_| {});
     b.submit(5, |j| j.hold = true);
@@ -236,8 +236,8 @@ fn restored_bench() -> (Bench, AttemptId) {
 
 /// A bench whose share was restored to the time when job 1, which may run again, ran on h1; and its
 /// run.
-fn restored_rerunnable() -> (Bench, RunId) {
-    let mut b = Bench::new();
+fn restored_rerunnable() -> (TestLeader, RunId) {
+    let mut b = TestLeader::new();
     b.new_epoch(5);
     b.submit(5, |j| j.spec.queue = "again".into());
     b.host_started("h1", 1);
@@ -255,7 +255,7 @@ fn started(a: AttemptId) -> Vec<Report> {
     }]
 }
 
-impl Bench {
+impl TestLeader {
     fn confirm(&mut self) {
         let done = self.ask(0, vec![Verb::Restored]);
         assert_eq!(done.results[0].code, Code::Ok, "{}", done.results[0].text);
@@ -289,7 +289,7 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
         at: 1,
     };
     let lost = [attempt(40, 1), attempt(1, 2), attempt(2, 1), element];
-    let tell = |b: &mut Bench| {
+    let tell = |b: &mut TestLeader| {
         for a in lost {
             b.report_of("h2", here(9), started(a));
         }

@@ -56,8 +56,8 @@ fn modify(option: &str) -> Verb {
 /// A cluster with a pending job 1 of an unrelated user and a pending job 2 of the owner, both in
 /// `normal`, and the request for the action.
 #[allow(clippy::too_many_lines)] // a list
-fn stage(action: Action) -> (Bench, Verb) {
-    let mut b = Bench::with(ROLES);
+fn stage(action: Action) -> (TestLeader, Verb) {
+    let mut b = TestLeader::with(ROLES);
     let later = Stamp(b.now + 1_000_000_000);
     for uid in [1005, OWNER] {
         let started = matches!(action, Action::Requeue | Action::Migrate) && uid == OWNER;
@@ -163,7 +163,7 @@ fn stage(action: Action) -> (Bench, Verb) {
 }
 
 /// The answer, and what the journal contains of the requester.
-fn answered(b: &mut Bench, uid: u32, verb: Verb) -> (Vec<Code>, bool) {
+fn answered(b: &mut TestLeader, uid: u32, verb: Verb) -> (Vec<Code>, bool) {
     let ack = b.ask(uid, vec![verb]);
     let codes = ack.results.iter().map(|r| r.code).collect();
     let by = format!("\"by\":\"u{uid}\"");
@@ -224,12 +224,12 @@ fn nobodys_request_changes_a_role() {
 
 #[test]
 fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
-    let mut b = Bench::with(ROLES);
+    let mut b = TestLeader::with(ROLES);
     b.submit(1005, |_| {});
     b.submit(OWNER, |_| {});
-    let started = |b: &Bench| b.core.state.stat(JobKey::job(2)).unwrap().is_started();
+    let started = |b: &TestLeader| b.core.state.stat(JobKey::job(2)).unwrap().is_started();
     assert!(started(&b));
-    let stop = |b: &Bench| {
+    let stop = |b: &TestLeader| {
         let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
         run.is_some_and(|run| run.user_stop.wanted)
     };
@@ -340,8 +340,8 @@ fn no_request_makes_a_record_too_long_to_be_read_back() {
         Box::new(|job| job.key = huge.clone()),
         Box::new(|job| job.array = huge.clone()),
     ];
-    let mut b = Bench::with(ROLES);
-    let long = |b: &Bench| {
+    let mut b = TestLeader::with(ROLES);
+    let long = |b: &TestLeader| {
         let events = b
             .last
             .events

@@ -18,34 +18,41 @@ fn ended(at: u32, code: Option<i32>, sig: i32) -> Report {
     }))
 }
 
-fn host(b: &Bench) -> String {
+fn host(b: &TestLeader) -> String {
     let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_ref();
     b.core.state.host_name(run.unwrap().hosts[0].0).to_string()
 }
 
 /// The job's host reports its end.
-fn end(b: &mut Bench, code: Option<i32>, sig: i32) {
+fn end(b: &mut TestLeader, code: Option<i32>, sig: i32) {
     let (host, at) = (host(b), attempt(b));
     b.report(&host, vec![ended(at, code, sig)]);
     b.turn(Vec::new());
 }
 
-fn stat(b: &Bench) -> Option<JobStat> {
+fn stat(b: &TestLeader) -> Option<JobStat> {
     b.core.state.stat(JobKey::job(1))
 }
 
-fn attempt(b: &Bench) -> u32 {
+fn attempt(b: &TestLeader) -> u32 {
     b.core.state.work(JobKey::job(1)).unwrap().attempt
 }
 
 #[test]
 fn a_job_that_fails_is_retried_after_ever_longer_pauses() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.again.retries = Some(2));
     for (n, pause) in [(1, 1_000), (2, 2_000)] {
         end(&mut b, Some(3), 0);
         assert_eq!((stat(&b), attempt(&b)), (Some(JobStat::Pend), n));
-        let why = b.core.state.job(1).unwrap().own_why(0).unwrap().to_string();
+        let why = b
+            .core
+            .state
+            .job(1)
+            .unwrap()
+            .own_reason(0)
+            .unwrap()
+            .to_string();
         assert!(why.contains(&format!("retry {n} of 2")), "{why}");
         // A new leader waits for the same time.
         assert_eq!(contents(&b.replayed()), contents(&b.core.state));
@@ -71,14 +78,14 @@ fn neither_a_success_nor_a_signal_is_retried() {
         (None, 9, JobStat::Exit),
         (None, 0, JobStat::Exit),
     ] {
-        let mut b = Bench::new();
+        let mut b = TestLeader::new();
         b.submit(5, |j| {
             (j.spec.again.retries, j.spec.again.exits) = (Some(2), "all".into());
         });
         end(&mut b, code, sig);
         assert_eq!(stat(&b), Some(expected), "{code:?} {sig}");
     }
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.again.retries = Some(2));
     let Report::Ended(mut e) = ended(1, Some(130), 0) else {
         panic!("an end");
@@ -91,10 +98,10 @@ fn neither_a_success_nor_a_signal_is_retried() {
 
 #[test]
 fn a_retry_that_waits_can_be_held_and_killed() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.again.retries = Some(9));
     end(&mut b, Some(1), 0);
-    let ask = |b: &mut Bench, how| {
+    let ask = |b: &mut TestLeader, how| {
         let sel = selector(&["1"]);
         b.ask(5, vec![Verb::Signal { sel, how }]);
     };
@@ -119,7 +126,7 @@ fn a_retry_that_waits_can_be_held_and_killed() {
 
 #[test]
 fn an_excluded_host_never_gets_the_job_again() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.again.exits = "30 EXCLUDE(20)".into());
     let first = host(&b);
     end(&mut b, Some(20), 0);
@@ -158,8 +165,8 @@ apps:
 - {name: bare}
 ";
 
-fn of_app(app: &str) -> Bench {
-    let mut b = Bench::with(SUCCESS);
+fn of_app(app: &str) -> TestLeader {
+    let mut b = TestLeader::with(SUCCESS);
     b.submit(5, |j| (j.spec.app, j.spec.queue) = (app.into(), "q".into()));
     b
 }

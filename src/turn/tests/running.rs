@@ -8,7 +8,7 @@ use crate::turn::context::Turn;
 
 const NOW: Stamp = Stamp(2_000_000);
 
-impl Bench {
+impl TestLeader {
     /// Calls a function as a part of a turn, and returns its orders.
     fn act(&mut self, what: impl FnOnce(&mut Turn<'_>)) -> Vec<Order> {
         let Now { wall: now, mono } = self.present();
@@ -93,7 +93,7 @@ fn loaded() -> SuspReason {
 
 #[test]
 fn a_halt_stops_once_and_is_shown_with_its_reason() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let a = b.running();
     assert_eq!(
         acts(b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW))),
@@ -107,7 +107,7 @@ fn a_halt_stops_once_and_is_shown_with_its_reason() {
     assert!(b.say(a, true).is_empty());
     assert_eq!(b.stat(1), JobStat::Ssusp);
     let run = b.core.state.work(a.j).unwrap().run.as_ref().unwrap();
-    assert!(!run.lends());
+    assert!(!run.lends_slots());
     let row = b.core.state.row(a.j).unwrap();
     assert_eq!(
         row.halt.unwrap().to_string(),
@@ -124,7 +124,7 @@ fn a_halt_stops_once_and_is_shown_with_its_reason() {
 
 #[test]
 fn users_and_the_system_stop_independently() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let a = b.running();
     assert_eq!(b.user(SignalHow::Stop), [Act::Stop]);
     b.say(a, true);
@@ -146,7 +146,7 @@ fn users_and_the_system_stop_independently() {
 
 #[test]
 fn no_stop_and_no_resume_is_lost_with_a_leader() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let a = b.running();
     assert!(b.repeated().is_empty());
     b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW));
@@ -161,7 +161,7 @@ fn no_stop_and_no_resume_is_lost_with_a_leader() {
 
 #[test]
 fn a_requeue_by_the_system_keeps_the_place_in_line() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let a = b.running();
     let order = b.core.state.job(1).unwrap().order;
     let orders = b.act(|t| plan_applier::requeue(t, a.j, TermReason::Preempt, NOW));
@@ -196,7 +196,7 @@ fn a_requeue_by_the_system_keeps_the_place_in_line() {
 
 #[test]
 fn limits_stated_for_a_host_scale_with_its_speed() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let mut config = (*b.core.config).clone();
     for entry in &mut config.hosts.entries {
         entry.cpuf = if entry.name == "h1" { 4.0 } else { 2.0 };
@@ -224,7 +224,7 @@ fn limits_stated_for_a_host_scale_with_its_speed() {
 
 #[test]
 fn a_resize_adds_hosts_and_is_told_until_the_end() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let a = b.running();
     let more = || vec![Share("h1".into(), 1), Share("h2".into(), 1)];
     let orders = b.act(|t| plan_applier::grow(t, a.j, (more(), Vec::new()), NOW));
@@ -246,7 +246,7 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
 /// A user who was removed after the submission of the job, or does not exist on all hosts yet.
 #[test]
 fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     let j = JobKey::job(1);
     let run = b.core.state.work(j).unwrap().run.as_ref().unwrap();
@@ -264,7 +264,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
     b.report(&host, vec![record(1, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
     let state = b.replayed();
-    let why = state.job(1).unwrap().own_why(0).unwrap().to_string();
+    let why = state.job(1).unwrap().own_reason(0).unwrap().to_string();
     assert!(
         why.contains(&format!("host {host} has no account")),
         "{why}"
@@ -288,7 +288,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
 /// is not blamed on the host.
 #[test]
 fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.spec.hosts = "h1".into());
     let j = JobKey::job(1);
     let failed = |of, at, t| {
@@ -310,7 +310,7 @@ fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
     assert_eq!(b.core.state.stat(j), Some(JobStat::Run), "a sixth try");
     b.report("h1", vec![failed(HookOf::Job, 6, b.now)]);
     assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
-    let why = |b: &Bench| b.replayed().job(1).unwrap().own_why(0).unwrap().clone();
+    let why = |b: &TestLeader| b.replayed().job(1).unwrap().own_reason(0).unwrap().clone();
     let why_held = why(&b);
     assert_eq!(why_held.code(), 32);
     assert_eq!(why_held.to_string(), "pre-exec failed on host h1");
@@ -338,7 +338,7 @@ fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
 /// The job is still there: it can be killed, shown as unknown and ended as lost like any other.
 #[test]
 fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |j| j.spec.hosts = "h2".into());
     assert_eq!(b.starts(), [("h2".to_string(), "2.1".to_string())]);
@@ -364,7 +364,7 @@ fn a_host_that_left_the_configuration_is_judged_until_its_work_has_ended() {
 
 #[test]
 fn ids_are_answered_once_each_and_selections_are_few() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.submit(5, |j| j.array = "1-3".into());
     let kill = |ids: &[&str]| Verb::Signal {
         sel: selector(ids),

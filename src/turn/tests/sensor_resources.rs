@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::load::Sensed;
 
-impl Bench {
+impl TestLeader {
     /// A sample of a host whose sensors report this: name, locale, value.
     fn senses(&mut self, host: &str, sensors: &[(&str, &str, &str)], silent_ms: u64) {
         let one = |(name, locale, value): &(&str, &str, &str)| {
@@ -38,7 +38,7 @@ impl Bench {
 
 #[test]
 fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     let refused = b.asks("rusage[lic=2]");
     assert!(
         refused.ids.is_empty() && format!("{refused:?}").contains("lic"),
@@ -64,7 +64,7 @@ fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
 
 #[test]
 fn a_shared_value_reaches_all_hosts_and_is_reserved_once() {
-    let mut b = Bench::new();
+    let mut b = TestLeader::new();
     b.senses("h1", &[("net", "all", "7")], 0);
     assert_eq!(b.core.hosts.named("h2").unwrap().load.values["net"], "7");
     // Seven for all hosts together, regardless of which host runs the job.

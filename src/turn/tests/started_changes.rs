@@ -22,7 +22,7 @@ limits:
 general: {default_queue: normal, clean_period: 100, iso_timeout: 60}
 ";
 
-impl Bench {
+impl TestLeader {
     fn changed(&mut self, uid: u32, id: &str, fill: impl FnOnce(&mut Changes)) -> Ack {
         let mut changes = Box::<Changes>::default();
         fill(&mut changes);
@@ -64,8 +64,8 @@ impl Bench {
 }
 
 /// Job 1 of user 5 runs on h1.
-fn running(fill: impl FnOnce(&mut Submission)) -> Bench {
-    let mut b = Bench::with(CONFIG);
+fn running(fill: impl FnOnce(&mut Submission)) -> TestLeader {
+    let mut b = TestLeader::with(CONFIG);
     b.submit(5, fill);
     b.host_runs("h1", attempt(1, 1));
     b
@@ -76,18 +76,22 @@ fn a_changed_run_limit_reaches_the_host_by_this_leader_and_by_the_next() {
     let mut b = running(|job| job.spec.limits.run_s = Some(600));
     b.set_run_limit(60);
     let order = |n, s| vec![("h1".to_owned(), Some(s), n)];
-    assert_eq!(Bench::limits_of(&b.last.orders), order(1, 60));
+    assert_eq!(TestLeader::limits_of(&b.last.orders), order(1, 60));
     b.set_run_limit(60);
-    assert_eq!(Bench::limits_of(&b.last.orders), [], "nothing has changed");
+    assert_eq!(
+        TestLeader::limits_of(&b.last.orders),
+        [],
+        "nothing has changed"
+    );
     b.set_run_limit(120);
-    assert_eq!(Bench::limits_of(&b.last.orders), order(2, 120));
+    assert_eq!(TestLeader::limits_of(&b.last.orders), order(2, 120));
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
     let mut restored = State::new();
     b.core.state.snapshot().for_each(|r| restored.restore(r));
     assert_eq!(contents(&restored), contents(&b.core.state));
     b.next_leader();
     let repeated = outstanding(&b.core, Some("h1"));
-    assert_eq!(Bench::limits_of(&repeated), order(2, 120));
+    assert_eq!(TestLeader::limits_of(&repeated), order(2, 120));
     let start = repeated.iter().find_map(|(_, order)| match order {
         Order::Start(start) => Some((start.limits.run_s, start.limit_changes)),
         _ => None,
@@ -97,7 +101,7 @@ fn a_changed_run_limit_reaches_the_host_by_this_leader_and_by_the_next() {
 
 #[test]
 fn changed_limits_reach_all_hosts_of_a_job() {
-    let mut b = Bench::with(CONFIG);
+    let mut b = TestLeader::with(CONFIG);
     b.submit(5, |job| {
         job.spec.min = 4;
         job.spec.limits.run_s = Some(600);
@@ -105,12 +109,12 @@ fn changed_limits_reach_all_hosts_of_a_job() {
     let order = |host: &str, s, n| (host.to_owned(), Some(s), n);
     // The order to start it will contain them.
     b.set_run_limit(60);
-    assert_eq!(Bench::limits_of(&b.last.orders), [order("h2", 60, 1)]);
+    assert_eq!(TestLeader::limits_of(&b.last.orders), [order("h2", 60, 1)]);
     b.part_ready("h2", attempt(1, 1));
     b.host_runs("h1", attempt(1, 1));
     b.set_run_limit(120);
     let both = [order("h1", 120, 2), order("h2", 120, 2)];
-    assert_eq!(Bench::limits_of(&b.last.orders), both);
+    assert_eq!(TestLeader::limits_of(&b.last.orders), both);
     b.next_leader();
     let repeated = outstanding(&b.core, Some("h2"));
     let part = repeated.iter().find_map(|(_, order)| match order {
@@ -123,12 +127,12 @@ fn changed_limits_reach_all_hosts_of_a_job() {
 #[test]
 fn a_job_leaves_the_limits_that_a_queue_gave_it_behind_and_takes_its_own_along() {
     let moved = |own: Option<u64>| {
-        let mut b = Bench::with(CONFIG);
+        let mut b = TestLeader::with(CONFIG);
         b.submit(5, |job| {
             (job.hold, job.spec.queue) = (true, "short".into());
             job.spec.limits.run_s = own;
         });
-        let limit = |b: &Bench| b.core.state.spec_of(1).unwrap().limits.run_s;
+        let limit = |b: &TestLeader| b.core.state.spec_of(1).unwrap().limits.run_s;
         let before = limit(&b);
         let (code, text) = b.switch("1", "normal");
         assert_eq!(code, Code::Ok, "{text}");
@@ -140,10 +144,10 @@ fn a_job_leaves_the_limits_that_a_queue_gave_it_behind_and_takes_its_own_along()
 
 #[test]
 fn changes_of_a_pending_job_make_no_order() {
-    let mut b = Bench::with(CONFIG);
+    let mut b = TestLeader::with(CONFIG);
     b.submit(5, |job| job.hold = true);
     b.set_run_limit(60);
-    assert_eq!(Bench::limits_of(&b.last.orders), []);
+    assert_eq!(TestLeader::limits_of(&b.last.orders), []);
     let resume = SignalHow::Resume;
     let sel = selector(&["1"]);
     b.ask(5, vec![Verb::Signal { sel, how: resume }]);
@@ -177,7 +181,7 @@ fn what_cannot_change_of_a_started_job_is_refused_with_the_reason() {
 
 #[test]
 fn the_cpu_limit_of_a_running_job_is_lowered_and_never_raised() {
-    let cpu = |b: &mut Bench, seconds: u64, on: &str| {
+    let cpu = |b: &mut TestLeader, seconds: u64, on: &str| {
         b.set("c", |job| {
             job.spec.limits.cpu_s = Some(seconds);
             job.spec.cpu_on = on.to_owned();
@@ -191,7 +195,7 @@ fn the_cpu_limit_of_a_running_job_is_lowered_and_never_raised() {
     });
     assert_eq!(sent, Some(("h1", Some(60), 1)));
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
-    let reset = |b: &mut Bench| {
+    let reset = |b: &mut TestLeader| {
         let ack = b.changed(5, "1", |changes| changes.reset.push("c".into()));
         (ack.results[0].code, ack.results[0].text.clone())
     };
@@ -219,7 +223,7 @@ fn name_priority_memory_and_output_of_what_still_waits_change() {
     assert_eq!((code, spec.again.retries), (Code::Ok, Some(3)));
     let memory = b.set("M", |job| job.spec.limits.mem_b = Some(1 << 30));
     assert_eq!(memory.0, Code::Ok);
-    assert_eq!(Bench::limits_of(&b.last.orders).len(), 1);
+    assert_eq!(TestLeader::limits_of(&b.last.orders).len(), 1);
     b.submit(5, |job| job.hold = true);
     let ack = b.changed(5, "2", |changes| {
         changes.job.spec.stdout = "/tmp/new".into();
@@ -230,7 +234,7 @@ fn name_priority_memory_and_output_of_what_still_waits_change() {
 
 #[test]
 fn a_limit_is_changed_although_the_job_it_depended_on_is_forgotten() {
-    let mut b = Bench::with(CONFIG);
+    let mut b = TestLeader::with(CONFIG);
     b.submit(5, |_| {});
     b.host_runs("h1", attempt(1, 1));
     b.submit(5, |job| job.spec.depend = "done(1)".into());
@@ -254,7 +258,7 @@ fn reserved_amounts_of_a_running_job_change_within_what_its_host_has_left() {
     let mut b = running(|job| job.spec.res_req = "select[mem>=0] rusage[lic=1]".into());
     b.submit(5, |job| job.spec.res_req = "rusage[lic=2]".into());
     b.beat("h1");
-    let left = |b: &mut Bench| {
+    let left = |b: &mut TestLeader| {
         let core = &mut b.core;
         core.engine.sync(&mut core.state, &mut core.hosts);
         let lic = core.engine.resource("lic").unwrap();
@@ -321,7 +325,7 @@ fn the_limits_of_the_new_queue_hold_for_a_running_job() {
     let mut b = running(|_| {});
     let (code, text) = b.switch("1", "short");
     assert_eq!(code, Code::Ok, "{text}");
-    let sent = Bench::limits_of(&b.last.orders);
+    let sent = TestLeader::limits_of(&b.last.orders);
     assert_eq!(sent, [("h1".to_owned(), Some(600), 1)]);
     let mut b = running(|job| job.spec.limits.run_s = Some(1200));
     let (code, text) = b.switch("1", "short");
@@ -358,7 +362,7 @@ fn a_running_job_that_moves_to_a_rerunnable_queue_is_not_given_away() {
 
 #[test]
 fn the_limit_of_a_running_array_changes() {
-    let mut b = Bench::with(CONFIG);
+    let mut b = TestLeader::with(CONFIG);
     b.submit(5, |job| (job.array, job.array_limit) = ("1-4".into(), 1));
     let ack = b.changed(5, "1", |changes| {
         changes.job.array_limit = 3;
@@ -367,5 +371,5 @@ fn the_limit_of_a_running_array_changes() {
     assert_eq!(ack.results[0].code, Code::Ok, "{}", ack.results[0].text);
     assert_eq!(b.core.state.job(1).unwrap().array().unwrap().started(), 3);
     b.set_run_limit(60);
-    assert_eq!(Bench::limits_of(&b.last.orders).len(), 3);
+    assert_eq!(TestLeader::limits_of(&b.last.orders).len(), 3);
 }
