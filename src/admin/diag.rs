@@ -9,7 +9,7 @@ use super::check;
 use super::daemons::dev_site;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
-use crate::journal::{Chain, Flow, Item};
+use crate::journal::{Chain, Flow, WalkItem};
 use crate::language::answer;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
 use crate::record::load::{self, LOAD_MAX};
@@ -294,12 +294,14 @@ fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(),
         let from = chain.lowest(epoch).map_err(|e| e.to_string())?;
         let walked = chain.walk(epoch, from, false, &mut |item| {
             match item {
-                Item::Record { at, line, .. } => put(format!("{at} {}", redact::event(line.json))),
-                Item::Damage { path, damaged, .. } => {
+                WalkItem::Record { at, line, .. } => {
+                    put(format!("{at} {}", redact::event(line.json)))
+                }
+                WalkItem::Damage { path, damaged, .. } => {
                     put(format!("!! {} {damaged}", path.display()));
                 }
-                Item::Missing { path, why } => put(format!("!! {} {why}", path.display())),
-                Item::Torn { path, from, bytes } => {
+                WalkItem::Missing { path, why } => put(format!("!! {} {why}", path.display())),
+                WalkItem::Torn { path, from, bytes } => {
                     put(format!("!! {}:{from} {bytes} bytes torn", path.display()));
                 }
             }

@@ -10,7 +10,7 @@ use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::finish;
 use crate::client::read;
-use crate::journal::{Entry, History};
+use crate::journal::{History, HistoryEntry};
 use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::event::Event;
@@ -86,8 +86,8 @@ fn print(s: &Sub, m: &ArgMatches) -> Result<i32> {
     let (mut out, mut found, mut written) = (String::new(), false, Ok(()));
     let mut history = History::new(&layout, &cluster.cluster);
     let read = history.read(&mut |entry| match entry {
-        Entry::Problem(text) => tell!("!! {text}"),
-        Entry::Event { event, .. } => {
+        HistoryEntry::Problem(text) => tell!("!! {text}"),
+        HistoryEntry::Event { event, .. } => {
             if let Some(t) = asked.time(&event) {
                 out += &format!("{}  {}\n", time_text(t, &zone), sentences.of(&event));
                 found = true;

@@ -258,7 +258,7 @@ impl Job<'_> {
     }
 
     fn journal(&mut self) {
-        let chain = match Chain::kept(self.layout, &self.cluster) {
+        let chain = match Chain::retained(self.layout, &self.cluster) {
             Ok(chain) => chain,
             Err(e) => return self.note(format!("the journal was not checked: {e}")),
         };

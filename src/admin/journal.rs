@@ -8,7 +8,7 @@ use super::journal_export::Export;
 use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{OWN_ONLY, Source};
-use crate::journal::{Entry, History, Position};
+use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{JobKey, Stamp};
 use crate::show::event::{Sentences, concerns, time_of};
 use crate::spool::view::JobSet;
@@ -167,10 +167,10 @@ struct Printer {
 
 impl Printer {
     /// The line of an entry; `None` if it is not selected.
-    fn entry(&mut self, entry: Entry, jobs: &[JobKey]) -> Option<String> {
+    fn entry(&mut self, entry: HistoryEntry, jobs: &[JobKey]) -> Option<String> {
         let (at, event) = match entry {
-            Entry::Problem(text) => return Some(format!("!! {text}")),
-            Entry::Event { at, event } => (at, event),
+            HistoryEntry::Problem(text) => return Some(format!("!! {text}")),
+            HistoryEntry::Event { at, event } => (at, event),
         };
         self.sentences.note(&event);
         if !jobs.is_empty() && !jobs.iter().any(|j| concerns(&event, *j)) {
@@ -228,7 +228,7 @@ mod tests {
             bytes: 9,
             seq: 4,
         };
-        p.entry(Entry::Event { at, event }, jobs)
+        p.entry(HistoryEntry::Event { at, event }, jobs)
     }
 
     #[test]

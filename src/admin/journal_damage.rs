@@ -1,6 +1,6 @@
 //! Damage in the journal, found by reading every kept record: for `cadmin fsck` and `cadmin check`.
 
-use crate::journal::{Chain, Error, Flow, Item, Reached, decode_event};
+use crate::journal::{Chain, Error, Flow, WalkItem, WalkPosition, decode_event};
 use crate::record::event::Event;
 use crate::spool::Layout;
 use crate::sys;
@@ -38,7 +38,7 @@ pub(super) fn read_epoch(
     chain: &Chain,
     epoch: u64,
     met: &mut dyn FnMut(ReadFinding),
-) -> Result<Reached, Error> {
+) -> Result<WalkPosition, Error> {
     let from = chain.lowest(epoch)?;
     chain.walk(epoch, from, false, &mut |item| {
         if let Some(found) = judge(chain, epoch, &item) {
@@ -48,27 +48,27 @@ pub(super) fn read_epoch(
     })
 }
 
-fn judge(chain: &Chain, epoch: u64, item: &Item<'_>) -> Option<ReadFinding> {
+fn judge(chain: &Chain, epoch: u64, item: &WalkItem<'_>) -> Option<ReadFinding> {
     let damage = |record: bool, path: &Path, offset: u64, what: String| {
         let place = (path.to_path_buf(), offset, what);
         Some(ReadFinding::Damage { record, place })
     };
     match item {
-        Item::Record { at, offset, line } => match decode_event(line) {
+        WalkItem::Record { at, offset, line } => match decode_event(line) {
             Ok(event) => Some(ReadFinding::Event(Box::new(event))),
             Err(e) => {
                 let path = chain.segment_path(epoch, at.segment);
                 damage(true, &path, *offset, e.to_string())
             }
         },
-        Item::Damage {
+        WalkItem::Damage {
             path,
             damaged,
             skipped: Some(_),
         } => damage(false, path, damaged.offset, damaged.damage.to_string()),
-        Item::Damage { .. } => None,
-        Item::Missing { path, why } => damage(false, path, 0, format!("missing: {why}")),
-        Item::Torn { path, from, bytes } => match whole_line(path, *from, *bytes) {
+        WalkItem::Damage { .. } => None,
+        WalkItem::Missing { path, why } => damage(false, path, 0, format!("missing: {why}")),
+        WalkItem::Torn { path, from, bytes } => match whole_line(path, *from, *bytes) {
             Some(what) => damage(false, path, *from, what),
             None => Some(ReadFinding::Half(path.to_path_buf(), *from, *bytes)),
         },

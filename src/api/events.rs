@@ -6,7 +6,7 @@
 
 use super::{Failure, FailureKind};
 use crate::client::read::Source;
-use crate::journal::{Chain, Entry, Flow, History, Position};
+use crate::journal::{Chain, Flow, History, HistoryEntry, Position};
 use crate::record::event::Event;
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::show::event::time_of;
@@ -158,11 +158,11 @@ impl EventFollower {
         let mut size = 0;
         let sink = &mut |entry| {
             match entry {
-                Entry::Problem(text) if problems.len() < PROBLEMS_MAX => problems.push(text),
+                HistoryEntry::Problem(text) if problems.len() < PROBLEMS_MAX => problems.push(text),
                 // It was returned before a read that failed.
-                Entry::Event { at, .. } if at <= *last => {}
-                Entry::Problem(_) => {}
-                Entry::Event { at, event } => {
+                HistoryEntry::Event { at, .. } if at <= *last => {}
+                HistoryEntry::Problem(_) => {}
+                HistoryEntry::Event { at, event } => {
                     *last = at;
                     if let Some(line) = line(documents, after, at, &event) {
                         size += line.json.len();

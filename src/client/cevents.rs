@@ -7,7 +7,7 @@
 use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::{self, Source};
-use crate::journal::{Entry, History};
+use crate::journal::{History, HistoryEntry};
 use crate::language::tell;
 use crate::record::event::Event;
 use crate::show::event::job_of;
@@ -347,10 +347,10 @@ struct Events {
 }
 
 impl Events {
-    fn line(&mut self, entry: Entry) -> Option<String> {
+    fn line(&mut self, entry: HistoryEntry) -> Option<String> {
         let (at, event) = match entry {
-            Entry::Problem(text) => return Some(trouble("damage", &text)),
-            Entry::Event { at, event } => (at, event),
+            HistoryEntry::Problem(text) => return Some(trouble("damage", &text)),
+            HistoryEntry::Event { at, event } => (at, event),
         };
         let place = Place {
             epoch: at.epoch,

@@ -7,7 +7,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::job_requests::job_group;
 use super::read::{self, Source};
-use crate::journal::{Entry, History};
+use crate::journal::{History, HistoryEntry};
 use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
@@ -359,8 +359,8 @@ fn read_journal(
     let mut problems = 0;
     let mut history = History::new(&source.layout, &cluster).of_jobs(&ids);
     let read = history.read(&mut |entry| match entry {
-        Entry::Event { event, .. } => all.apply(&event),
-        Entry::Problem(text) => {
+        HistoryEntry::Event { event, .. } => all.apply(&event),
+        HistoryEntry::Problem(text) => {
             problems += 1;
             if problems <= PROBLEMS_MAX {
                 err.push(format!("chist: warning: {text}"));

@@ -6,7 +6,7 @@
 use super::disk::Disk;
 use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
-use crate::journal::{Entry, History, Position};
+use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{AttemptId, JobKey};
 use crate::record::acct::Written;
 use crate::record::event::Event;
@@ -106,7 +106,7 @@ fn read(layout: &Layout, cluster: &str) -> Result<Journal, String> {
     let mut first = true;
     let mut history = History::new(layout, cluster);
     let read = history.read(&mut |entry| {
-        let Entry::Event { at, event } = entry else {
+        let HistoryEntry::Event { at, event } = entry else {
             return;
         };
         if std::mem::take(&mut first) {

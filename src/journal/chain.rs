@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// Where an epoch ends, according to a seal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct End {
+pub struct SealedEnd {
     pub segment: u64,
     pub bytes: u64,
     pub next_seq: u64,
@@ -30,7 +30,7 @@ pub struct End {
 
 /// What a walk over an epoch finds.
 #[derive(Debug)]
-pub enum Item<'a> {
+pub enum WalkItem<'a> {
     /// An intact record (headers are not shown); `at` is the position after it.
     Record {
         at: Position,
@@ -63,7 +63,7 @@ pub enum Flow {
 
 /// How far a walk has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Reached {
+pub struct WalkPosition {
     /// After the last record.
     pub at: Position,
     /// The visitor stopped the walk.
@@ -71,7 +71,7 @@ pub struct Reached {
 }
 
 /// How long one segment is.
-enum Limit {
+enum SegmentLength {
     Sealed {
         bytes: u64,
         next_seq: u64,
@@ -85,7 +85,7 @@ enum Limit {
 }
 
 /// The first records of a segment, if they state the length of the previous one.
-enum Head {
+enum SegmentHead {
     /// Nothing of the segment was committed, or it does not exist.
     None,
     Seal {
@@ -103,7 +103,7 @@ pub struct Chain {
     pub first: u64,
     /// The first epoch that is not part of the chain (a leader's own).
     pub upto: u64,
-    ends: BTreeMap<u64, End>,
+    ends: BTreeMap<u64, SealedEnd>,
     /// Epochs without a seal although a later one has events.
     pub unsealed_middle: Vec<u64>,
     /// Damage found among the first records of epochs, where the seals are.
@@ -142,7 +142,7 @@ impl Chain {
     ///
     /// # Errors
     /// As [`Chain::read`].
-    pub fn kept(layout: &Layout, cluster: &str) -> Result<Chain, Error> {
+    pub fn retained(layout: &Layout, cluster: &str) -> Result<Chain, Error> {
         let epochs = epochs_on_disk(layout)?;
         let first = epochs.first().copied().unwrap_or(1);
         let upto = epochs.last().map_or(1, |e| e + 1);
@@ -163,7 +163,7 @@ impl Chain {
     }
 
     /// The seal of an epoch, if it has one.
-    pub fn end(&self, epoch: u64) -> Option<End> {
+    pub fn end(&self, epoch: u64) -> Option<SealedEnd> {
         self.ends.get(&epoch).copied()
     }
 
@@ -175,12 +175,12 @@ impl Chain {
         let from = self.lowest(epoch)?;
         self.walk(epoch, from, true, &mut |item| {
             let line = match item {
-                Item::Record { line, .. } => line,
-                Item::Damage { path, damaged, .. } => {
+                WalkItem::Record { line, .. } => line,
+                WalkItem::Damage { path, damaged, .. } => {
                     head_damage.push((path.to_path_buf(), damaged.clone()));
                     return Ok(Flow::On);
                 }
-                Item::Missing { .. } | Item::Torn { .. } => return Ok(Flow::On),
+                WalkItem::Missing { .. } | WalkItem::Torn { .. } => return Ok(Flow::On),
             };
             match decode_event(&line) {
                 Ok(Event::Epoch { .. }) => {}
@@ -200,7 +200,7 @@ impl Chain {
         self.head_damage.append(&mut head_damage);
         for (of, segment, bytes, next_seq) in seals {
             if of < epoch {
-                self.ends.entry(of).or_insert(End {
+                self.ends.entry(of).or_insert(SealedEnd {
                     segment,
                     bytes,
                     next_seq,
@@ -258,8 +258,8 @@ impl Chain {
         epoch: u64,
         from: Option<Position>,
         brief: bool,
-        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
-    ) -> Result<Reached, Error> {
+        on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
+    ) -> Result<WalkPosition, Error> {
         let mut at = from.unwrap_or(Position {
             epoch,
             segment: 1,
@@ -270,18 +270,18 @@ impl Chain {
             let path = self.layout.journal(epoch, at.segment);
             let limit = self.limit(epoch, at.segment)?;
             match &limit {
-                Limit::Beyond => return Ok(Reached { at, stopped: false }),
+                SegmentLength::Beyond => return Ok(WalkPosition { at, stopped: false }),
                 // A missing segment is reported when its turn comes.
-                Limit::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
-                Limit::Unknown(next, damaged) => {
-                    let announce = Item::Damage {
+                SegmentLength::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
+                SegmentLength::Unknown(next, damaged) => {
+                    let announce = WalkItem::Damage {
                         path: next,
                         damaged,
                         skipped: None,
                     };
                     on(announce)?;
                 }
-                Limit::Sealed { .. } | Limit::Tail => {}
+                SegmentLength::Sealed { .. } | SegmentLength::Tail => {}
             }
             let there = sys::fs::stat(&path)?;
             let flow = match &there {
@@ -290,7 +290,7 @@ impl Chain {
                 }
                 Some(s) => {
                     let why = format!("{} bytes of it are covered, {} are there", at.bytes, s.len);
-                    on(Item::Missing {
+                    on(WalkItem::Missing {
                         path: &path,
                         why: &why,
                     })?
@@ -298,20 +298,20 @@ impl Chain {
                 None => self.absent(&path, at, &limit, on)?,
             };
             if flow == Flow::Stop {
-                return Ok(Reached { at, stopped: true });
+                return Ok(WalkPosition { at, stopped: true });
             }
-            if matches!(limit, Limit::Tail) {
-                return Ok(Reached { at, stopped: false });
+            if matches!(limit, SegmentLength::Tail) {
+                return Ok(WalkPosition { at, stopped: false });
             }
             if self.end(epoch).is_some_and(|e| e.segment == at.segment) {
-                return Ok(Reached { at, stopped: false });
+                return Ok(WalkPosition { at, stopped: false });
             }
             let next = match there {
                 Some(_) => at.segment.checked_add(1),
                 None => self.next_after_gap(epoch, at.segment)?,
             };
             let Some(segment) = next else {
-                return Ok(Reached { at, stopped: false });
+                return Ok(WalkPosition { at, stopped: false });
             };
             at = Position {
                 epoch,
@@ -335,61 +335,65 @@ impl Chain {
         &self,
         path: &Path,
         at: Position,
-        limit: &Limit,
-        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+        limit: &SegmentLength,
+        on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
     ) -> Result<Flow, Error> {
         let text;
         let why = match limit {
-            Limit::Sealed { bytes: 0, .. } | Limit::Beyond => return Ok(Flow::On),
-            Limit::Sealed { bytes, .. } => {
+            SegmentLength::Sealed { bytes: 0, .. } | SegmentLength::Beyond => return Ok(Flow::On),
+            SegmentLength::Sealed { bytes, .. } => {
                 text = format!("a seal says that it has {bytes} bytes");
                 &text
             }
-            Limit::Unknown(..) => "a later segment of its epoch is there",
-            Limit::Tail if at.bytes > 0 => "a snapshot covers a part of it",
-            Limit::Tail if self.has_later(at.epoch, at.segment)? => {
+            SegmentLength::Unknown(..) => "a later segment of its epoch is there",
+            SegmentLength::Tail if at.bytes > 0 => "a snapshot covers a part of it",
+            SegmentLength::Tail if self.has_later(at.epoch, at.segment)? => {
                 "a later segment of its epoch is there"
             }
-            Limit::Tail => return Ok(Flow::On),
+            SegmentLength::Tail => return Ok(Flow::On),
         };
-        on(Item::Missing { path, why })
+        on(WalkItem::Missing { path, why })
     }
 
-    fn limit(&self, epoch: u64, segment: u64) -> Result<Limit, Error> {
+    fn limit(&self, epoch: u64, segment: u64) -> Result<SegmentLength, Error> {
         let end = self.end(epoch);
         if let Some(end) = end {
             if segment > end.segment {
-                return Ok(Limit::Beyond);
+                return Ok(SegmentLength::Beyond);
             }
             if segment == end.segment {
                 let (bytes, next_seq) = (end.bytes, end.next_seq);
-                return Ok(Limit::Sealed { bytes, next_seq });
+                return Ok(SegmentLength::Sealed { bytes, next_seq });
             }
         }
         let after = segment.saturating_add(1);
         let next = self.layout.journal(epoch, after);
         Ok(match self.head(epoch, after)? {
-            Head::Seal { bytes, next_seq } => Limit::Sealed { bytes, next_seq },
-            Head::Damaged(damaged) => Limit::Unknown(next, damaged),
-            Head::None if end.is_none() && !self.has_later(epoch, after)? => Limit::Tail,
-            Head::None => {
+            SegmentHead::Seal { bytes, next_seq } => SegmentLength::Sealed { bytes, next_seq },
+            SegmentHead::Damaged(damaged) => SegmentLength::Unknown(next, damaged),
+            SegmentHead::None if end.is_none() && !self.has_later(epoch, after)? => {
+                SegmentLength::Tail
+            }
+            SegmentHead::None => {
                 match self.later(epoch, segment)? {
-                    Head::Seal { bytes, next_seq } => return Ok(Limit::Sealed { bytes, next_seq }),
-                    Head::None if end.is_none() => return Ok(Limit::Tail),
+                    SegmentHead::Seal { bytes, next_seq } => {
+                        return Ok(SegmentLength::Sealed { bytes, next_seq });
+                    }
+                    SegmentHead::None if end.is_none() => return Ok(SegmentLength::Tail),
                     _ => {}
                 }
                 let why = "it must state where the segment before ends: later ones are there";
                 let damage = Damage::Content(why.into());
-                Limit::Unknown(next, Damaged { offset: 0, damage })
+                SegmentLength::Unknown(next, Damaged { offset: 0, damage })
             }
         })
     }
 
     /// Reads what the first records of a segment state about the previous segment.
-    fn head(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
+    fn head(&self, epoch: u64, segment: u64) -> Result<SegmentHead, Error> {
         let path = self.layout.journal(epoch, segment);
         if sys::fs::stat(&path)?.is_none() {
-            return Ok(Head::None);
+            return Ok(SegmentHead::None);
         }
         let limit = match self.end(epoch) {
             Some(end) if end.segment == segment => end.bytes,
@@ -398,36 +402,36 @@ impl Chain {
         let mut lines = Lines::new(&path, limit).small_chunks();
         match self.head_records(&mut lines, epoch, segment) {
             Ok(Some(head)) => Ok(head),
-            Ok(None) => Ok(Head::None),
+            Ok(None) => Ok(SegmentHead::None),
             Err(LineError::Io(e)) => Err(e.into()),
             // A torn beginning was never committed, unless something intact follows.
             Err(LineError::Damaged(d)) => Ok(if lines.skip()?.intact_after {
-                Head::Damaged(d)
+                SegmentHead::Damaged(d)
             } else {
-                Head::None
+                SegmentHead::None
             }),
         }
     }
 
     /// What the first committed segment after `segment + 1`, which failed, states about `segment`.
     /// `Head::None`: none of them was committed.
-    fn later(&self, epoch: u64, segment: u64) -> Result<Head, Error> {
+    fn later(&self, epoch: u64, segment: u64) -> Result<SegmentHead, Error> {
         let end = self.end(epoch).map_or(u64::MAX, |end| end.segment);
         let mut later = self.segments(epoch)?;
         later.retain(|n| (segment + 2..=end).contains(n));
         later.sort_unstable();
         for next in later {
             match self.head(epoch, next)? {
-                Head::None => {}
-                Head::Damaged(damaged) => return Ok(Head::Damaged(damaged)),
-                Head::Seal { .. } => return self.seal_in(epoch, next, segment),
+                SegmentHead::None => {}
+                SegmentHead::Damaged(damaged) => return Ok(SegmentHead::Damaged(damaged)),
+                SegmentHead::Seal { .. } => return self.seal_in(epoch, next, segment),
             }
         }
-        Ok(Head::None)
+        Ok(SegmentHead::None)
     }
 
     /// The seal of `segment` among the first records of `holder`, whose header is intact.
-    fn seal_in(&self, epoch: u64, holder: u64, segment: u64) -> Result<Head, Error> {
+    fn seal_in(&self, epoch: u64, holder: u64, segment: u64) -> Result<SegmentHead, Error> {
         let mut lines = Lines::new(&self.layout.journal(epoch, holder), u64::MAX).small_chunks();
         let (mut offset, mut first) = (0, true);
         while let Ok(Some(step)) = lines.next_line() {
@@ -440,7 +444,7 @@ impl Chain {
                     next_seq,
                 }) if e == epoch => {
                     if s == segment {
-                        return Ok(Head::Seal { bytes, next_seq });
+                        return Ok(SegmentHead::Seal { bytes, next_seq });
                     }
                 }
                 _ if first => {}
@@ -450,7 +454,7 @@ impl Chain {
         }
         let why = format!("it must seal segment {segment}, too: the one between them failed");
         let damage = Damage::Content(why);
-        Ok(Head::Damaged(Damaged { offset, damage }))
+        Ok(SegmentHead::Damaged(Damaged { offset, damage }))
     }
 
     fn head_records(
@@ -458,7 +462,7 @@ impl Chain {
         lines: &mut Lines,
         epoch: u64,
         segment: u64,
-    ) -> Result<Option<Head>, LineError> {
+    ) -> Result<Option<SegmentHead>, LineError> {
         if !self.check_header(lines, epoch, segment)? {
             return Ok(None);
         }
@@ -471,8 +475,10 @@ impl Chain {
                 segment: s,
                 bytes,
                 next_seq,
-            }) if (e, s.checked_add(1)) == (epoch, Some(segment)) => Head::Seal { bytes, next_seq },
-            _ => Head::Damaged(Damaged {
+            }) if (e, s.checked_add(1)) == (epoch, Some(segment)) => {
+                SegmentHead::Seal { bytes, next_seq }
+            }
+            _ => SegmentHead::Damaged(Damaged {
                 offset: step.offset,
                 damage: Damage::Content("it must seal the segment before".into()),
             }),
@@ -513,12 +519,12 @@ impl Chain {
         &self,
         path: &Path,
         at: &mut Position,
-        limit: &Limit,
+        limit: &SegmentLength,
         brief: bool,
-        on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+        on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
     ) -> Result<Flow, Error> {
         let bytes = match limit {
-            Limit::Sealed { bytes, .. } => *bytes,
+            SegmentLength::Sealed { bytes, .. } => *bytes,
             _ => u64::MAX,
         };
         let fresh = at.bytes == 0;
@@ -538,7 +544,7 @@ impl Chain {
                         (at.bytes, at.seq) = (step.end, step.line.seq + 1);
                         let (offset, line) = (step.offset, step.line);
                         let at = *at;
-                        if on(Item::Record { at, offset, line })? == Flow::Stop {
+                        if on(WalkItem::Record { at, offset, line })? == Flow::Stop {
                             return Ok(Flow::Stop);
                         }
                         None
@@ -585,19 +591,19 @@ pub(super) const LIST_MAX: usize = 1_000_000;
 fn pass_damage(
     lines: &mut Lines,
     damaged: &Damaged,
-    limit: &Limit,
-    on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+    limit: &SegmentLength,
+    on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
 ) -> Result<Option<Flow>, Error> {
     let skipped = lines.skip()?;
     let path = lines.path().to_path_buf();
     let path = path.as_path();
-    if matches!(limit, Limit::Tail) && !skipped.intact_after {
+    if matches!(limit, SegmentLength::Tail) && !skipped.intact_after {
         let (from, bytes) = (skipped.from, skipped.to - skipped.from);
-        on(Item::Torn { path, from, bytes })?;
+        on(WalkItem::Torn { path, from, bytes })?;
         return Ok(None);
     }
     let skipped = Some(skipped);
-    on(Item::Damage {
+    on(WalkItem::Damage {
         path,
         damaged,
         skipped,
@@ -608,10 +614,10 @@ fn pass_damage(
 /// A sealed segment must reach its seal exactly, in bytes and in records.
 fn check_seal(
     lines: &Lines,
-    limit: &Limit,
-    on: &mut dyn FnMut(Item<'_>) -> Result<Flow, Error>,
+    limit: &SegmentLength,
+    on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
 ) -> Result<Flow, Error> {
-    let Limit::Sealed { bytes, next_seq } = limit else {
+    let SegmentLength::Sealed { bytes, next_seq } = limit else {
         return Ok(Flow::On);
     };
     if (lines.offset(), lines.next_seq()) == (*bytes, *next_seq) {
@@ -626,7 +632,7 @@ fn check_seal(
         offset: lines.offset(),
         damage: Damage::Content(why),
     };
-    on(Item::Damage {
+    on(WalkItem::Damage {
         path: lines.path(),
         damaged: &damaged,
         skipped: Some(Skipped {

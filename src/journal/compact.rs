@@ -5,14 +5,14 @@
 //! [`HistoryKeep`] says. Only the leader calls it, after a snapshot was finished.
 
 use super::chain::epochs_on_disk;
-use super::past::{self, HistoryKeep};
+use super::past::{self, HistoryRetention};
 use super::{Error, Position, snapshot};
 use crate::spool::Layout;
 use crate::sys;
 
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Keep {
+pub struct Retention {
     /// Number of complete snapshots to keep; nothing is removed before this many exist. At least 1.
     pub snapshots: usize,
     /// Covered segments kept for chist and `cadmin journal`: at most this many files...
@@ -22,17 +22,17 @@ pub struct Keep {
     /// ...and this age (ms since their last record, by the file server's clock).
     pub age_ms: u64,
     /// Older snapshots, with all segments after the oldest of them.
-    pub history: HistoryKeep,
+    pub history: HistoryRetention,
 }
 
-impl Default for Keep {
-    fn default() -> Keep {
-        Keep {
+impl Default for Retention {
+    fn default() -> Retention {
+        Retention {
             snapshots: 2,
             segments: 64,
             bytes: 1 << 30,
             age_ms: u64::MAX,
-            history: HistoryKeep::default(),
+            history: HistoryRetention::default(),
         }
     }
 }
@@ -54,7 +54,12 @@ const STALE_MS: u64 = 3_600_000;
 /// # Errors
 /// A file cannot be removed, or a directory cannot be listed; what was removed before stays
 /// removed.
-pub fn compact(layout: &Layout, cluster: &str, keep: Keep, now: i64) -> Result<Compacted, Error> {
+pub fn compact(
+    layout: &Layout,
+    cluster: &str,
+    keep: Retention,
+    now: i64,
+) -> Result<Compacted, Error> {
     let mut done = Compacted::default();
     sys::fs::sweep_asides(&layout.snapshots(), now, STALE_MS)?;
     let mut notes = Vec::new();
@@ -103,7 +108,7 @@ pub(super) struct Segment {
 fn remove_segments(
     layout: &Layout,
     (base, mut covered): (Position, Vec<Segment>),
-    keep: Keep,
+    keep: Retention,
     now: i64,
     done: &mut Compacted,
 ) -> Result<(), Error> {

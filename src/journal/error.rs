@@ -57,7 +57,7 @@ impl fmt::Display for Error {
             Error::Damaged { path, damaged } => write!(
                 f,
                 "the journal {} is damaged: {}; {WAY_OUT}",
-                Place(path, damaged.offset),
+                FileOffset(path, damaged.offset),
                 damaged.damage
             ),
             Error::Missing { path, why } => write!(
@@ -71,7 +71,7 @@ impl fmt::Display for Error {
             Error::Refused { path, offset, why } => write!(
                 f,
                 "the record at {} cannot be applied: {why}; {WAY_OUT}",
-                Place(path, *offset)
+                FileOffset(path, *offset)
             ),
             Error::Locked(path) => write!(
                 f,
@@ -83,9 +83,9 @@ impl fmt::Display for Error {
 }
 
 /// `file:offset`.
-struct Place<'a>(&'a std::path::Path, u64);
+struct FileOffset<'a>(&'a std::path::Path, u64);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for FileOffset<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.0.display(), self.1)
     }

@@ -1,6 +1,6 @@
 //! Reads events for commands: every kept segment under its seals, without locks, past damage.
 
-use super::chain::{Chain, Flow, Item};
+use super::chain::{Chain, Flow, WalkItem};
 use super::decode::decode_event;
 use super::{Error, Position};
 use crate::record::event::Event;
@@ -9,7 +9,7 @@ use crate::spool::Layout;
 
 /// An entry of the history.
 #[derive(Debug)]
-pub enum Entry {
+pub enum HistoryEntry {
     /// An event; `at` is the position after it.
     Event { at: Position, event: Event },
     /// Something that cannot be read, as a sentence that names file and offset.
@@ -23,12 +23,12 @@ pub struct History {
     cluster: String,
     ids: Vec<u32>,
     next: Option<Position>,
-    skip: Skip,
+    skip: AlreadyRead,
 }
 
 /// Entries that are omitted because the reader has them already.
 #[derive(Clone, Debug, Default)]
-struct Skip {
+struct AlreadyRead {
     /// Epoch, segment and number of the last such record.
     to: Option<(u64, u64, u64)>,
     /// That record, or an earlier one, is kept.
@@ -42,7 +42,7 @@ impl History {
             cluster: cluster.to_owned(),
             ids: Vec::new(),
             next: None,
-            skip: Skip::default(),
+            skip: AlreadyRead::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl History {
     ///
     /// # Errors
     /// Failing reads. Damage is an [`Entry::Problem`].
-    pub fn read(&mut self, sink: &mut dyn FnMut(Entry)) -> Result<(), Error> {
+    pub fn read(&mut self, sink: &mut dyn FnMut(HistoryEntry)) -> Result<(), Error> {
         let to_the_end = &mut |entry| {
             sink(entry);
             Flow::On
@@ -90,9 +90,12 @@ impl History {
     ///
     /// # Errors
     /// As [`History::read`].
-    pub fn read_while(&mut self, sink: &mut dyn FnMut(Entry) -> Flow) -> Result<bool, Error> {
+    pub fn read_while(
+        &mut self,
+        sink: &mut dyn FnMut(HistoryEntry) -> Flow,
+    ) -> Result<bool, Error> {
         let chain = match self.next {
-            None => Chain::kept(&self.layout, &self.cluster)?,
+            None => Chain::retained(&self.layout, &self.cluster)?,
             Some(at) => {
                 let newest = Chain::newest(&self.layout)?.max(at.epoch);
                 Chain::read(&self.layout, &self.cluster, at.epoch, newest + 1)?
@@ -105,13 +108,13 @@ impl History {
             };
             let (ids, skip) = (&self.ids, &mut self.skip);
             let reached = chain.walk(epoch, from, false, &mut |item| {
-                if let Item::Record { at, line, .. } = &item
+                if let WalkItem::Record { at, line, .. } = &item
                     && skip.has(*at)
                     && !is_referred_to(line)
                 {
                     return Ok(Flow::On);
                 }
-                Ok(give(&chain, epoch, ids, item, sink))
+                Ok(pass_on(&chain, epoch, ids, item, sink))
             })?;
             self.next = Some(reached.at);
             if reached.stopped {
@@ -127,7 +130,7 @@ fn place(at: Position) -> (u64, u64, u64) {
     (at.epoch, at.segment, at.seq.saturating_sub(1))
 }
 
-impl Skip {
+impl AlreadyRead {
     fn has(&mut self, at: Position) -> bool {
         let record = place(at);
         let had = self.to.is_some_and(|last| record <= last);
@@ -148,35 +151,35 @@ fn is_referred_to(line: &Line<'_>) -> bool {
 
 /// Passes an item to `sink`. Its result counts only after events: after damage there is no position
 /// from which a reader could continue.
-fn give(
+fn pass_on(
     chain: &Chain,
     epoch: u64,
     ids: &[u32],
-    item: Item<'_>,
-    sink: &mut dyn FnMut(Entry) -> Flow,
+    item: WalkItem<'_>,
+    sink: &mut dyn FnMut(HistoryEntry) -> Flow,
 ) -> Flow {
     let problem = match item {
-        Item::Record { at, offset, line } => {
+        WalkItem::Record { at, offset, line } => {
             if !mentions(&line, ids) {
                 return Flow::On;
             }
             match decode_event(&line) {
-                Ok(event) => return sink(Entry::Event { at, event }),
+                Ok(event) => return sink(HistoryEntry::Event { at, event }),
                 Err(damage) => {
                     let path = chain.segment_path(epoch, at.segment);
                     format!("{}:{offset}: {damage}", path.display())
                 }
             }
         }
-        Item::Damage {
+        WalkItem::Damage {
             path,
             damaged,
             skipped: Some(_),
         } => format!("{} is damaged {damaged}", path.display()),
-        Item::Missing { path, why } => format!("{} is missing: {why}", path.display()),
-        Item::Damage { .. } | Item::Torn { .. } => return Flow::On,
+        WalkItem::Missing { path, why } => format!("{} is missing: {why}", path.display()),
+        WalkItem::Damage { .. } | WalkItem::Torn { .. } => return Flow::On,
     };
-    sink(Entry::Problem(problem));
+    sink(HistoryEntry::Problem(problem));
     Flow::On
 }
 

@@ -26,7 +26,7 @@ impl From<sys::Error> for LineError {
 
 /// An intact line and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step<'a> {
+pub struct IntactLine<'a> {
     /// Offset of the line in the file, and of the data after it.
     pub offset: u64,
     pub end: u64,
@@ -154,7 +154,7 @@ impl Lines {
     ///
     /// # Errors
     /// Damage at the current offset (another call returns it again), or a failing read.
-    pub fn next_line(&mut self) -> Result<Option<Step<'_>>, LineError> {
+    pub fn next_line(&mut self) -> Result<Option<IntactLine<'_>>, LineError> {
         let end = self.line_end()?;
         let offset = self.offset();
         let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
@@ -173,7 +173,7 @@ impl Lines {
         }
         self.at = end;
         self.next_seq += 1;
-        Ok(Some(Step {
+        Ok(Some(IntactLine {
             offset,
             end: self.base + end as u64,
             line,

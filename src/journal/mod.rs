@@ -18,13 +18,13 @@ mod recover;
 pub mod snapshot;
 mod writer;
 
-pub use chain::{Chain, End, Flow, Item, Reached};
-pub use compact::{Compacted, Keep, compact};
+pub use chain::{Chain, Flow, SealedEnd, WalkItem, WalkPosition};
+pub use compact::{Compacted, Retention, compact};
 pub use decode::decode_event;
 pub use error::Error;
-pub use history::{Entry, History};
-pub use lines::{LineError, Lines, Skipped, Step};
-pub use past::{HistoryKeep, Past, RestorePast, needed_since, recover_past};
+pub use history::{History, HistoryEntry};
+pub use lines::{IntactLine, LineError, Lines, Skipped};
+pub use past::{HistoryRetention, RecoveredPast, RestorePast, needed_since, recover_past};
 pub use recover::{Options, Recovered, Restore, recover, secure};
 pub use writer::{SEGMENT_BYTES, Writer};
 

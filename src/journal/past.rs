@@ -4,10 +4,10 @@
 //! `history/NNNNNN.yaml` are snapshots that [`super::compact`] moved there. Owns how long they
 //! stay. Leaders never read them: damage there only affects a view of the past, never a job.
 
-use super::chain::{Chain, Flow, Item};
+use super::chain::{Chain, Flow, WalkItem};
 use super::compact::Segment;
 use super::decode::decode_event;
-use super::snapshot::{self, Found};
+use super::snapshot::{self, SnapshotFile};
 use super::{Error, Position};
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Damaged};
@@ -22,7 +22,7 @@ const CONFIGS_MAX: usize = 64;
 
 /// How much of the past can be restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HistoryKeep {
+pub struct HistoryRetention {
     /// Snapshots are kept for this time (ms since they were begun), plus one that is older; 0 =
     /// none is kept.
     pub age_ms: u64,
@@ -50,7 +50,7 @@ pub(super) fn archive(layout: &Layout, number: u64) -> sys::Result<()> {
 pub(super) fn trim(
     layout: &Layout,
     cluster: &str,
-    keep: HistoryKeep,
+    keep: HistoryRetention,
     now: i64,
     (covers, covered): (Position, &[Segment]),
 ) -> Result<Position, Error> {
@@ -97,7 +97,7 @@ fn trim_configs(layout: &Layout) -> Result<(), Error> {
 }
 
 /// The complete snapshots of the history, newest first.
-fn list(layout: &Layout, cluster: &str) -> Result<Vec<Found>, Error> {
+fn list(layout: &Layout, cluster: &str) -> Result<Vec<SnapshotFile>, Error> {
     match snapshot::list_in(&layout.history(), cluster, &mut Vec::new()) {
         Err(Error::Io(e)) if e.is_not_found() => Ok(Vec::new()),
         other => other,
@@ -121,7 +121,7 @@ pub trait RestorePast {
 
 /// The result of [`recover_past`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Past {
+pub enum RecoveredPast {
     /// The state is restored. With notes for the reader about what was skipped.
     Restored { notes: Vec<String> },
     /// Nothing is kept from that time. With the time of the oldest snapshot (ms), if there is one.
@@ -138,7 +138,7 @@ pub fn recover_past(
     cluster: &str,
     moment: i64,
     to: &mut dyn RestorePast,
-) -> Result<Past, Error> {
+) -> Result<RecoveredPast, Error> {
     let mut notes = Vec::new();
     let mut found = match snapshot::list(layout, cluster, &mut notes) {
         // Only the service account can read these; the history is readable for all users.
@@ -158,7 +158,7 @@ pub fn recover_past(
         match snapshot::read(snapshot, &mut |json| to.record(json)) {
             Ok(()) => {
                 replay(layout, &chain, Some(snapshot.covers), to, &mut notes)?;
-                return Ok(Past::Restored { notes });
+                return Ok(RecoveredPast::Restored { notes });
             }
             Err(Error::Io(e)) => return Err(e.into()),
             Err(e) => notes.push(format!("snapshot not used: {e}")),
@@ -166,11 +166,11 @@ pub fn recover_past(
     }
     to.reset();
     if sys::fs::stat(&layout.journal(1, 1))?.is_none() {
-        return Ok(Past::TooEarly { oldest });
+        return Ok(RecoveredPast::TooEarly { oldest });
     }
     let chain = Chain::read(layout, cluster, 1, upto)?;
     replay(layout, &chain, None, to, &mut notes)?;
-    Ok(Past::Restored { notes })
+    Ok(RecoveredPast::Restored { notes })
 }
 
 /// The files from which the state of every moment since a time (ms; `None`: all that is kept) can
@@ -216,20 +216,20 @@ fn replay(
     for epoch in chain.first..chain.upto {
         let from = from.filter(|p| p.epoch == epoch);
         let reached = chain.walk(epoch, from, false, &mut |item| match item {
-            Item::Record { at, offset, line } => {
+            WalkItem::Record { at, offset, line } => {
                 let path = || layout.journal(epoch, at.segment);
                 let event = decode_event(&line).map_err(|damage| damaged(path(), offset, damage));
                 Ok(to.event(event?))
             }
-            Item::Damage { path, damaged, .. } => Err(Error::Damaged {
+            WalkItem::Damage { path, damaged, .. } => Err(Error::Damaged {
                 path: path.to_path_buf(),
                 damaged: damaged.clone(),
             }),
-            Item::Missing { path, why } => {
+            WalkItem::Missing { path, why } => {
                 let (path, why) = (path.to_path_buf(), why.to_owned());
                 Err(Error::Missing { path, why })
             }
-            Item::Torn { path, from, .. } => {
+            WalkItem::Torn { path, from, .. } => {
                 notes.push(format!("{}:{from}: half a record", path.display()));
                 Ok(Flow::On)
             }

@@ -3,7 +3,7 @@
 //! Reads only, except that with `accept_loss` damaged bytes are copied to `lost+found`. Decides
 //! nothing about events; the caller's [`Restore`] applies them.
 
-use super::chain::{Chain, Flow, Item};
+use super::chain::{Chain, Flow, WalkItem};
 use super::decode::decode_event;
 use super::{Error, Position, snapshot};
 use crate::record::event::Event;
@@ -75,7 +75,7 @@ pub fn recover(
     if !options.accept_loss {
         refuse_broken_chain(layout, &chain, options.unsealed)?;
     }
-    let mut job = Job {
+    let mut job = Recovery {
         layout,
         options,
         to,
@@ -164,14 +164,14 @@ fn refuse_broken_chain(layout: &Layout, chain: &Chain, unsealed: bool) -> Result
     }
 }
 
-struct Job<'a> {
+struct Recovery<'a> {
     layout: &'a Layout,
     options: Options,
     to: &'a mut dyn Restore,
     out: Recovered,
 }
 
-impl Job<'_> {
+impl Recovery<'_> {
     fn replay_epoch(
         &mut self,
         chain: &Chain,
@@ -198,9 +198,9 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn item(&mut self, epoch: u64, item: Item<'_>) -> Result<(), Error> {
+    fn item(&mut self, epoch: u64, item: WalkItem<'_>) -> Result<(), Error> {
         match item {
-            Item::Record { at, offset, line } => {
+            WalkItem::Record { at, offset, line } => {
                 let path = self.layout.journal(epoch, at.segment);
                 let event = match decode_event(&line) {
                     Ok(event) => event,
@@ -220,13 +220,13 @@ impl Job<'_> {
                     Err(why) => Err(Error::Refused { path, offset, why }),
                 }
             }
-            Item::Damage {
+            WalkItem::Damage {
                 path,
                 damaged,
                 skipped,
             } => self.damaged(path, damaged, skipped.map(|s| (s.from, s.to))),
-            Item::Missing { path, why } => self.missing(path, why),
-            Item::Torn { path, from, bytes } => {
+            WalkItem::Missing { path, why } => self.missing(path, why),
+            WalkItem::Torn { path, from, bytes } => {
                 self.out.notes.push(format!(
                     "{}:{from}: dropped {bytes} bytes of a record that was never completed",
                     path.display()

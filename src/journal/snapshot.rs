@@ -22,7 +22,7 @@ const BUFFER: usize = 1 << 20;
 /// Records of the container itself.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
-enum Mark {
+enum ContainerRecord {
     Covers {
         #[serde(flatten)]
         at: Position,
@@ -36,7 +36,7 @@ enum Mark {
 
 /// A complete snapshot on disk (its middle is only checked when it is read).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct SnapshotFile {
     pub number: u64,
     pub path: PathBuf,
     /// Everything before this position is in it.
@@ -51,7 +51,7 @@ pub struct Found {
 #[derive(Debug)]
 pub struct SnapshotWriter {
     app: Appender,
-    aside: PathBuf,
+    temporary: PathBuf,
     path: PathBuf,
     number: u64,
     covers: Position,
@@ -80,7 +80,7 @@ impl SnapshotWriter {
         sys::fs::remove(&aside)?;
         let mut writer = SnapshotWriter {
             app: Appender::create_new(&aside)?,
-            aside,
+            temporary: aside,
             path,
             number,
             covers,
@@ -90,7 +90,7 @@ impl SnapshotWriter {
             done: false,
         };
         writer.push(&Header::new(What::Snapshot, cluster, covers.epoch, number))?;
-        writer.push(&Mark::Covers { at: covers, t })?;
+        writer.push(&ContainerRecord::Covers { at: covers, t })?;
         Ok(writer)
     }
 
@@ -119,18 +119,18 @@ impl SnapshotWriter {
     ///
     /// # Errors
     /// The disk is full or fails; the older snapshots stay valid.
-    pub fn finish(mut self) -> Result<Found, Error> {
+    pub fn finish(mut self) -> Result<SnapshotFile, Error> {
         let records = self.seq - 2;
-        self.push(&Mark::End { records })?;
+        self.push(&ContainerRecord::End { records })?;
         if !self.buf.is_empty() {
             self.app.append(&self.buf)?;
             self.buf.clear();
         }
         self.app.sync()?;
-        sys::fs::rename(&self.aside, &self.path)?;
+        sys::fs::rename(&self.temporary, &self.path)?;
         self.done = true;
         sys::fs::fsync_dir(sys::fs::parent(&self.path))?;
-        Ok(Found {
+        Ok(SnapshotFile {
             number: self.number,
             path: self.path.clone(),
             covers: self.covers,
@@ -144,7 +144,7 @@ impl SnapshotWriter {
 impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if !self.done {
-            drop(sys::fs::remove(&self.aside));
+            drop(sys::fs::remove(&self.temporary));
         }
     }
 }
@@ -178,7 +178,11 @@ fn numbers_in(dir: &Path) -> Result<Vec<u64>, Error> {
 ///
 /// # Errors
 /// The directory cannot be listed; a snapshot of a newer format (an older program must not lead).
-pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
+pub fn list(
+    layout: &Layout,
+    cluster: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<SnapshotFile>, Error> {
     list_in(&layout.snapshots(), cluster, notes)
 }
 
@@ -186,7 +190,11 @@ pub fn list(layout: &Layout, cluster: &str, notes: &mut Vec<String>) -> Result<V
 ///
 /// # Errors
 /// As [`list`].
-pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec<Found>, Error> {
+pub fn list_in(
+    dir: &Path,
+    cluster: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<SnapshotFile>, Error> {
     let mut found = Vec::new();
     for number in numbers_in(dir)?.into_iter().rev() {
         let path = dir.join(name_of(number));
@@ -217,12 +225,12 @@ fn refuse(offset: u64, why: impl Into<String>) -> LineError {
 }
 
 /// Checks the first records and the last one of a snapshot.
-fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Found, LineError> {
+fn inspect(path: &Path, cluster: &str, number: u64) -> Result<SnapshotFile, LineError> {
     let mut lines = Lines::new(path, u64::MAX).small_chunks();
     let (covers, t) = front(&mut lines, cluster, number)?;
     let records = last_mark(path)?;
     let bytes = sys::fs::stat(path)?.map_or(0, |s| s.len);
-    Ok(Found {
+    Ok(SnapshotFile {
         number,
         path: path.to_path_buf(),
         covers,
@@ -250,8 +258,8 @@ fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64
         .next_line()?
         .ok_or_else(|| refuse(0, "it has no second record"))?;
     match decode(&step.line, step.offset)? {
-        Mark::Covers { at, t } => Ok((at, t)),
-        Mark::End { .. } => Err(refuse(step.offset, "it does not say what it covers")),
+        ContainerRecord::Covers { at, t } => Ok((at, t)),
+        ContainerRecord::End { .. } => Err(refuse(step.offset, "it does not say what it covers")),
     }
 }
 
@@ -271,7 +279,9 @@ fn last_mark(path: &Path) -> Result<u64, LineError> {
     let start = memchr::memrchr(b'\n', body).map_or(0, |n| n + 1);
     let line = frame::parse_line(&body[start..]).map_err(|_| incomplete())?;
     match line.decode() {
-        Ok(Mark::End { records }) if records.checked_add(2) == Some(line.seq) => Ok(records),
+        Ok(ContainerRecord::End { records }) if records.checked_add(2) == Some(line.seq) => {
+            Ok(records)
+        }
         _ => Err(incomplete()),
     }
 }
@@ -280,7 +290,10 @@ fn last_mark(path: &Path) -> Result<u64, LineError> {
 ///
 /// # Errors
 /// Damage anywhere, or an error of `sink`: everything passed on so far must be discarded.
-pub fn read(found: &Found, sink: &mut dyn FnMut(&[u8]) -> Result<(), String>) -> Result<(), Error> {
+pub fn read(
+    found: &SnapshotFile,
+    sink: &mut dyn FnMut(&[u8]) -> Result<(), String>,
+) -> Result<(), Error> {
     let mut lines = Lines::new(&found.path, u64::MAX);
     let damaged = |e| match e {
         LineError::Io(e) => Error::Io(e),

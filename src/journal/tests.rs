@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 /// A state that consists only of the list of its events.
 #[derive(Default, Clone, PartialEq, Debug)]
-pub(super) struct Log {
+pub(super) struct EventList {
     pub(super) events: Vec<Event>,
 }
 
-impl Restore for Log {
+impl Restore for EventList {
     fn reset(&mut self) {
         self.events.clear();
     }
@@ -33,7 +33,7 @@ impl Restore for Log {
     }
 }
 
-pub(super) struct Bed {
+pub(super) struct TestJournal {
     pub(super) dir: tempfile::TempDir,
 }
 
@@ -44,9 +44,9 @@ pub(super) fn event(n: u32) -> Event {
     }
 }
 
-impl Bed {
-    pub(super) fn new() -> Bed {
-        let bed = Bed {
+impl TestJournal {
+    pub(super) fn new() -> TestJournal {
+        let bed = TestJournal {
             dir: tempfile::tempdir().unwrap(),
         };
         for (dir, _) in bed.layout().directories() {
@@ -60,7 +60,7 @@ impl Bed {
     }
 
     /// Leads epoch `epoch`: recovers, seals, and returns the writer with what was read.
-    pub(super) fn lead(&self, epoch: u64) -> (Writer, Log, Recovered) {
+    pub(super) fn lead(&self, epoch: u64) -> (Writer, EventList, Recovered) {
         let (log, recovered) = self.recover(epoch).unwrap();
         let mut w = Writer::create(&self.layout(), "c", epoch).unwrap();
         w.append(&Event::Epoch {
@@ -77,12 +77,12 @@ impl Bed {
         (w, log, recovered)
     }
 
-    fn recover(&self, epoch: u64) -> Result<(Log, Recovered), Error> {
+    fn recover(&self, epoch: u64) -> Result<(EventList, Recovered), Error> {
         self.recover_with(epoch, Options::default())
     }
 
-    fn recover_with(&self, epoch: u64, options: Options) -> Result<(Log, Recovered), Error> {
-        let mut log = Log::default();
+    fn recover_with(&self, epoch: u64, options: Options) -> Result<(EventList, Recovered), Error> {
+        let mut log = EventList::default();
         let recovered = recover(&self.layout(), "c", epoch, options, &mut log)?;
         Ok((log, recovered))
     }
@@ -97,7 +97,7 @@ impl Bed {
     }
 }
 
-fn numbers(log: &Log) -> Vec<u32> {
+fn numbers(log: &EventList) -> Vec<u32> {
     let number = |e: &Event| match e {
         Event::Cleaned { ids, .. } => ids[0],
         other => panic!("{other:?}"),
@@ -118,7 +118,7 @@ pub(super) fn range(r: std::ops::Range<u32>) -> Vec<u32> {
 
 #[test]
 fn what_was_committed_is_read_back_over_epochs_and_segments() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (w, ..) = bed.lead(1);
     let mut w = w.with_segment_bytes(4096);
     for n in 0..30 {
@@ -138,7 +138,7 @@ fn what_was_committed_is_read_back_over_epochs_and_segments() {
 
 #[test]
 fn a_seal_hides_what_a_stale_leader_writes_later() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut stale, ..) = bed.lead(1);
     write(&mut stale, 0..5);
     let (mut w, ..) = bed.lead(2);
@@ -153,7 +153,7 @@ fn a_seal_hides_what_a_stale_leader_writes_later() {
 
 #[test]
 fn a_seal_that_names_an_absurd_segment_is_told_of_once() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..5);
     let mut w = Writer::create(&bed.layout(), "c", 2).unwrap();
@@ -179,7 +179,7 @@ fn a_seal_that_names_an_absurd_segment_is_told_of_once() {
 
 #[test]
 fn an_epoch_that_was_claimed_and_never_written_is_sealed_as_empty() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..3);
     let (mut w, _, recovered) = bed.lead(4);
@@ -211,7 +211,7 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
 }
 
 fn every_flip_and_truncation(records: u32) {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..records);
     drop(w);
@@ -250,7 +250,7 @@ fn every_flip_and_truncation(records: u32) {
 
 #[test]
 fn damage_under_a_seal_is_always_an_error() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..10);
     let (mut w, ..) = bed.lead(2);
@@ -280,7 +280,7 @@ fn damage_under_a_seal_is_always_an_error() {
 
 #[test]
 fn gaps_repeats_and_strangers_are_refused() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..10);
     drop(w);
@@ -300,7 +300,7 @@ fn gaps_repeats_and_strangers_are_refused() {
     fs::write(&path, twice.concat()).unwrap();
     assert!(bed.numbers(2).is_err());
     fs::write(&path, &good).unwrap();
-    let mut log = Log::default();
+    let mut log = EventList::default();
     let other = recover(&bed.layout(), "other", 2, Options::default(), &mut log);
     let text = other.unwrap_err().to_string();
     assert!(text.contains("cluster \"c\""), "{text}");
@@ -312,7 +312,7 @@ fn gaps_repeats_and_strangers_are_refused() {
 
 #[test]
 fn missing_segments_and_epochs_are_named() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (w, ..) = bed.lead(1);
     let mut w = w.with_segment_bytes(4096);
     for n in 0..30 {
@@ -331,7 +331,7 @@ fn missing_segments_and_epochs_are_named() {
         led: Some(7),
         ..Options::default()
     };
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     assert!(matches!(
         bed.recover_with(8, led),
         Err(Error::Missing { .. })
@@ -340,7 +340,7 @@ fn missing_segments_and_epochs_are_named() {
 
 #[test]
 fn accepted_loss_costs_the_damaged_record_and_keeps_its_bytes() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..20);
     let (mut w, ..) = bed.lead(2);
@@ -368,7 +368,7 @@ fn accepted_loss_costs_the_damaged_record_and_keeps_its_bytes() {
 
 #[test]
 fn a_torn_tail_is_dropped_with_a_note_and_sealed_off() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..4);
     let path = bed.segment(1, 1);
@@ -402,7 +402,7 @@ pub(super) fn with_file_limit(bytes: u64, f: impl FnOnce() -> i32) -> i32 {
 
 #[test]
 fn a_short_write_ends_the_segment_and_loses_nothing() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let code = with_file_limit(3000, || {
         let (mut w, ..) = bed.lead(1);
         for n in 0..40 {
@@ -421,7 +421,7 @@ fn a_short_write_ends_the_segment_and_loses_nothing() {
 
 #[test]
 fn a_failure_of_the_new_segment_is_an_error() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let code = with_file_limit(3000, || {
         let (mut w, ..) = bed.lead(1);
         for n in 0..200 {
@@ -434,7 +434,7 @@ fn a_failure_of_the_new_segment_is_an_error() {
     assert!(range(0..200).starts_with(&found), "nothing but a prefix");
 }
 
-fn snapshot_of(bed: &Bed, log: &Log, covers: Position) -> snapshot::Found {
+fn snapshot_of(bed: &TestJournal, log: &EventList, covers: Position) -> snapshot::SnapshotFile {
     let mut w = snapshot::SnapshotWriter::create(&bed.layout(), "c", covers, 5).unwrap();
     for e in &log.events {
         w.push(e).unwrap();
@@ -444,12 +444,12 @@ fn snapshot_of(bed: &Bed, log: &Log, covers: Position) -> snapshot::Found {
 
 #[test]
 fn a_snapshot_replaces_the_events_it_covers() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..10);
     let at = w.position();
     write(&mut w, 10..12);
-    let log = Log {
+    let log = EventList {
         events: (0..10).map(event).collect(),
     };
     let found = snapshot_of(&bed, &log, at);
@@ -462,15 +462,15 @@ fn a_snapshot_replaces_the_events_it_covers() {
 
 #[test]
 fn a_damaged_or_unfinished_snapshot_falls_back_to_the_one_before() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..10);
-    let log = Log {
+    let log = EventList {
         events: (0..10).map(event).collect(),
     };
     snapshot_of(&bed, &log, w.position());
     write(&mut w, 10..20);
-    let log = Log {
+    let log = EventList {
         events: (0..20).map(event).collect(),
     };
     let second = snapshot_of(&bed, &log, w.position());
@@ -494,9 +494,9 @@ fn a_damaged_or_unfinished_snapshot_falls_back_to_the_one_before() {
 
 #[test]
 fn a_newer_format_is_refused_politely() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (w, ..) = bed.lead(1);
-    let found = snapshot_of(&bed, &Log::default(), w.position());
+    let found = snapshot_of(&bed, &EventList::default(), w.position());
     let mut out = Vec::new();
     let header = serde_json::json!({"k": "header", "format": 99, "what": "snapshot",
         "cluster": "c", "epoch": 1, "part": 1});
@@ -508,7 +508,7 @@ fn a_newer_format_is_refused_politely() {
 
 #[test]
 fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..5);
     let snap = snapshot::SnapshotWriter::create(&bed.layout(), "c", w.position(), 1).unwrap();
@@ -525,12 +525,12 @@ fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
 
 #[test]
 fn a_snapshot_behind_a_seal_is_not_used() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut stale, ..) = bed.lead(1);
     write(&mut stale, 0..3);
     let (mut w, ..) = bed.lead(2);
     write(&mut stale, 100..103);
-    let log = Log {
+    let log = EventList {
         events: (100..103).map(event).collect(),
     };
     snapshot_of(&bed, &log, stale.position());
@@ -540,7 +540,7 @@ fn a_snapshot_behind_a_seal_is_not_used() {
 
 #[test]
 fn compaction_keeps_what_recovery_and_history_need() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let mut due = 0;
     for epoch in 1..8 {
         let (w, log, _) = bed.lead(epoch);
@@ -550,15 +550,15 @@ fn compaction_keeps_what_recovery_and_history_need() {
             write(&mut w, due..due + 10);
             due += 10;
         }
-        let log = Log {
+        let log = EventList {
             events: (0..due).map(event).collect(),
         };
         snapshot_of(&bed, &log, w.position());
-        let keep = Keep {
+        let keep = Retention {
             snapshots: 2,
             segments: 1,
             bytes: 1 << 20,
-            ..Keep::default()
+            ..Retention::default()
         };
         let done = compact(&bed.layout(), "c", keep, 5).unwrap();
         assert_eq!(done.snapshots, usize::from(epoch > 2));
@@ -573,7 +573,7 @@ fn compaction_keeps_what_recovery_and_history_need() {
     let mut history = History::new(&bed.layout(), "c");
     history
         .read(&mut |entry| match entry {
-            Entry::Event {
+            HistoryEntry::Event {
                 event: Event::Cleaned { ids, .. },
                 ..
             } => {
@@ -581,8 +581,8 @@ fn compaction_keeps_what_recovery_and_history_need() {
                 last = Some(ids[0]);
                 count += 1;
             }
-            Entry::Event { .. } => {}
-            Entry::Problem(p) => panic!("{p}"),
+            HistoryEntry::Event { .. } => {}
+            HistoryEntry::Problem(p) => panic!("{p}"),
         })
         .unwrap();
     assert_eq!(last, Some(due - 1));
@@ -595,15 +595,15 @@ fn compaction_keeps_what_recovery_and_history_need() {
 #[test]
 fn covered_segments_go_when_they_are_old() {
     for (now, kept) in [(0, true), (i64::MAX, false)] {
-        let bed = Bed::new();
+        let bed = TestJournal::new();
         for epoch in 1..4 {
             let (mut w, log, _) = bed.lead(epoch);
             write(&mut w, 0..3);
             snapshot_of(&bed, &log, w.position());
         }
-        let keep = Keep {
+        let keep = Retention {
             age_ms: 1000,
-            ..Keep::default()
+            ..Retention::default()
         };
         compact(&bed.layout(), "c", keep, now).unwrap();
         assert_eq!(bed.layout().epoch_dir(1).exists(), kept);
@@ -617,15 +617,15 @@ fn covered_segments_go_when_they_are_old() {
 
 #[test]
 fn history_follows_a_growing_journal_and_passes_damage() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..3);
     let mut history = History::new(&bed.layout(), "c");
     let read = |h: &mut History| {
         let (mut events, mut problems) = (0, 0);
         h.read(&mut |e| match e {
-            Entry::Event { .. } => events += 1,
-            Entry::Problem(_) => problems += 1,
+            HistoryEntry::Event { .. } => events += 1,
+            HistoryEntry::Problem(_) => problems += 1,
         })
         .unwrap();
         (events, problems)
@@ -648,7 +648,7 @@ fn history_follows_a_growing_journal_and_passes_damage() {
 /// that continues from it does not get any of them again.
 #[test]
 fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..3);
     let silenced = |n: i64| Event::AlertSilenced {
@@ -665,8 +665,8 @@ fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
     let mut given = None;
     begin
         .read(&mut |entry| match entry {
-            Entry::Event { at, .. } => given = Some((at.epoch, at.segment, at.seq - 1)),
-            Entry::Problem(text) => panic!("{text}"),
+            HistoryEntry::Event { at, .. } => given = Some((at.epoch, at.segment, at.seq - 1)),
+            HistoryEntry::Problem(text) => panic!("{text}"),
         })
         .unwrap();
     let last = begin.last_read().unwrap();
@@ -676,12 +676,12 @@ fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
     let mut next = History::new(&bed.layout(), "c").after(last);
     let mut new = Vec::new();
     next.read(&mut |entry| match entry {
-        Entry::Event {
+        HistoryEntry::Event {
             event: Event::AlertSilenced { until, .. },
             ..
         } => new.push(until.0),
-        Entry::Event { .. } => {}
-        Entry::Problem(text) => panic!("{text}"),
+        HistoryEntry::Event { .. } => {}
+        HistoryEntry::Problem(text) => panic!("{text}"),
     })
     .unwrap();
     assert_eq!((new, next.is_whole()), (vec![2], true));
@@ -695,7 +695,7 @@ fn speed() {
     use crate::model::{AttemptId, JobKey, Share, Token};
     use crate::record::event::Submitted;
     use std::time::Instant;
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     let submitted = |n: u32| {
         Event::Submitted(Box::new(Submitted {
@@ -788,7 +788,7 @@ fn speed() {
     })
     .unwrap();
     println!("read with decoding in {:?}", t.elapsed());
-    let mut small = Bed::new().lead(1).0;
+    let mut small = TestJournal::new().lead(1).0;
     let t = Instant::now();
     for i in 0..500 {
         small.append(&submitted(i)).unwrap();

@@ -1,6 +1,6 @@
 //! Tests states of past moments: what compaction moves to the history, and what is read from it.
 
-use super::tests::{Bed, range};
+use super::tests::{TestJournal, range};
 use super::*;
 use crate::model::Stamp;
 use crate::record::event::Event;
@@ -8,12 +8,12 @@ use crate::spool::Layout;
 use std::fs;
 
 /// Events up to a moment; each event's number is its time.
-struct Until {
+struct EventsUntil {
     numbers: Vec<u32>,
     moment: i64,
 }
 
-impl RestorePast for Until {
+impl RestorePast for EventsUntil {
     fn reset(&mut self) {
         self.numbers.clear();
     }
@@ -38,8 +38,8 @@ impl RestorePast for Until {
     }
 }
 
-fn at(bed: &Bed, moment: i64) -> (Past, Vec<u32>) {
-    let mut until = Until {
+fn at(bed: &TestJournal, moment: i64) -> (RecoveredPast, Vec<u32>) {
+    let mut until = EventsUntil {
         numbers: Vec::new(),
         moment,
     };
@@ -49,8 +49,8 @@ fn at(bed: &Bed, moment: i64) -> (Past, Vec<u32>) {
 
 /// Epochs of ten events each, a snapshot at the end of each of them, compacted with `history` at
 /// the time of the newest event.
-fn lived(epochs: u32, history: HistoryKeep) -> Bed {
-    let bed = Bed::new();
+fn lived(epochs: u32, history: HistoryRetention) -> TestJournal {
+    let bed = TestJournal::new();
     for epoch in 1..=epochs {
         let (mut w, ..) = bed.lead(u64::from(epoch));
         for n in (epoch - 1) * 10..epoch * 10 {
@@ -65,10 +65,10 @@ fn lived(epochs: u32, history: HistoryKeep) -> Bed {
             snap.push(&super::tests::event(n)).unwrap();
         }
         snap.finish().unwrap();
-        let keep = Keep {
+        let keep = Retention {
             segments: 0,
             history,
-            ..Keep::default()
+            ..Retention::default()
         };
         compact(&bed.layout(), "c", keep, now).unwrap();
     }
@@ -79,7 +79,7 @@ fn put_aside(layout: &Layout) -> usize {
     fs::read_dir(layout.history()).map_or(0, Iterator::count)
 }
 
-const ALL: HistoryKeep = HistoryKeep {
+const ALL: HistoryRetention = HistoryRetention {
     age_ms: 1_000_000,
     bytes: u64::MAX,
 };
@@ -89,7 +89,7 @@ fn any_moment_is_read_of_what_was_put_aside() {
     let bed = lived(6, ALL);
     assert_eq!(put_aside(&bed.layout()), 4, "two are for recovery");
     for moment in [0, 9, 10, 25, 39, 58, 59, 1000] {
-        let whole = Past::Restored { notes: Vec::new() };
+        let whole = RecoveredPast::Restored { notes: Vec::new() };
         assert_eq!(
             at(&bed, moment),
             (whole, range(0..(moment + 1).min(60) as u32))
@@ -104,20 +104,20 @@ fn any_moment_is_read_of_what_was_put_aside() {
 
 #[test]
 fn what_is_too_old_or_too_much_goes_and_the_answer_says_since_when_there_is_something() {
-    let young = HistoryKeep { age_ms: 25, ..ALL };
+    let young = HistoryRetention { age_ms: 25, ..ALL };
     let bed = lived(6, young);
     // Written at 9, 19, 29, 39 (aside) and 49, 59; 25 before 59 is 34, of which 29 is the base.
     assert_eq!(put_aside(&bed.layout()), 2);
     assert_eq!(at(&bed, 34).1, range(0..35));
-    let early = Past::TooEarly { oldest: Some(29) };
+    let early = RecoveredPast::TooEarly { oldest: Some(29) };
     assert_eq!(at(&bed, 28).0, early);
     assert!(!bed.layout().epoch_dir(2).exists(), "nothing needs it");
     assert!(bed.layout().epoch_dir(3).exists());
-    let little = HistoryKeep { bytes: 1, ..ALL };
+    let little = HistoryRetention { bytes: 1, ..ALL };
     let bed = lived(4, little);
     assert_eq!(put_aside(&bed.layout()), 0);
-    assert_eq!(at(&bed, 5).0, Past::TooEarly { oldest: Some(29) });
-    let none = lived(4, HistoryKeep::default());
+    assert_eq!(at(&bed, 5).0, RecoveredPast::TooEarly { oldest: Some(29) });
+    let none = lived(4, HistoryRetention::default());
     assert!(!none.layout().history().exists());
 }
 
@@ -136,9 +136,9 @@ fn copies_of_the_configuration_are_limited_and_the_newest_stay() {
             .set_modified(time)
             .unwrap();
     }
-    let keep = Keep {
+    let keep = Retention {
         history: ALL,
-        ..Keep::default()
+        ..Retention::default()
     };
     compact(&bed.layout(), "c", keep, 29).unwrap();
     assert!(!dir.join("cb.05.yaml").exists() && dir.join("cb.06.yaml").exists());

@@ -1,6 +1,6 @@
 //! Tests a journal whose disk fills up and empties: nothing committed is lost in between.
 
-use super::tests::{Bed, event, range, with_file_limit, write};
+use super::tests::{TestJournal, event, range, with_file_limit, write};
 use super::*;
 use crate::record::event::Event;
 use crate::record::frame;
@@ -14,7 +14,7 @@ fn limit(bytes: u64) {
 }
 
 /// Commits five events, then five that fail `tries` times at different lengths, then five more.
-fn fill_up(bed: &Bed, tries: u64) {
+fn fill_up(bed: &TestJournal, tries: u64) {
     let code = with_file_limit(1 << 40, || {
         let (mut w, ..) = bed.lead(1);
         write(&mut w, 0..5);
@@ -35,7 +35,7 @@ fn fill_up(bed: &Bed, tries: u64) {
 #[test]
 fn what_could_not_be_written_goes_to_a_later_segment_once() {
     for tries in 1..=7 {
-        let bed = Bed::new();
+        let bed = TestJournal::new();
         fill_up(&bed, tries);
         assert_eq!(bed.numbers(2).unwrap(), range(0..15), "{tries} failures");
         // And under a successor's seal.
@@ -47,7 +47,7 @@ fn what_could_not_be_written_goes_to_a_later_segment_once() {
 #[test]
 fn a_leader_that_dies_while_nothing_can_be_written_leaves_what_was_committed() {
     for tries in 1..=7 {
-        let bed = Bed::new();
+        let bed = TestJournal::new();
         fill_up(&bed, tries);
         fs::remove_file(bed.segment(1, 2 + tries)).unwrap();
         let found = bed.numbers(2).unwrap();
@@ -60,7 +60,7 @@ fn a_leader_that_dies_while_nothing_can_be_written_leaves_what_was_committed() {
 
 #[test]
 fn damage_to_the_segment_behind_failed_ones_is_named() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     fill_up(&bed, 4);
     let path = bed.segment(1, 6);
     let good = fs::read(&path).unwrap();
@@ -76,7 +76,7 @@ fn damage_to_the_segment_behind_failed_ones_is_named() {
 
 #[test]
 fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let code = with_file_limit(1 << 40, || {
         let mut w = Writer::new(&bed.layout(), "c", 1);
         for bytes in [20, 0] {
@@ -98,7 +98,7 @@ fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
 /// nothing may be added after that.
 #[test]
 fn a_segment_that_another_one_has_sealed_is_not_continued() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (w, ..) = bed.lead(1);
     let mut w = w.with_segment_bytes(4096);
     let path = bed.segment(1, 2);
@@ -132,7 +132,7 @@ fn a_segment_that_another_one_has_sealed_is_not_continued() {
 /// No reader could read what follows it.
 #[test]
 fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
-    let bed = Bed::new();
+    let bed = TestJournal::new();
     let (mut w, ..) = bed.lead(1);
     write(&mut w, 0..5);
     let name = "h".repeat(frame::LINE_MAX);

@@ -36,7 +36,7 @@ impl Settings {
     /// Whether a leader could keep its lease on a share on which it takes `read_ms` to read one of
     /// its files. A renewal takes about as long; the maximum age of a lease is two of them, one
     /// after the other.
-    fn bears(&self, read_ms: u64) -> bool {
+    fn tolerates(&self, read_ms: u64) -> bool {
         read_ms * 2 < self.silent_ms()
     }
 
@@ -90,7 +90,7 @@ impl Default for Protocol {
 /// The result of one poll by a waiting candidate. `None` = the file's content is damaged, which
 /// also counts as content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Look {
+pub struct PollResult {
     /// The election's lock is held by this process.
     pub locked: bool,
     pub epoch: Option<EpochDoc>,
@@ -101,9 +101,9 @@ pub struct Look {
 
 /// What the driver found after the last intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum Observation {
     /// After [`Intent::Poll`].
-    Looked(Look),
+    Looked(PollResult),
     /// After [`Intent::ListClaims`].
     Highest {
         /// The highest claim; 0 if there is none.
@@ -187,7 +187,7 @@ pub struct Lease {
     settings: Settings,
     phase: Phase,
     /// The last poll, its time, and for how long its documents had not changed.
-    last: Option<(Look, u64)>,
+    last: Option<(PollResult, u64)>,
     silent_ms: u64,
     locked: bool,
     /// No process can read from a cache what this claim overwrites.
@@ -229,28 +229,30 @@ impl Lease {
     }
 
     /// Takes what was found at `now` (ms, monotonic). Returns what to do next.
-    pub fn step(&mut self, now: u64, seen: Seen) -> Intent {
+    pub fn step(&mut self, now: u64, seen: Observation) -> Intent {
         match (self.phase.clone(), seen) {
-            (Phase::Watching, Seen::Looked(look)) => self.looked(now, look),
-            (Phase::Listing, Seen::Highest { highest, fresh }) => {
+            (Phase::Watching, Observation::Looked(look)) => self.polled(now, look),
+            (Phase::Listing, Observation::Highest { highest, fresh }) => {
                 self.no_wait = fresh && self.all_fresh();
-                let n = highest.max(self.epoch_seen()) + 1;
+                let n = highest.max(self.highest_epoch()) + 1;
                 self.phase = Phase::Claiming(n);
                 Intent::Claim(self.doc(n))
             }
-            (Phase::Claiming(n), Seen::Claimed(true)) => {
+            (Phase::Claiming(n), Observation::Claimed(true)) => {
                 self.phase = Phase::Writing(n);
                 Intent::WriteEpoch(self.doc(n))
             }
-            (Phase::Writing(n), Seen::Wrote) if self.settings.cache_ms > 0 && !self.no_wait => {
+            (Phase::Writing(n), Observation::Wrote)
+                if self.settings.cache_ms > 0 && !self.no_wait =>
+            {
                 self.phase = Phase::Waiting(n);
                 Intent::WaitCache(self.settings.cache_ms)
             }
-            (Phase::Writing(n), Seen::Wrote) | (Phase::Waiting(n), Seen::Waited) => {
+            (Phase::Writing(n), Observation::Wrote) | (Phase::Waiting(n), Observation::Waited) => {
                 self.phase = Phase::Confirming(n);
                 Intent::Confirm
             }
-            (Phase::Confirming(n), Seen::Confirmed { epoch, highest }) => {
+            (Phase::Confirming(n), Observation::Confirmed { epoch, highest }) => {
                 self.confirmed(n, epoch, highest)
             }
             // A lost claim, a failure, or an answer to an outdated question: start again.
@@ -280,7 +282,7 @@ impl Lease {
     /// Whether this candidate and the last leader or claimant read the server's current content.
     /// The one that beat last has waited for earlier leaders, if needed.
     fn all_fresh(&self) -> bool {
-        let Some((Look { epoch, beat, .. }, _)) = &self.last else {
+        let Some((PollResult { epoch, beat, .. }, _)) = &self.last else {
             return false;
         };
         let claimed = epoch.as_ref().is_some_and(|e| e.epoch == 0 || e.fresh);
@@ -288,14 +290,14 @@ impl Lease {
         self.settings.me.fresh && claimed && led
     }
 
-    fn epoch_seen(&self) -> u64 {
+    fn highest_epoch(&self) -> u64 {
         let look = self.last.as_ref().map(|(look, _)| look);
         let epoch = look.and_then(|l| l.epoch.as_ref()).map_or(0, |e| e.epoch);
         let beat = look.and_then(|l| l.beat.as_ref()).map_or(0, |b| b.epoch);
         epoch.max(beat)
     }
 
-    fn looked(&mut self, now: u64, look: Look) -> Intent {
+    fn polled(&mut self, now: u64, look: PollResult) -> Intent {
         self.locked = look.locked;
         let same = match &self.last {
             Some((old, at)) if (&old.epoch, &old.beat) == (&look.epoch, &look.beat) => {
@@ -317,7 +319,7 @@ impl Lease {
             true => self.settings.takeover_ms + self.settings.cache_ms,
             false => self.settings.takeover_ms,
         };
-        let heir = lock_tells(&look);
+        let heir = lock_is_proof(&look);
         let (locked, read_ms) = (look.locked, look.read_ms);
         self.last = Some((look, now));
         self.too_slow = None;
@@ -332,7 +334,7 @@ impl Lease {
             };
         }
         // Leaders that lose their lease one after the other are worse than no leader.
-        if !self.settings.bears(read_ms) {
+        if !self.settings.tolerates(read_ms) {
             self.too_slow = Some(read_ms);
             return Intent::Poll {
                 in_ms: self.settings.poll_ms,
@@ -363,7 +365,7 @@ impl Lease {
 }
 
 /// Whether a free lock means that the last leader or claimant is gone: only if it held the lock.
-fn lock_tells(look: &Look) -> bool {
+fn lock_is_proof(look: &PollResult) -> bool {
     let (epoch, claimed_locked) = match &look.epoch {
         // It is damaged: only the beat counts.
         None => (0, true),
@@ -409,7 +411,7 @@ pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
 /// `now`. This is later than [`lease_over`]: a check takes more operations, and protection from a
 /// stale leader does not depend on it but on the check after each sync. It keeps such a leader from
 /// beating for long.
-pub fn look_over(settings: &Settings, looked: u64, now: u64) -> bool {
+pub fn check_overdue(settings: &Settings, looked: u64, now: u64) -> bool {
     now.saturating_sub(looked) >= settings.takeover_ms
 }
 

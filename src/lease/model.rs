@@ -12,7 +12,7 @@ const LEADERS: usize = 3;
 
 /// Which leaders skip the wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Skip {
+enum WaitRule {
     None,
     /// Those whose own opens are fresh, if those of the leader that beat last and of all claimants
     /// after it are fresh too: `Lease` as it is.
@@ -22,7 +22,7 @@ enum Skip {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-enum At {
+enum ClaimantPhase {
     Idle,
     Claimed,
     MayWrite,
@@ -39,8 +39,8 @@ enum At {
 
 /// The state of one claimant. Lengths are of journals of one record, by leader.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct One {
-    at: At,
+struct Claimant {
+    at: ClaimantPhase,
     skips: bool,
     /// Where it found, or learned, that each earlier journal ends.
     ends: [u8; LEADERS],
@@ -51,8 +51,8 @@ struct One {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct World {
-    all: [One; LEADERS],
+struct ModelState {
+    all: [Claimant; LEADERS],
     /// Every number that was written, and the first of them that a stale reader may read.
     written: Vec<u8>,
     horizon: u8,
@@ -60,14 +60,14 @@ struct World {
 }
 
 struct Rules {
-    skip: Skip,
+    skip: WaitRule,
     fresh: [bool; LEADERS],
 }
 
-impl World {
-    fn new() -> World {
-        let one = One {
-            at: At::Idle,
+impl ModelState {
+    fn new() -> ModelState {
+        let one = Claimant {
+            at: ClaimantPhase::Idle,
             skips: false,
             ends: [0; LEADERS],
             sealed: false,
@@ -75,7 +75,7 @@ impl World {
             acked: false,
             beats: false,
         };
-        World {
+        ModelState {
             all: [one; LEADERS],
             written: vec![0],
             horizon: 0,
@@ -95,60 +95,64 @@ impl World {
     fn may_skip(&self, n: usize, rules: &Rules) -> bool {
         let beat = (0..n).rev().find(|m| self.all[*m].beats).unwrap_or(0);
         match rules.skip {
-            Skip::None => false,
-            Skip::Own => rules.fresh[n],
-            Skip::Known => rules.fresh[beat..=n].iter().all(|fresh| *fresh),
+            WaitRule::None => false,
+            WaitRule::Own => rules.fresh[n],
+            WaitRule::Known => rules.fresh[beat..=n].iter().all(|fresh| *fresh),
         }
     }
 
     /// Every state to which one step of leader `n` can lead.
-    fn steps(&self, n: usize, rules: &Rules) -> Vec<World> {
+    fn steps(&self, n: usize, rules: &Rules) -> Vec<ModelState> {
         let own = n as u8 + 1;
         let mut out = Vec::new();
-        let mut go = |f: &dyn Fn(&mut World)| {
+        let mut go = |f: &dyn Fn(&mut ModelState)| {
             let mut next = self.clone();
             f(&mut next);
             out.push(next);
         };
-        let to = |at: At| move |w: &mut World| w.all[n].at = at;
+        let to = |at: ClaimantPhase| move |w: &mut ModelState| w.all[n].at = at;
         match self.all[n].at {
-            At::Idle if self.claims == own - 1 => {
+            ClaimantPhase::Idle if self.claims == own - 1 => {
                 let skips = self.may_skip(n, rules);
                 go(&|w| {
                     w.claims = own;
-                    (w.all[n].at, w.all[n].skips) = (At::Claimed, skips);
+                    (w.all[n].at, w.all[n].skips) = (ClaimantPhase::Claimed, skips);
                 });
             }
-            At::Claimed => {
+            ClaimantPhase::Claimed => {
                 for epoch in self.epochs(n, rules) {
-                    go(&to(if epoch > own { At::Over } else { At::MayWrite }));
+                    go(&to(if epoch > own {
+                        ClaimantPhase::Over
+                    } else {
+                        ClaimantPhase::MayWrite
+                    }));
                 }
             }
-            At::MayWrite if self.written.len() < 7 => go(&|w| {
+            ClaimantPhase::MayWrite if self.written.len() < 7 => go(&|w| {
                 w.written.push(own);
                 let wrote = w.written.len() as u8 - 1;
                 w.all[n].at = match w.all[n].skips {
-                    true => At::Confirming,
-                    false => At::Waiting(wrote),
+                    true => ClaimantPhase::Confirming,
+                    false => ClaimantPhase::Waiting(wrote),
                 };
             }),
-            At::Waiting(wrote) => go(&|w| {
+            ClaimantPhase::Waiting(wrote) => go(&|w| {
                 w.horizon = w.horizon.max(wrote);
-                w.all[n].at = At::Confirming;
+                w.all[n].at = ClaimantPhase::Confirming;
             }),
-            At::Confirming if self.claims > own => go(&to(At::Over)),
-            At::Confirming => {
+            ClaimantPhase::Confirming if self.claims > own => go(&to(ClaimantPhase::Over)),
+            ClaimantPhase::Confirming => {
                 for epoch in self.epochs(n, rules) {
                     let at = match epoch.cmp(&own) {
-                        std::cmp::Ordering::Less => At::MayWrite,
-                        std::cmp::Ordering::Equal => At::Reading,
-                        std::cmp::Ordering::Greater => At::Over,
+                        std::cmp::Ordering::Less => ClaimantPhase::MayWrite,
+                        std::cmp::Ordering::Equal => ClaimantPhase::Reading,
+                        std::cmp::Ordering::Greater => ClaimantPhase::Over,
                     };
                     // From here on it beats.
-                    go(&|w| (w.all[n].at, w.all[n].beats) = (at, at == At::Reading));
+                    go(&|w| (w.all[n].at, w.all[n].beats) = (at, at == ClaimantPhase::Reading));
                 }
             }
-            At::Reading => go(&|w| {
+            ClaimantPhase::Reading => go(&|w| {
                 for before in 0..n {
                     let sealed = (before + 1..n).find(|m| w.all[*m].sealed);
                     w.all[n].ends[before] = match sealed {
@@ -156,21 +160,27 @@ impl World {
                         None => w.all[before].len,
                     };
                 }
-                w.all[n].at = At::Sealing;
+                w.all[n].at = ClaimantPhase::Sealing;
             }),
-            At::Sealing => go(&|w| (w.all[n].sealed, w.all[n].at) = (true, At::First)),
-            at @ (At::First | At::Appended) => {
+            ClaimantPhase::Sealing => {
+                go(&|w| (w.all[n].sealed, w.all[n].at) = (true, ClaimantPhase::First))
+            }
+            at @ (ClaimantPhase::First | ClaimantPhase::Appended) => {
                 for epoch in self.epochs(n, rules) {
                     go(&to(match (epoch == own, at) {
-                        (false, _) => At::Over,
-                        (true, At::First) => At::Leading,
-                        (true, _) => At::Looked,
+                        (false, _) => ClaimantPhase::Over,
+                        (true, ClaimantPhase::First) => ClaimantPhase::Leading,
+                        (true, _) => ClaimantPhase::Looked,
                     }));
                 }
             }
-            At::Leading => go(&|w| (w.all[n].len, w.all[n].at) = (1, At::Appended)),
-            At::Looked => go(&|w| (w.all[n].acked, w.all[n].at) = (true, At::Over)),
-            At::Idle | At::MayWrite | At::Over => {}
+            ClaimantPhase::Leading => {
+                go(&|w| (w.all[n].len, w.all[n].at) = (1, ClaimantPhase::Appended))
+            }
+            ClaimantPhase::Looked => {
+                go(&|w| (w.all[n].acked, w.all[n].at) = (true, ClaimantPhase::Over))
+            }
+            ClaimantPhase::Idle | ClaimantPhase::MayWrite | ClaimantPhase::Over => {}
         }
         out
     }
@@ -178,7 +188,10 @@ impl World {
     /// Whether a leader that takes requests lacks what an earlier one has acknowledged.
     fn has_lost(&self) -> bool {
         (0..LEADERS).any(|n| {
-            let leads = matches!(self.all[n].at, At::Leading | At::Appended | At::Looked);
+            let leads = matches!(
+                self.all[n].at,
+                ClaimantPhase::Leading | ClaimantPhase::Appended | ClaimantPhase::Looked
+            );
             let knows = |m: usize| self.all[n].ends[m] >= self.all[m].len;
             (leads || self.all[n].acked) && (0..n).any(|m| self.all[m].acked && !knows(m))
         })
@@ -187,8 +200,8 @@ impl World {
 
 /// Whether anything acknowledged can be lost, and the number of states.
 fn explore(rules: &Rules) -> (bool, usize) {
-    let mut seen = HashSet::from([World::new()]);
-    let mut open = vec![World::new()];
+    let mut seen = HashSet::from([ModelState::new()]);
+    let mut open = vec![ModelState::new()];
     let mut lost = false;
     while let Some(world) = open.pop() {
         lost |= world.has_lost();
@@ -211,7 +224,7 @@ fn mixtures() -> impl Iterator<Item = [bool; LEADERS]> {
 fn whoever_waits_needs_no_fresh_opens() {
     for fresh in mixtures() {
         let (lost, states) = explore(&Rules {
-            skip: Skip::None,
+            skip: WaitRule::None,
             fresh,
         });
         assert!(!lost && states > 500, "{fresh:?}: {states} states");
@@ -222,7 +235,7 @@ fn whoever_waits_needs_no_fresh_opens() {
 fn nothing_is_lost_without_the_wait_where_all_that_count_have_fresh_opens() {
     for fresh in mixtures() {
         let (lost, _) = explore(&Rules {
-            skip: Skip::Known,
+            skip: WaitRule::Known,
             fresh,
         });
         assert!(!lost, "{fresh:?}");
@@ -233,7 +246,7 @@ fn nothing_is_lost_without_the_wait_where_all_that_count_have_fresh_opens() {
 fn without_the_wait_one_stale_leader_or_claimant_is_enough_to_lose() {
     for fresh in mixtures() {
         let (lost, _) = explore(&Rules {
-            skip: Skip::Own,
+            skip: WaitRule::Own,
             fresh,
         });
         // The last one has no successor.

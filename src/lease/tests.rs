@@ -31,30 +31,30 @@ fn beat(text: &str) -> Option<BeatDoc> {
     })
 }
 
-fn seen(words: &[&str]) -> Seen {
+fn seen(words: &[&str]) -> Observation {
     match words {
         ["look", rest @ ..] => {
             let value = |key: &str| rest.iter().find_map(|w| w.strip_prefix(key));
-            Seen::Looked(Look {
+            Observation::Looked(PollResult {
                 locked: rest.contains(&"locked"),
                 epoch: epoch(value("epoch=").unwrap()),
                 beat: beat(value("beat=").unwrap()),
                 read_ms: value("read=").map_or(0, |ms| ms.parse().unwrap()),
             })
         }
-        ["highest", n, rest @ ..] => Seen::Highest {
+        ["highest", n, rest @ ..] => Observation::Highest {
             highest: n.parse().unwrap(),
             fresh: rest == ["fresh"],
         },
-        ["won"] => Seen::Claimed(true),
-        ["lost"] => Seen::Claimed(false),
-        ["wrote"] => Seen::Wrote,
-        ["waited"] => Seen::Waited,
-        ["confirmed", e, n] => Seen::Confirmed {
+        ["won"] => Observation::Claimed(true),
+        ["lost"] => Observation::Claimed(false),
+        ["wrote"] => Observation::Wrote,
+        ["waited"] => Observation::Waited,
+        ["confirmed", e, n] => Observation::Confirmed {
             epoch: epoch(e),
             highest: n.parse().unwrap(),
         },
-        ["failed"] => Seen::Failed("x".into()),
+        ["failed"] => Observation::Failed("x".into()),
         other => panic!("{other:?}"),
     }
 }
@@ -157,8 +157,8 @@ fn a_leader_falls_silent_before_others_may_take_over() {
     assert!(!lease_over(s, 1000, 2999));
     assert!(lease_over(s, 1000, 3000));
     assert!(s.silent_ms() + s.renew_ms() < s.takeover_ms);
-    assert!(!look_over(s, 1000, 3999));
-    assert!(look_over(s, 1000, 4000));
+    assert!(!check_overdue(s, 1000, 3999));
+    assert!(check_overdue(s, 1000, 4000));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn nobody_waits_for_caches_that_nobody_has() {
         let look = |locked| {
             let (mut epoch, mut beat) = (epoch("7+").unwrap(), beat("6:1+").unwrap());
             (epoch.fresh, beat.fresh) = (claimed, led);
-            Seen::Looked(Look {
+            Observation::Looked(PollResult {
                 locked,
                 epoch: Some(epoch),
                 beat: Some(beat),
@@ -196,10 +196,10 @@ fn nobody_waits_for_caches_that_nobody_has() {
         };
         assert_eq!(lease.step(0, look(true)), Intent::ListClaims);
         let (highest, fresh) = (7, between);
-        let claim = lease.step(0, Seen::Highest { highest, fresh });
+        let claim = lease.step(0, Observation::Highest { highest, fresh });
         assert!(matches!(claim, Intent::Claim(doc) if doc.epoch == 8 && doc.fresh == own));
-        lease.step(0, Seen::Claimed(true));
-        match lease.step(0, Seen::Wrote) {
+        lease.step(0, Observation::Claimed(true));
+        match lease.step(0, Observation::Wrote) {
             Intent::WaitCache(ms) => ms == 3000,
             Intent::Confirm => false,
             other => panic!("{other}"),

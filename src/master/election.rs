@@ -7,7 +7,7 @@
 
 mod renewal;
 
-use crate::lease::{Check, Intent, Lease, Look, Protocol, Seen, Settings as Rules};
+use crate::lease::{Check, Intent, Lease, Observation, PollResult, Protocol, Settings as Rules};
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
 use crate::record::leader::{FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
@@ -424,7 +424,7 @@ impl Candidate<'_> {
         life
     }
 
-    fn carry_out(&mut self, intent: &Intent) -> Seen {
+    fn carry_out(&mut self, intent: &Intent) -> Observation {
         match self.attempt(intent) {
             Ok(seen) => {
                 self.last_complaint.clear();
@@ -436,12 +436,12 @@ impl Candidate<'_> {
                     tracing::warn!("standing for election: {text}");
                     self.last_complaint.clone_from(&text);
                 }
-                Seen::Failed(text)
+                Observation::Failed(text)
             }
         }
     }
 
-    fn attempt(&mut self, intent: &Intent) -> sys::Result<Seen> {
+    fn attempt(&mut self, intent: &Intent) -> sys::Result<Observation> {
         let epoch_path = self.layout.epoch();
         Ok(match intent {
             Intent::Poll { unlock, .. } => {
@@ -462,7 +462,7 @@ impl Candidate<'_> {
                 let (epoch, wrong) = read_epoch(self.layout, self.owners)?;
                 self.wrong = wrong;
                 self.named = epoch.as_ref().map_or(0, |doc| doc.epoch);
-                Seen::Looked(Look {
+                Observation::Looked(PollResult {
                     locked: matches!(self.lock, LockState::Held(_)),
                     epoch,
                     beat,
@@ -474,7 +474,7 @@ impl Candidate<'_> {
                 self.note_wrong_epoch(highest);
                 let beat = self.last_beat.as_ref().map_or(0, |beat| beat.epoch);
                 let fresh = self.claimed_fresh(beat, highest);
-                Seen::Highest { highest, fresh }
+                Observation::Highest { highest, fresh }
             }
             Intent::Claim(doc) => {
                 tracing::info!("claiming epoch {}", doc.epoch);
@@ -483,22 +483,24 @@ impl Candidate<'_> {
                 if let Err(e) = &won {
                     self.make_room(e);
                 }
-                Seen::Claimed(won?)
+                Observation::Claimed(won?)
             }
             Intent::WriteEpoch(doc) => {
                 let (there, _) = read_epoch(self.layout, self.owners)?;
                 if there.is_some_and(|d| d.epoch > doc.epoch) {
-                    return Ok(Seen::Failed("a higher epoch was written meanwhile".into()));
+                    return Ok(Observation::Failed(
+                        "a higher epoch was written meanwhile".into(),
+                    ));
                 }
                 sys::fs::overwrite_in_place(&epoch_path, &encode(&epoch_path, doc)?)?;
-                Seen::Wrote
+                Observation::Wrote
             }
-            Intent::WaitCache(_) => Seen::Waited,
-            Intent::Confirm => Seen::Confirmed {
+            Intent::WaitCache(_) => Observation::Waited,
+            Intent::Confirm => Observation::Confirmed {
                 epoch: read_epoch(self.layout, self.owners)?.0,
                 highest: highest_claim(self.layout, self.owners)?,
             },
-            Intent::Lead(_) => Seen::Waited,
+            Intent::Lead(_) => Observation::Waited,
         })
     }
 

@@ -20,7 +20,7 @@ use super::published::PublishedView;
 use super::store::Store;
 use super::wakeups::Wakeups;
 use crate::config::Config;
-use crate::journal::{self, HistoryKeep, Keep, Position};
+use crate::journal::{self, HistoryRetention, Position, Retention};
 use crate::lease::Check;
 use crate::model::{AttemptId, Stamp};
 use crate::record::ack::Ack;
@@ -445,15 +445,15 @@ impl Leader {
     }
 
     /// Which parts of the journal and of older snapshots are kept.
-    fn retention(&self) -> Keep {
+    fn retention(&self) -> Retention {
         let general = &self.core.config.general;
-        Keep {
+        Retention {
             age_ms: general.journal_keep_ms,
-            history: HistoryKeep {
+            history: HistoryRetention {
                 age_ms: general.history_keep_ms,
                 bytes: general.history_bytes,
             },
-            ..Keep::default()
+            ..Retention::default()
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::publish::Publisher;
 use super::{conf, core_of};
-use crate::journal::{Flow, Past, RestorePast, recover_past};
+use crate::journal::{Flow, RecoveredPast, RestorePast, recover_past};
 use crate::model::Stamp;
 use crate::record::event::Event;
 use crate::record::leader::{CLUSTER_MAX, ClusterDoc};
@@ -35,8 +35,8 @@ pub(crate) fn view_at(layout: &Layout, moment: Stamp, dir: &Path) -> Result<Vec<
     let mut restorer = Restorer::new(moment);
     let restored = recover_past(layout, &cluster.cluster, moment.0, &mut restorer);
     let mut notes = match restored.map_err(|e| e.to_string())? {
-        Past::Restored { notes } => notes,
-        Past::TooEarly { oldest } => return Err(too_early(layout, oldest)),
+        RecoveredPast::Restored { notes } => notes,
+        RecoveredPast::TooEarly { oldest } => return Err(too_early(layout, oldest)),
     };
     if !restorer.began {
         return Err("the cluster had no leader before that time".to_owned());

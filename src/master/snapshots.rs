@@ -3,7 +3,7 @@
 //! A child that hangs in the share is ended, and another snapshot is tried later; the leader never
 //! waits for it.
 
-use crate::journal::{Keep, Position, compact, snapshot};
+use crate::journal::{Position, Retention, compact, snapshot};
 use crate::spool::Layout;
 use crate::state::State;
 use crate::sys::fork::{Forked, fork_snapshot};
@@ -105,7 +105,7 @@ impl Snapshots {
         state: &State,
         at: Position,
         now_ms: u64,
-        (keep, may_begin): (Keep, bool),
+        (keep, may_begin): (Retention, bool),
     ) -> bool {
         self.hung
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
@@ -164,7 +164,7 @@ impl Snapshots {
         }
     }
 
-    fn finished(&mut self, keep: Keep) -> bool {
+    fn finished(&mut self, keep: Retention) -> bool {
         (self.failed, self.pause) = (None, 0);
         match compact(&self.layout, &self.cluster, keep, clock::wall_ms()) {
             Ok(done) => tracing::info!("snapshot written; removed {done:?}"),
@@ -229,7 +229,7 @@ mod tests {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;
         while clock::boot_ms() < end {
-            if snapshots.step(&state, AT, now, (Keep::default(), true)) {
+            if snapshots.step(&state, AT, now, (Retention::default(), true)) {
                 return true;
             }
             if snapshots.child.is_none() && snapshots.hung.is_empty() {
@@ -245,7 +245,7 @@ mod tests {
         let (_dir, mut snapshots) = bed();
         snapshots.grew(1 << 30);
         assert!(snapshots.is_wanted(1_000));
-        assert!(!snapshots.step(&State::new(), AT, 1_000, (Keep::default(), false)));
+        assert!(!snapshots.step(&State::new(), AT, 1_000, (Retention::default(), false)));
         assert!(snapshots.child.is_none() && snapshots.is_wanted(2_000));
         assert!(settle(&mut snapshots, 3_000));
     }
@@ -260,13 +260,18 @@ mod tests {
         snapshots.child = Some(fork_snapshot(hangs).unwrap());
         snapshots.begun_at = 1;
         let state = State::new();
-        assert!(!snapshots.step(&state, AT, LIMIT_MS, (Keep::default(), true)));
+        assert!(!snapshots.step(&state, AT, LIMIT_MS, (Retention::default(), true)));
         assert!(snapshots.child.is_some() && snapshots.alarm().is_none());
         let late = LIMIT_MS + 2;
         assert!(!settle(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
         assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
-        assert!(!snapshots.step(&state, AT, late + PAUSE_MS.0 - 1, (Keep::default(), true)));
+        assert!(!snapshots.step(
+            &state,
+            AT,
+            late + PAUSE_MS.0 - 1,
+            (Retention::default(), true)
+        ));
         assert!(snapshots.child.is_none(), "too soon");
         assert!(settle(&mut snapshots, late + PAUSE_MS.0));
         assert_eq!(snapshots.alarm(), None);
@@ -306,7 +311,7 @@ mod tests {
             .map(|_| fork_snapshot(stopped).unwrap())
             .collect();
         snapshots.bytes = 1 << 30;
-        assert!(!snapshots.step(&State::new(), AT, 1_000_000, (Keep::default(), true)));
+        assert!(!snapshots.step(&State::new(), AT, 1_000_000, (Retention::default(), true)));
         assert!(snapshots.child.is_none());
         snapshots.hung.iter().for_each(Forked::kill);
         assert!(settle(&mut snapshots, 1_000_000) || settle(&mut snapshots, 1_000_001));

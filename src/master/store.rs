@@ -5,7 +5,7 @@ use super::accounting::Accounts;
 use super::blobs::Blobs;
 use super::janitor::Janitor;
 use super::snapshots::Snapshots;
-use crate::journal::{Keep, Position, Writer};
+use crate::journal::{Position, Retention, Writer};
 use crate::record::event::Event;
 use crate::spool::Layout;
 use crate::state::State;
@@ -38,7 +38,7 @@ impl Store {
     /// Has snapshots written; after each, removes the data to which no job refers. `at`: the
     /// position of the journal that led to this state. `keep`: what is kept of the journal and of
     /// older snapshots.
-    pub(super) fn maintain(&mut self, state: &State, at: Position, now: u64, keep: Keep) {
+    pub(super) fn maintain(&mut self, state: &State, at: Position, now: u64, keep: Retention) {
         let may_begin = self.accounts.is_clean();
         if self.snapshots.step(state, at, now, (keep, may_begin)) {
             let live = state.blobs().into_iter().map(str::to_owned).collect();

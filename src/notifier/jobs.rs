@@ -7,7 +7,7 @@
 use crate::alert::{self, JobFacts, JobNotice};
 use crate::client::read::Source;
 use crate::config::Notices;
-use crate::journal::{Entry, History, Position};
+use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{JobKey, Share, Spec};
 use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
@@ -102,7 +102,7 @@ impl Jobs {
         // The first reading may be all that is kept: nothing of it is gathered.
         let old = self.began.then_some(state.seen);
         let read = history.read(&mut |entry| match entry {
-            Entry::Event { at, event } => {
+            HistoryEntry::Event { at, event } => {
                 self.note(source, &event);
                 if old.is_some_and(|old| place(at) > old) {
                     self.create_messages(told, &event, state);
@@ -110,8 +110,8 @@ impl Jobs {
                 }
                 self.forget(&event);
             }
-            Entry::Problem(text) if troubles.len() < TROUBLES_MAX => troubles.push(text),
-            Entry::Problem(_) => {}
+            HistoryEntry::Problem(text) if troubles.len() < TROUBLES_MAX => troubles.push(text),
+            HistoryEntry::Problem(_) => {}
         });
         if let Err(e) = read {
             // What was read is read again, and nobody is told of it twice: `seen` says how far.

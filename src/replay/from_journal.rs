@@ -3,7 +3,7 @@
 
 use super::live_cluster::{cluster_id, number};
 use super::workload::{Builder, Job, JobRequest, LeftOut, Workload};
-use crate::journal::{Entry, History, decode_event};
+use crate::journal::{History, HistoryEntry, decode_event};
 use crate::model::{JobKey, Spec, Stamp};
 use crate::record::event::Event;
 use crate::record::frame::parse_line;
@@ -194,8 +194,8 @@ pub fn read(path: &Path) -> Result<Workload, String> {
             let cluster = cluster_id(&layout)?;
             let mut history = History::new(&layout, &cluster);
             let read = history.read(&mut |entry| match entry {
-                Entry::Event { event, .. } => past.event(event),
-                Entry::Problem(text) => past.left_out.bad_text(text),
+                HistoryEntry::Event { event, .. } => past.event(event),
+                HistoryEntry::Problem(text) => past.left_out.bad_text(text),
             });
             read.map_err(|e| e.to_string())?;
         }

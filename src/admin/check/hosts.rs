@@ -6,7 +6,7 @@
 use super::Ctx;
 use super::finding::Finding;
 use super::journal::{first_host, next_id, work_of};
-use crate::journal::{LineError, Lines, Step};
+use crate::journal::{IntactLine, LineError, Lines};
 use crate::model::{AttemptId, Stamp, TermReason};
 use crate::record::FORMAT;
 use crate::record::frame::{Damage, Damaged};
@@ -291,7 +291,7 @@ fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
 }
 
 /// Refuses a file of a newer format.
-fn check_format(step: &Step<'_>) -> Result<(), LineError> {
+fn check_format(step: &IntactLine<'_>) -> Result<(), LineError> {
     let offset = step.offset;
     let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
     let header: Header = step.line.decode().map_err(damaged)?;

@@ -112,7 +112,7 @@ struct Walk {
 
 impl Walk {
     fn all(&mut self, ctx: &Ctx) -> Result<(), Error> {
-        let chain = Chain::kept(&ctx.layout, &ctx.cluster.cluster)?;
+        let chain = Chain::retained(&ctx.layout, &ctx.cluster.cluster)?;
         self.epochs = chain.upto - chain.first;
         for place in journal_damage::unsealed(&chain, &ctx.layout) {
             self.damage.push((place.0.display().to_string(), place.2));

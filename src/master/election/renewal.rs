@@ -9,7 +9,7 @@
 //! After the loss of leadership nothing is written and nothing is cleaned up.
 
 use super::{LockState, Lost, encode, read_fixed, try_lock};
-use crate::lease::{Check, Settings as Rules, Verdict, judge, lease_over, look_over};
+use crate::lease::{Check, Settings as Rules, Verdict, check_overdue, judge, lease_over};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN};
 use crate::spool::Layout;
 use crate::spool::polling::Gate;
@@ -60,7 +60,7 @@ impl Shared {
             return Err(self.lose(format!("the beat could not be renewed for {ms} ms")));
         }
         let looked = self.looked.load(Ordering::Acquire);
-        if look_over(&self.rules, looked, now) {
+        if check_overdue(&self.rules, looked, now) {
             let ms = now.saturating_sub(looked);
             return Err(self.lose(format!("the epoch could not be looked at for {ms} ms")));
         }

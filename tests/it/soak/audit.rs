@@ -5,7 +5,7 @@
 use super::load::{Asked, marks};
 use super::watch::TaskLogs;
 use crate::cluster::Cluster;
-use corral::journal::{Entry, History};
+use corral::journal::{History, HistoryEntry};
 use corral::model::{AttemptId, JobKey, TermReason};
 use corral::record::event::Event;
 use corral::record::leader::{ClusterDoc, decode_fixed};
@@ -50,8 +50,8 @@ fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
     let mut told: BTreeMap<JobKey, Told> = BTreeMap::new();
     let mut history = History::new(&layout, &id.cluster);
     let read = history.read(&mut |entry| match entry {
-        Entry::Problem(text) => verdict.odd.push(text),
-        Entry::Event { event, .. } => match event {
+        HistoryEntry::Problem(text) => verdict.odd.push(text),
+        HistoryEntry::Event { event, .. } => match event {
             Event::Epoch { .. } => verdict.takeovers += 1,
             Event::Dispatched { a, .. } => told.entry(a.j).or_default().bound.push(a.at),
             Event::Unbound { a, .. } => told.entry(a.j).or_default().unbound.push(a.at),
