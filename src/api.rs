@@ -25,7 +25,7 @@ use crate::client::exit::{Exit, Fail};
 use crate::client::requests::{self, Outgoing};
 use crate::model::Stamp;
 use crate::record::ack::{Ack, Outcome};
-use crate::record::request::{RequestHead, Selector, SignalHow, Verb};
+use crate::record::request::{RequestHead, Selector, SignalAction, Verb};
 use crate::spool::Site;
 use serde::{Deserialize, Serialize};
 
@@ -253,7 +253,7 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
 ///
 /// # Errors
 /// The whole request is refused, or no answer came.
-pub fn signal(site: &Site, jobs: Vec<String>, how: SignalHow) -> Result<Vec<Outcome>, Failure> {
+pub fn signal(site: &Site, jobs: Vec<String>, how: SignalAction) -> Result<Vec<Outcome>, Failure> {
     let sel = Selector {
         ids: jobs,
         ..Selector::default()

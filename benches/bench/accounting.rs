@@ -6,7 +6,7 @@ use crate::{line, quantile, timed};
 use corral::model::{JobKey, TermReason, Units};
 use corral::record::acct::{AttemptRecord, HostSlots};
 use corral::record::frame;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::leader::ClusterDoc;
 use corral::spool::Layout;
 use std::io::{BufWriter, Read as _, Write as _};
@@ -96,7 +96,7 @@ fn write_month(share: &Path, cluster: &str) -> Vec<PathBuf> {
         std::fs::create_dir_all(path.parent().expect("a month")).expect("the share is ours");
         let mut file = BufWriter::new(std::fs::File::create(&path).expect("a file"));
         let mut bytes = Vec::new();
-        let header = Header::new(What::Acct, cluster, epoch, 1);
+        let header = Header::new(FileKind::Acct, cluster, epoch, 1);
         frame::write(&mut bytes, 0, &header).expect("JSON");
         let first = leader * each;
         let copies = first.saturating_sub(COPIES)..first;

@@ -13,7 +13,7 @@ use corral::journal::{self, History, Position, Writer, snapshot};
 use corral::master::hosts::{Hosts, Which};
 use corral::model::{AttemptId, JobKey, Stamp};
 use corral::record::event::Event;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 use corral::record::load;
 use corral::record::order::Order;
@@ -272,7 +272,7 @@ impl Reports {
         let mut own = Vec::new();
         self.scene.reports.entry("h1".into()).or_default();
         for (host, reports) in &self.scene.reports {
-            let header = Header::new(What::Reports, "c", 0, 1);
+            let header = Header::new(FileKind::Reports, "c", 0, 1);
             let mut records = vec![json(&header), json(&hello)];
             records.extend(reports.iter().map(json));
             records.push(json(&Report::Complete { boot: boot() }));
@@ -489,7 +489,7 @@ impl Target for Orders {
         let epoch = encode_fixed(&doc).expect("it fits");
         let path = self.layout.orders("h1", self.epoch, 1);
         let id = self.exec.ledger_id().to_owned();
-        let mut records = vec![json(&Header::new(What::Orders, "c", self.epoch, 1))];
+        let mut records = vec![json(&Header::new(FileKind::Orders, "c", self.epoch, 1))];
         records.push(json(&Order::Ledger { id }));
         records.extend(self.records.iter().cloned());
         let orders = mutated(dice, &frames::join(&records), &self.foreign);
@@ -523,7 +523,7 @@ impl Memory {
         let dir = directory();
         let layout = share(dir.path());
         let (mut attempts, mut tasks) = (Vec::new(), Vec::new());
-        attempts.push(json(&Header::new(What::Local, "c", 0, 0)));
+        attempts.push(json(&Header::new(FileKind::Local, "c", 0, 0)));
         attempts.push(json(&AttemptRec::Epoch { e: 3, top: 3, r: 2 }));
         for id in 1..5 {
             let a = AttemptId {

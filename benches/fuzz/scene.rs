@@ -9,7 +9,7 @@ use corral::master::inbox;
 use corral::model::{AttemptId, Mono, Now, Stamp, TermReason, Token};
 use corral::record::event::Event;
 use corral::record::frame::Line;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::load::LoadDoc;
 use corral::record::order::Order;
 use corral::record::report::{Ended, Report, ReportRecord};
@@ -85,7 +85,7 @@ pub fn requests() -> Vec<Vec<Vec<u8>>> {
             script: String::from("#!/bin/sh\ntrue\n"),
             ..RequestHead::default()
         };
-        let header = Header::new(What::Request, "", 0, 0);
+        let header = Header::new(FileKind::Request, "", 0, 0);
         let json = |e: Result<Vec<u8>, serde_json::Error>| e.expect("plain data");
         let mut out = vec![
             json(serde_json::to_vec(&header)),

@@ -3,7 +3,7 @@
 //! ended at once. Never starts a process of a job: that is not the leader's work.
 
 use corral::record::frame::{self, Reader};
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::leader::ClusterDoc;
 use corral::record::load::{self, LoadDoc};
 use corral::record::order::Order;
@@ -74,7 +74,7 @@ impl Host {
             seq: 0,
             out: Vec::new(),
         };
-        let header = Header::new(What::Reports, cluster, 0, 1);
+        let header = Header::new(FileKind::Reports, cluster, 0, 1);
         frame::write(&mut host.out, 0, &header).expect("plain data");
         host.seq = 1;
         let (boot, version, t) = (BOOT.to_owned(), "bench".to_owned(), wall_ms());

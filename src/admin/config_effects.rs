@@ -7,7 +7,7 @@ use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::config::{Config, changes};
 use crate::language::translated;
-use crate::spool::view::{Job, JobSet, ViewReader};
+use crate::spool::view::{JobSet, ViewJob, ViewReader};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -41,13 +41,13 @@ pub(super) fn told(site: &Site, after: &Config) -> Result<String> {
         .collect(&running)
         .map_err(|e| Fail::system(e.to_string()))?;
     put_lost(&mut out, &lost, |queue, hosts| {
-        let runs = |job: &&Job| runs_in(job, queue, hosts);
+        let runs = |job: &&ViewJob| runs_in(job, queue, hosts);
         jobs.iter().filter(runs).count()
     });
     Ok(out)
 }
 
-fn runs_in(job: &Job, queue: &str, hosts: &BTreeSet<&str>) -> bool {
+fn runs_in(job: &ViewJob, queue: &str, hosts: &BTreeSet<&str>) -> bool {
     let row = &job.row;
     let there = row.hosts.iter().any(|share| hosts.contains(&*share.0));
     row.stat.is_started() && job.spec.queue == queue && there

@@ -10,10 +10,10 @@ use crate::client::exit::{Exit, Fail};
 use crate::journal::{Chain, LineError, Lines, snapshot};
 use crate::language::answer;
 use crate::model::sha256_hex;
-use crate::record::acct::{AttemptRecord, Written};
+use crate::record::acct::{AccountingPosition, AttemptRecord};
 use crate::record::ack::Ack;
 use crate::record::frame::{Damage, Damaged};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, decode_fixed};
 use crate::record::order::Order;
 use crate::record::report::Report as HostReport;
@@ -300,7 +300,7 @@ impl Job<'_> {
                 if Layout::is_past_config(&name) {
                     continue;
                 }
-                self.log(&dir.join(&name), What::Snapshot, None, |json| {
+                self.log(&dir.join(&name), FileKind::Snapshot, None, |json| {
                     serde_json::from_slice::<serde::de::IgnoredAny>(json).map(drop)
                 });
             }
@@ -323,7 +323,7 @@ impl Job<'_> {
             };
             for acks in [self.layout.acks_before(epoch), self.layout.acks(epoch)] {
                 if sys::fs::exists(&acks) {
-                    self.typed::<Ack>(&acks, What::Acks, Some(epoch));
+                    self.typed::<Ack>(&acks, FileKind::Acks, Some(epoch));
                 }
             }
         }
@@ -334,9 +334,9 @@ impl Job<'_> {
             for name in self.names(&self.layout.host(&host)) {
                 let path = self.layout.host(&host).join(&name);
                 if let Some((epoch, _)) = Layout::parse_orders_name(&name) {
-                    self.typed::<Order>(&path, What::Orders, Some(epoch));
+                    self.typed::<Order>(&path, FileKind::Orders, Some(epoch));
                 } else if Layout::parse_reports_name(&name).is_some() {
-                    self.typed::<HostReport>(&path, What::Reports, None);
+                    self.typed::<HostReport>(&path, FileKind::Reports, None);
                 } else if path == self.layout.load(&host) {
                     self.document(&path, load::decode);
                 }
@@ -353,7 +353,7 @@ impl Job<'_> {
         for month in self.names(&dir) {
             let path = dir.join(&month);
             if path == self.layout.acct_written() {
-                self.typed::<Written>(&path, What::Acct, None);
+                self.typed::<AccountingPosition>(&path, FileKind::Acct, None);
             } else if Layout::is_acct_month(&month) {
                 self.month(&path);
             } else if !sys::fs::is_aside(&month) {
@@ -366,7 +366,7 @@ impl Job<'_> {
         for name in self.names(dir) {
             let path = dir.join(&name);
             match Layout::parse_acct_name(&name) {
-                Some((epoch, _)) => self.log(&path, What::Acct, Some(epoch), |json| {
+                Some((epoch, _)) => self.log(&path, FileKind::Acct, Some(epoch), |json| {
                     serde_json::from_slice::<AttemptRecord<'_>>(json).map(drop)
                 }),
                 None => self.note(format!("{}: not a part of accounting", path.display())),
@@ -385,7 +385,7 @@ impl Job<'_> {
         files.push(manifest.delta);
         for file in files {
             let path = self.layout.view_file(&file);
-            self.log(&path, What::View, None, |json| {
+            self.log(&path, FileKind::View, None, |json| {
                 serde_json::from_slice::<Row<'_>>(json).map(drop)
             });
         }
@@ -454,7 +454,7 @@ impl Job<'_> {
             Err(e) => return self.unreadable(&e),
         }
         let mut first = true;
-        self.log(path, What::Request, None, |json| {
+        self.log(path, FileKind::Request, None, |json| {
             if std::mem::take(&mut first) {
                 serde_json::from_slice::<RequestHead>(json).map(drop)
             } else {
@@ -487,7 +487,7 @@ impl Job<'_> {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&mut self, path: &Path, what: What, epoch: Option<u64>) {
+    fn typed<T: DeserializeOwned>(&mut self, path: &Path, what: FileKind, epoch: Option<u64>) {
         self.log(path, what, epoch, |json| {
             serde_json::from_slice::<T>(json).map(drop)
         });
@@ -497,7 +497,7 @@ impl Job<'_> {
     fn log(
         &mut self,
         path: &Path,
-        what: What,
+        what: FileKind,
         epoch: Option<u64>,
         mut decode: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
     ) {
@@ -565,7 +565,12 @@ impl Job<'_> {
     }
 }
 
-fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> Result<(), String> {
+fn check_header(
+    json: &[u8],
+    what: FileKind,
+    cluster: &str,
+    epoch: Option<u64>,
+) -> Result<(), String> {
     let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
     if header.format > FORMAT {
         return Err(format!(
@@ -577,7 +582,7 @@ fn check_header(json: &[u8], what: What, cluster: &str, epoch: Option<u64>) -> R
         return Err(format!("a {:?} file where {what:?} is due", header.what));
     }
     // The request of a client may lack the cluster id.
-    if header.cluster != cluster && !(what == What::Request && header.cluster.is_empty()) {
+    if header.cluster != cluster && !(what == FileKind::Request && header.cluster.is_empty()) {
         return Err(format!("belongs to cluster {:?}", header.cluster));
     }
     if epoch.is_some_and(|e| e != header.epoch) {
@@ -631,7 +636,7 @@ mod tests {
         fs::write(path, bytes).unwrap();
     }
 
-    fn log(path: &Path, what: What, rows: &[serde_json::Value]) {
+    fn log(path: &Path, what: FileKind, rows: &[serde_json::Value]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut out = Vec::new();
         frame::write(&mut out, 0, &Header::new(what, "c", 1, 1)).unwrap();
@@ -644,7 +649,7 @@ mod tests {
     fn three_answers(layout: &Layout) {
         let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
         let rows = [ack.clone(), ack.clone(), ack];
-        log(&layout.acks(1), What::Acks, &rows);
+        log(&layout.acks(1), FileKind::Acks, &rows);
     }
 
     /// A report on a share with these bytes as answers.
@@ -658,10 +663,10 @@ mod tests {
         let (_dir, layout) = share();
         let record = serde_json::json!({"k": "ended", "j": "7", "at": 1, "mark": 9});
         let path = layout.acct_file("2026-11", 1, 1);
-        log(&path, What::Acct, &[record.clone(), record]);
+        log(&path, FileKind::Acct, &[record.clone(), record]);
         log(
             &layout.acct_written(),
-            What::Acct,
+            FileKind::Acct,
             &[serde_json::json!({"k": "written",
             "epoch": 1, "segment": 1, "bytes": 5, "seq": 2})],
         );
@@ -716,9 +721,9 @@ mod tests {
         let (_dir, layout) = share();
         three_answers(&layout);
         let never = serde_json::json!({"k": "never", "j": "1", "at": 1, "why": "x"});
-        log(&layout.reports("h1", 1), What::Reports, &[never]);
+        log(&layout.reports("h1", 1), FileKind::Reports, &[never]);
         let odd = serde_json::json!({"k": "dance"});
-        log(&layout.orders("h1", 1, 1), What::Orders, &[odd]);
+        log(&layout.orders("h1", 1, 1), FileKind::Orders, &[odd]);
         flip(&layout.acks(1), 150);
         flip(&layout.journal(1, 1), 200);
         flip(&layout.epoch(), 5);
@@ -764,7 +769,7 @@ mod tests {
         let lines = report.lines(false).join("\n");
         assert!(lines.contains("(2 such names)"), "{lines}");
         let odd = serde_json::json!({"k": "da\u{1b}]0;x\u{7}nce"});
-        log(&layout.orders("h1", 1, 1), What::Orders, &[odd]);
+        log(&layout.orders("h1", 1, 1), FileKind::Orders, &[odd]);
         fs::remove_file(layout.inbox().join("4711")).unwrap();
         let report = check(&layout).unwrap();
         assert_eq!(report.damaged, 1);

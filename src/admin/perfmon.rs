@@ -106,7 +106,7 @@ mod tests {
     use crate::client::read::test_cluster;
     use crate::client::read::test_view::TestView;
     use crate::record::figures::Figures;
-    use crate::record::samples::{Counted, Samples};
+    use crate::record::samples::{SampleCounter, Samples};
     use crate::record::view;
     use crate::sys::clock;
 
@@ -117,7 +117,7 @@ mod tests {
         let begin = clock::wall_ms() - numbers.len() as i64 * 60_000 - 1_000;
         samples.advance(begin);
         for (n, period) in numbers.iter().enumerate() {
-            for (what, count) in Counted::ALL.into_iter().zip(period) {
+            for (what, count) in SampleCounter::ALL.into_iter().zip(period) {
                 samples.add(what, *count);
             }
             samples.advance(begin + (n as i64 + 1) * 60_000);

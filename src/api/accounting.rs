@@ -11,7 +11,7 @@ use crate::journal::{LineError, Lines};
 use crate::record::FORMAT;
 use crate::record::acct::AttemptRecord;
 use crate::record::frame::Damage;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::{Layout, Site};
 use crate::sys;
 use std::collections::BTreeMap;
@@ -185,7 +185,7 @@ impl RecordFollower {
     fn check(&self, json: &[u8]) -> Result<(), String> {
         let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         match () {
-            () if header.what != What::Acct || header.cluster != self.cluster => {
+            () if header.what != FileKind::Acct || header.cluster != self.cluster => {
                 Err("not an accounting file of this cluster; skipped".to_owned())
             }
             () if header.format > FORMAT => Err(format!(
@@ -252,7 +252,7 @@ mod tests {
         /// Writes a leader's file of a month with these jobs.
         fn put(&self, month: &str, epoch: u64, ids: std::ops::Range<u32>, again: bool) -> Vec<u8> {
             let mut out = Vec::new();
-            frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
+            frame::write(&mut out, 0, &Header::new(FileKind::Acct, "c", epoch, 1)).unwrap();
             for (seq, id) in (1..).zip(ids) {
                 let record = AttemptRecord {
                     j: JobKey::job(id),

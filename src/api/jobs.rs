@@ -14,7 +14,7 @@ use crate::record::device_use::DeviceUse;
 use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use crate::sys::fs::{self, Mark};
 use std::collections::BTreeMap;
 
@@ -224,11 +224,11 @@ impl JobIndex {
         let reading = source
             .view
             .stream(&JobSet::all(), &mut |piece| match piece {
-                Piece::Restart => {
+                ViewItem::Restart => {
                     items.clear();
                     uses.clear();
                 }
-                Piece::Job { row, spec, why } => {
+                ViewItem::Job { row, spec, why } => {
                     if uses.len() < USES_MAX {
                         uses.extend(JobUse::of(&row));
                     }

@@ -19,7 +19,7 @@ use crate::record::figures::{Histogram, JOB_BOUNDS_S};
 use crate::record::request::{ENV_MAX, SCRIPT_MAX};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use crate::sys;
 use crate::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
@@ -244,7 +244,7 @@ impl Reader {
     ///
     /// # Errors
     /// It does not exist, or the user may not see it.
-    pub fn job(&self, key: JobKey) -> Result<Job, Failure> {
+    pub fn job(&self, key: JobKey) -> Result<ViewJob, Failure> {
         let want = JobSet {
             ids: vec![(key.id, key.id)],
             finished: true,
@@ -264,7 +264,7 @@ impl Reader {
     }
 
     /// The ends of the files that a job has written, read as this process: only for the job's user.
-    pub fn output(&self, job: &Job, most: usize) -> Vec<JobOutput> {
+    pub fn output(&self, job: &ViewJob, most: usize) -> Vec<JobOutput> {
         let row = &job.row;
         let not_begun = row.stat.is_waiting() || (row.attempt == 0 && row.start == 0);
         if row.arr.is_some() || not_begun {
@@ -280,7 +280,7 @@ impl Reader {
 
     /// Script and environment of a job. They may contain secrets: only the job's user gets them, if
     /// the system lets this process read the cluster's copies.
-    pub fn texts(&self, job: &Job) -> JobTexts {
+    pub fn texts(&self, job: &ViewJob) -> JobTexts {
         if job.spec.uid != self.source.me.uid {
             return JobTexts::not_shown("only its user sees them");
         }

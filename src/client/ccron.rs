@@ -536,7 +536,7 @@ mod tests {
     use super::*;
     use crate::client::read::test_view::TestView;
     use crate::model::Stamp;
-    use crate::record::cron::{CronDef, CronRecord, CronWhat};
+    use crate::record::cron::{CronDef, CronRecord, CronResult};
     use crate::record::view::{self, Params};
 
     fn row(name: &str, user: u32) -> CronJob {
@@ -558,7 +558,7 @@ mod tests {
             t: Stamp(1_780_000_000_000),
             running: [(12, Stamp(1_790_000_000_000))].into(),
             history: vec![CronRecord {
-                what: CronWhat::Failed,
+                what: CronResult::Failed,
                 due: Stamp(1_789_900_000_000),
                 t: Stamp(1_789_900_100_000),
                 id: 11,

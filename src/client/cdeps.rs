@@ -10,7 +10,7 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::{JobRow, Params};
 use crate::show::cell::Object;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use crate::text::depend::Expr;
 use crate::text::jobids::JobSel;
 use crate::text::width::escape;
@@ -144,7 +144,7 @@ fn id_of(word: &str) -> Result<u32> {
 fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> Result<Jobs> {
     let collect = |want: &JobSet<'_>| source.view.collect(want).map_err(|e| source.failed(e));
     let mut jobs = Jobs::new();
-    let put = |jobs: &mut Jobs, found: Vec<Job>| {
+    let put = |jobs: &mut Jobs, found: Vec<ViewJob>| {
         for job in found
             .into_iter()
             .filter(|job| source.sees(params, &job.spec))
@@ -183,7 +183,7 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
     Ok(jobs)
 }
 
-fn note(jobs: &mut Jobs, job: &Job) {
+fn note(jobs: &mut Jobs, job: &ViewJob) {
     let row = &job.row;
     let known = jobs.entry(row.j.id).or_default();
     if has_state(row) {

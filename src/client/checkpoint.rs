@@ -4,7 +4,7 @@ use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Fail, Result};
 use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
 use crate::model::CheckpointAct;
-use crate::record::request::{SignalHow, Verb};
+use crate::record::request::{SignalAction, Verb};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 fn save(m: &ArgMatches) -> Result<i32> {
-    let how = SignalHow::Checkpoint(CheckpointAct {
+    let how = SignalAction::Checkpoint(CheckpointAct {
         kill: m.has("k"),
         migrate: false,
         force: m.has("f"),

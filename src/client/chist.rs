@@ -16,7 +16,7 @@ use crate::show::history::{Episode, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, in_group, matches};
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use std::collections::HashSet;
@@ -381,8 +381,8 @@ fn read_journal(
             finished: true,
             ..JobSet::default()
         };
-        let mut sink = |piece: Piece<'_>| {
-            if let Piece::Job { row, spec, .. } = piece {
+        let mut sink = |piece: ViewItem<'_>| {
+            if let ViewItem::Job { row, spec, .. } = piece {
                 all.complete(&row, spec);
             }
         };

@@ -11,7 +11,7 @@ use super::read::{OWN_ONLY, Source};
 use crate::language::tell;
 use crate::model::{AttemptId, JobKey, JobStat};
 use crate::spool::Layout;
-use crate::spool::view::{Job, JobSet, Piece, ViewReader, into_owned};
+use crate::spool::view::{JobSet, ViewItem, ViewJob, ViewReader, into_owned};
 use crate::sys;
 use crate::task::output::{after_report, spool_name};
 use crate::text::jobids::JobSel;
@@ -98,7 +98,7 @@ pub(crate) fn one_job(operand: &str) -> Result<JobKey> {
 }
 
 /// The job or element with this key, from the view.
-pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
+pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<ViewJob> {
     let want = JobSet {
         ids: vec![(key.id, key.id)],
         finished: true,
@@ -123,17 +123,17 @@ pub(crate) fn by_key(reader: &ViewReader, key: JobKey) -> Result<Job> {
 }
 
 /// The caller's job that matches -J -m -q and started last: running jobs before ended ones.
-fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
+fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<ViewJob> {
     let want = JobSet {
         uids: vec![sys::users::effective_uid()],
         finished: true,
         ..JobSet::default()
     };
     let (name, host, queue) = (m.last("J"), m.last("m"), m.last("q"));
-    let mut best: Option<Job> = None;
+    let mut best: Option<ViewJob> = None;
     let read = reader.stream(&want, &mut |piece| match piece {
-        Piece::Restart => best = None,
-        Piece::Job { row, spec, .. } => {
+        ViewItem::Restart => best = None,
+        ViewItem::Job { row, spec, .. } => {
             let fits = row.start > 0
                 && row.arr.is_none()
                 && name.is_none_or(|n| row.name == n || (row.name.is_empty() && row.command == n))
@@ -144,7 +144,7 @@ fn latest(reader: &ViewReader, m: &ArgMatches, source: &Source) -> Result<Job> {
                 .as_ref()
                 .is_none_or(|b| rank > (!b.row.stat.is_finished(), b.row.start, b.row.j));
             if fits && better {
-                best = Some(Job {
+                best = Some(ViewJob {
                     row: into_owned(row),
                     spec: spec.clone(),
                     why: None,
@@ -181,7 +181,7 @@ struct Offsets {
 }
 
 impl Files {
-    fn of(job: &Job, layout: &Layout) -> Files {
+    fn of(job: &ViewJob, layout: &Layout) -> Files {
         let key = job.row.j;
         let cwd = Path::new(&job.spec.cwd);
         let index = job.spec.submitters_index(key.idx);
@@ -206,7 +206,7 @@ impl Files {
     }
 
     /// Prints everything written so far.
-    fn show(&mut self, job: &Job) -> Result<Offsets> {
+    fn show(&mut self, job: &ViewJob) -> Result<Offsets> {
         let mut offsets = Offsets::default();
         println!("<< output from stdout >>");
         if self.aside.as_ref().is_some_and(|a| !sys::fs::exists(a)) {
@@ -231,7 +231,7 @@ impl Files {
     }
 
     /// Prints what was added since.
-    fn more(&mut self, job: &Job, offsets: &mut Offsets) -> Result<()> {
+    fn more(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
         self.more_of_out(job, offsets)?;
         if let Some(err) = &self.err {
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
@@ -239,7 +239,7 @@ impl Files {
         Ok(())
     }
 
-    fn more_of_out(&mut self, job: &Job, offsets: &mut Offsets) -> Result<()> {
+    fn more_of_out(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
         if let Some(aside) = &self.aside {
             match copy(aside, &mut offsets.out) {
                 Err(e) if e.is_not_found() => {
@@ -262,7 +262,7 @@ pub(crate) struct OutputEnd {
 }
 
 /// The last bytes, at most `most`, that a job has written so far to each of its files.
-pub(crate) fn ends(job: &Job, layout: &Layout, most: usize) -> Vec<OutputEnd> {
+pub(crate) fn ends(job: &ViewJob, layout: &Layout, most: usize) -> Vec<OutputEnd> {
     let files = Files::of(job, layout);
     let aside = files.aside.filter(|a| sys::fs::exists(a));
     let out = match &aside {
@@ -306,7 +306,7 @@ fn output_start(path: &Path, j: JobKey) -> sys::Result<u64> {
 /// Why a file of the job cannot be shown. The default output is on the share: if the file does not
 /// exist, the job has written nothing. A file of the user's choice may be on a disk of the job's
 /// host.
-fn unreadable(job: &Job, e: &sys::Error) -> Fail {
+fn unreadable(job: &ViewJob, e: &sys::Error) -> Fail {
     let by_default = job.spec.stdout.is_empty() && job.spec.stderr.is_empty();
     match (e.kind(), job.row.hosts.first()) {
         (std::io::ErrorKind::NotFound, Some(host)) if !by_default => Fail::not_found(format!(
@@ -342,7 +342,12 @@ pub(crate) fn copy(path: &Path, offset: &mut u64) -> sys::Result<()> {
     }
 }
 
-fn follow(reader: &ViewReader, job: &Job, mut files: Files, mut offsets: Offsets) -> Result<()> {
+fn follow(
+    reader: &ViewReader,
+    job: &ViewJob,
+    mut files: Files,
+    mut offsets: Offsets,
+) -> Result<()> {
     loop {
         // Checked before the last copy, so that nothing written before the end is missed.
         let ended = match by_key(reader, job.row.j) {
@@ -364,7 +369,7 @@ mod tests {
     use crate::record::view::JobRow;
 
     fn files(out: &str, err: &str) -> Files {
-        let job = Job {
+        let job = ViewJob {
             row: JobRow {
                 j: JobKey::element(12, 3),
                 ..JobRow::default()
@@ -400,7 +405,7 @@ mod tests {
         assert_eq!(end_from(&at("o"), 0, 4).unwrap(), b"6789");
         assert_eq!(end_from(&at("o"), 7, 4).unwrap(), b"89");
         assert_eq!(end_from(&at("o"), 70, 4).unwrap(), b"");
-        let job = Job {
+        let job = ViewJob {
             row: JobRow {
                 j: JobKey::job(12),
                 stat: JobStat::Run,

@@ -13,7 +13,7 @@ use super::quiet::Quiet;
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{Job, JobSet, ViewReader};
+use crate::spool::view::{JobSet, ViewJob, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Expr};
@@ -312,7 +312,7 @@ pub(crate) fn check_job(
 }
 
 /// Counts the states of a job, or of the elements of an array.
-fn counts(jobs: &[Job]) -> Counts {
+fn counts(jobs: &[ViewJob]) -> Counts {
     let mut counts = Counts::default();
     for job in jobs {
         match &job.row.arr {
@@ -329,12 +329,12 @@ fn counts(jobs: &[Job]) -> Counts {
 
 /// Whether the job that the view shows under this id was submitted at another time: after a share
 /// was restored, ids that were assigned after the backup are assigned again.
-fn is_another(jobs: &[Job], accepted: i64) -> bool {
+fn is_another(jobs: &[ViewJob], accepted: i64) -> bool {
     let whole = jobs.iter().find(|job| job.row.j.idx == 0);
     accepted != 0 && whole.is_some_and(|job| job.row.submit != accepted)
 }
 
-fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
+fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<ViewJob>, String> {
     let want = JobSet {
         ids: vec![(id, id)],
         finished: true,
@@ -347,7 +347,7 @@ fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
 }
 
 /// The exit code when all jobs have ended; reports the closing line.
-fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
+fn end_of(id: u32, jobs: &[ViewJob], say: &mut dyn FnMut(&str)) -> Option<i32> {
     let whole = jobs.iter().find(|j| j.row.j == JobKey::job(id))?;
     let waiting = whole
         .row
@@ -399,8 +399,8 @@ mod tests {
     use super::*;
     use crate::record::view::ArrayRow;
 
-    fn job(idx: u32, stat: JobStat, code: Option<i32>, sig: i32, attempt: u32) -> Job {
-        Job {
+    fn job(idx: u32, stat: JobStat, code: Option<i32>, sig: i32, attempt: u32) -> ViewJob {
+        ViewJob {
             row: JobRow {
                 j: JobKey { id: 7, idx },
                 stat,

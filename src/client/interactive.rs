@@ -19,7 +19,7 @@ use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
 use crate::model::{JobKey, Session, Terminal, Token};
 use crate::record::ack::IdRun;
-use crate::record::request::{Selector, SignalHow, Verb};
+use crate::record::request::{Selector, SignalAction, Verb};
 use crate::spool::view::ViewReader;
 use crate::sys::clock;
 use crate::sys::signals::{self, SignalQueue};
@@ -361,7 +361,7 @@ impl Attendant<'_> {
             ids: vec![id.to_string()],
             ..Selector::default()
         };
-        let how = SignalHow::Kill;
+        let how = SignalAction::Kill;
         let wait_s = requests::wait_s(None).unwrap_or(0);
         if let Err(e) =
             requests::send_and_wait(self.site, "csub", &[Verb::Signal { sel, how }], wait_s)

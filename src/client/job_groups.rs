@@ -12,7 +12,7 @@ use crate::record::job_group::{JobGroup, JobGroupAct};
 use crate::record::request::Verb;
 use crate::show::job_group::{self as shown, GroupRow, GroupSums};
 use crate::show::job_select::Users;
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use crate::text::job_group;
 use crate::text::width::escape;
 use clap::{Arg, ArgMatches, Command};
@@ -239,8 +239,8 @@ fn sums(source: &Source, users: &Users, slots: bool) -> Result<GroupSums> {
     };
     let mut sums = GroupSums::new(slots);
     let reading = source.view.stream(&want, &mut |piece| match piece {
-        Piece::Restart => sums = GroupSums::new(slots),
-        Piece::Job { row, spec, .. } => {
+        ViewItem::Restart => sums = GroupSums::new(slots),
+        ViewItem::Job { row, spec, .. } => {
             if users.has(spec.uid, &spec.user, &spec.queue) {
                 sums.add(&row, spec);
             }

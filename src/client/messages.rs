@@ -13,7 +13,7 @@ use crate::record::message::{self, JobMessage};
 use crate::record::request::{Selector, Verb};
 use crate::record::view::JobRow;
 use crate::show::message as show;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use crate::text::glob::Glob;
 use crate::text::width::escape;
 use clap::{ArgMatches, Command};
@@ -159,7 +159,7 @@ fn of_key(source: &Source, key: JobKey) -> Result<Vec<JobMessage>> {
     let jobs = collect(source, &want)?;
     let found = jobs.iter().find(|job| job.row.j == key);
     // An element without a row of its own waits with its array.
-    let waits = |job: &&Job| job.row.j == JobKey::job(key.id) && has_element(&job.row, key.idx);
+    let waits = |job: &&ViewJob| job.row.j == JobKey::job(key.id) && has_element(&job.row, key.idx);
     let Some(job) = found.or_else(|| jobs.iter().find(waits)) else {
         return Err(Fail::not_found(format!("Job <{key}> is not found")));
     };
@@ -197,7 +197,7 @@ fn of_name(source: &Source, name: &str) -> Result<(JobKey, Vec<JobMessage>)> {
     Ok((job.row.j, job.row.messages))
 }
 
-fn collect(source: &Source, want: &JobSet) -> Result<Vec<Job>> {
+fn collect(source: &Source, want: &JobSet) -> Result<Vec<ViewJob>> {
     let read = source.view.collect(want);
     Ok(read.map_err(|e| Fail::system(e.to_string()))?.0)
 }

@@ -9,7 +9,7 @@ use super::read::{self, Source};
 use super::visibility::Sets;
 use crate::record::view::Params;
 use crate::show::metrics::{self, Facts, JobSums, Point};
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use crate::sys::{clock, statfs};
 
 /// All current figures as text for Prometheus.
@@ -54,8 +54,8 @@ fn with_facts<T>(
     let read = source
         .view
         .stream(&JobSet::default(), &mut |piece| match piece {
-            Piece::Restart => jobs = JobSums::new(now_ms),
-            Piece::Job { row, spec, .. } => jobs.add(&row, spec),
+            ViewItem::Restart => jobs = JobSums::new(now_ms),
+            ViewItem::Job { row, spec, .. } => jobs.add(&row, spec),
         });
     let read = read.map_err(|e| source.failed(e))?;
     source.warn(&read.warnings);

@@ -17,7 +17,7 @@ use crate::show::Dates;
 use crate::show::job::Ctx;
 use crate::show::job_select::Users;
 use crate::spool::Layout;
-use crate::spool::view::{Counted, ViewError, ViewReader};
+use crate::spool::view::{CurrentDocument, ViewError, ViewReader};
 use crate::sys;
 use crate::sys::users::UserFacts;
 use crate::text::error::did_you_mean;
@@ -161,7 +161,7 @@ impl Source {
     /// As [`Source::params`].
     pub(crate) fn counted<T>(
         &self,
-        read: fn(&ViewReader) -> Result<Counted<T>, ViewError>,
+        read: fn(&ViewReader) -> Result<CurrentDocument<T>, ViewError>,
     ) -> Result<Vec<T>, Fail> {
         let counted = read(&self.view).map_err(|e| self.failed(e))?;
         self.warn(&counted.warnings);

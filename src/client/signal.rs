@@ -4,7 +4,7 @@ use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result, lsf_name};
 use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
 use crate::language::tell;
-use crate::record::request::{SignalHow, Verb};
+use crate::record::request::{SignalAction, Verb};
 use crate::sys::signals;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -47,12 +47,12 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
 }
 
 /// The signal that `-s` and `-r` request.
-pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
+pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalAction> {
     let Some(text) = signal else {
         return Ok(if remove {
-            SignalHow::Force
+            SignalAction::Force
         } else {
-            SignalHow::Kill
+            SignalAction::Kill
         });
     };
     if remove {
@@ -66,15 +66,15 @@ pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalHow> {
     })?;
     let is = |name: &str| signals::number(name) == Some(number);
     Ok(if is("STOP") || is("TSTP") {
-        SignalHow::Stop
+        SignalAction::Stop
     } else if is("CONT") {
-        SignalHow::Resume
+        SignalAction::Resume
     } else {
-        SignalHow::Number(number)
+        SignalAction::Number(number)
     })
 }
 
-fn signal(command: &str, m: &ArgMatches, how: SignalHow) -> Result<i32> {
+fn signal(command: &str, m: &ArgMatches, how: SignalAction) -> Result<i32> {
     let sel = selector(m)?;
     act(command, m, &[Verb::Signal { sel, how }], job_phrase)
 }
@@ -92,15 +92,15 @@ pub(super) fn cresume_options() -> Command {
 
 /// Runs `cstop`; returns the exit code.
 pub(crate) fn cstop(args: &[OsString]) -> i32 {
-    simple("cstop", cstop_options(), SignalHow::Stop, args)
+    simple("cstop", cstop_options(), SignalAction::Stop, args)
 }
 
 /// Runs `cresume`; returns the exit code.
 pub(crate) fn cresume(args: &[OsString]) -> i32 {
-    simple("cresume", cresume_options(), SignalHow::Resume, args)
+    simple("cresume", cresume_options(), SignalAction::Resume, args)
 }
 
-fn simple(name: &'static str, options: Command, how: SignalHow, args: &[OsString]) -> i32 {
+fn simple(name: &'static str, options: Command, how: SignalAction, args: &[OsString]) -> i32 {
     match parse(options, args) {
         Ok(m) => finish(name, signal(name, &m, how)),
         Err(code) => code,
@@ -114,16 +114,16 @@ mod tests {
     #[test]
     fn signals_by_name_and_number() {
         for (text, want) in [
-            ("KILL", SignalHow::Number(9)),
-            ("sigusr1", SignalHow::Number(10)),
-            ("15", SignalHow::Number(15)),
-            ("STOP", SignalHow::Stop),
-            ("CONT", SignalHow::Resume),
+            ("KILL", SignalAction::Number(9)),
+            ("sigusr1", SignalAction::Number(10)),
+            ("15", SignalAction::Number(15)),
+            ("STOP", SignalAction::Stop),
+            ("CONT", SignalAction::Resume),
         ] {
             assert_eq!(how(Some(text), false).unwrap(), want, "{text}");
         }
-        assert_eq!(how(None, true).unwrap(), SignalHow::Force);
-        assert_eq!(how(None, false).unwrap(), SignalHow::Kill);
+        assert_eq!(how(None, true).unwrap(), SignalAction::Force);
+        assert_eq!(how(None, false).unwrap(), SignalAction::Kill);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::session::Session;
 use corral::api;
 use corral::model::{JobKey, JobStat};
 use corral::record::ack::Code as Fared;
-use corral::record::request::SignalHow;
+use corral::record::request::SignalAction;
 use corral::text::IndexSet;
 use std::collections::BTreeMap;
 
@@ -64,11 +64,11 @@ impl Action {
         }
     }
 
-    fn signal(self) -> SignalHow {
+    fn signal(self) -> SignalAction {
         match self {
-            Action::Suspend | Action::Hold => SignalHow::Stop,
-            Action::Resume | Action::Release => SignalHow::Resume,
-            Action::Terminate => SignalHow::Kill,
+            Action::Suspend | Action::Hold => SignalAction::Stop,
+            Action::Resume | Action::Release => SignalAction::Resume,
+            Action::Terminate => SignalAction::Kill,
         }
     }
 }

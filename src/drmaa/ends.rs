@@ -7,7 +7,7 @@
 
 use corral::model::{JobStat, Share, TermReason};
 use corral::record::view::JobRow;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 
 /// The job never ran.
 const ABORTED: i32 = 1 << 16;
@@ -31,7 +31,7 @@ pub(crate) enum End {
 impl End {
     /// The end of a finished job. `whole`: the row that contains its submission time and its
     /// request.
-    pub(crate) fn of(row: &JobRow<'_>, job: &Job) -> End {
+    pub(crate) fn of(row: &JobRow<'_>, job: &ViewJob) -> End {
         End::Known {
             stat: row.stat,
             number: number(row),
@@ -64,7 +64,7 @@ fn seconds(ms: i64) -> i64 {
 }
 
 /// Names as in Grid Engine's library, and Corral's own.
-fn usage(row: &JobRow<'_>, job: &Job) -> Vec<String> {
+fn usage(row: &JobRow<'_>, job: &ViewJob) -> Vec<String> {
     let used = &row.usage;
     let cpu = format!("{}.{:03}", used.cpu_ms / 1000, used.cpu_ms % 1000);
     let wall_ms = if row.start > 0 {
@@ -184,7 +184,7 @@ mod tests {
             maxmem_kb: 5_000,
             ..Usage::default()
         };
-        let job = Job {
+        let job = ViewJob {
             row: r.clone(),
             spec: Default::default(),
             why: None,

@@ -6,7 +6,7 @@
 use super::codes::{Code, Problem, Result};
 use super::ends::End;
 use corral::model::{JobKey, JobStat};
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::text::IndexSet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -156,7 +156,7 @@ impl OwnJobs {
     }
 
     /// Merges what the view shows of the jobs `asked`.
-    pub(crate) fn merge(&mut self, asked: &[JobKey], rows: &[Job], now: u64) {
+    pub(crate) fn merge(&mut self, asked: &[JobKey], rows: &[ViewJob], now: u64) {
         let rows = Rows::of(rows);
         for key in asked {
             let Some(job) = self.open.get_mut(key).filter(|job| job.end.is_none()) else {
@@ -190,7 +190,7 @@ pub(crate) fn no_such(key: JobKey) -> Problem {
 }
 
 /// State of a job according to the rows, and its end if it has ended. `None`: there is no such job.
-pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
+pub(crate) fn look_up(rows: &[ViewJob], key: JobKey) -> Option<(JobStat, u32)> {
     let rows = Rows::of(rows);
     let uid = rows.whole(key)?.spec.uid;
     match rows.job_status(key) {
@@ -203,13 +203,13 @@ pub(crate) fn look_up(rows: &[Job], key: JobKey) -> Option<(JobStat, u32)> {
 
 /// Rows of the view by their keys.
 struct Rows<'a> {
-    by_key: HashMap<JobKey, &'a Job>,
+    by_key: HashMap<JobKey, &'a ViewJob>,
     /// For arrays: the indices that have no rows of their own.
     waiting: HashMap<u32, IndexSet>,
 }
 
 impl<'a> Rows<'a> {
-    fn of(rows: &'a [Job]) -> Rows<'a> {
+    fn of(rows: &'a [ViewJob]) -> Rows<'a> {
         let arrays = rows.iter().filter_map(|job| {
             let waiting = &job.row.arr.as_ref()?.waiting;
             let set = IndexSet::parse(waiting, 1, u32::MAX).ok()?;
@@ -222,7 +222,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The row of the job itself; for an element that of its array.
-    fn whole(&self, key: JobKey) -> Option<&'a Job> {
+    fn whole(&self, key: JobKey) -> Option<&'a ViewJob> {
         self.by_key.get(&JobKey::job(key.id)).copied()
     }
 
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use corral::record::view::{ArrayRow, JobRow};
 
-    fn job(j: JobKey, stat: JobStat) -> Job {
-        Job {
+    fn job(j: JobKey, stat: JobStat) -> ViewJob {
+        ViewJob {
             row: JobRow {
                 j,
                 stat,
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    fn array(id: u32, stat: JobStat, waiting: &str) -> Job {
+    fn array(id: u32, stat: JobStat, waiting: &str) -> ViewJob {
         let mut job = job(JobKey::job(id), stat);
         job.row.arr = Some(Box::new(ArrayRow {
             waiting: waiting.into(),

@@ -10,7 +10,7 @@ use super::template::{Place, Values};
 use corral::api;
 use corral::model::{JobKey, JobStat};
 use corral::spool::Site;
-use corral::spool::view::{Job, JobSet, ViewReader};
+use corral::spool::view::{JobSet, ViewJob, ViewReader};
 use corral::sys::{clock, fs, users};
 use corral::text::IndexSet;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ impl Session {
         *lock(&self.looked) = 0;
     }
 
-    fn rows(&self, keys: &[JobKey]) -> Result<Vec<Job>> {
+    fn rows(&self, keys: &[JobKey]) -> Result<Vec<ViewJob>> {
         let want = JobSet {
             ids: ranges(keys),
             finished: true,

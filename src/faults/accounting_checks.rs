@@ -8,7 +8,7 @@ use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
 use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{AttemptId, JobKey};
-use crate::record::acct::Written;
+use crate::record::acct::AccountingPosition;
 use crate::record::event::Event;
 use crate::record::frame::Reader;
 use crate::replay::live_cluster;
@@ -137,7 +137,7 @@ fn mark(layout: &Layout) -> Result<Position, String> {
     reader.next_line().map_err(|e| e.to_string())?;
     let line = reader.next_line().map_err(|e| e.to_string())?;
     let line = line.ok_or("the mark of accounting is empty")?;
-    let written: Written = line.decode().map_err(|e| e.to_string())?;
+    let written: AccountingPosition = line.decode().map_err(|e| e.to_string())?;
     Ok(Position {
         epoch: written.epoch,
         segment: written.segment,

@@ -15,7 +15,7 @@ use crate::record::ack::{Ack, Code};
 use crate::record::cron::{CronDef, HISTORY_MAX, Overlap};
 use crate::record::job_group::JobGroupAct;
 use crate::record::request::{
-    Changes, CronAct, CronPut, HostAct, QueueAct, Selector, SignalHow, Verb,
+    Changes, CronAct, CronPut, HostAct, QueueAct, Selector, SignalAction, Verb,
 };
 use crate::sys::{fs, users};
 use std::collections::BTreeSet;
@@ -108,12 +108,12 @@ impl Client<'_> {
         }
         let whole = JobKey::job(job.id);
         match action {
-            Kill => self.kill(whole, SignalHow::Kill),
+            Kill => self.kill(whole, SignalAction::Kill),
             KillElement if job.array => {
-                self.kill(JobKey::element(job.id, 2), SignalHow::Kill);
+                self.kill(JobKey::element(job.id, 2), SignalAction::Kill);
             }
-            KillElement => self.kill(whole, SignalHow::Kill),
-            Remove => self.kill(whole, SignalHow::Force),
+            KillElement => self.kill(whole, SignalAction::Kill),
+            Remove => self.kill(whole, SignalAction::Force),
             Stop => self.stop(job.id),
             Requeue => self.requeue(job.id, &["run"]),
             Migrate => self.migrate(job.id),
@@ -148,13 +148,13 @@ impl Client<'_> {
 
     // ---- jobs ----
 
-    fn signal(&self, command: &str, j: JobKey, how: SignalHow) -> Option<Code> {
+    fn signal(&self, command: &str, j: JobKey, how: SignalAction) -> Option<Code> {
         let sel = one(j);
         let answer = self.send_verb(command, Verb::Signal { sel, how }).ok()?;
         answer.results.first().map(|outcome| outcome.code)
     }
 
-    fn kill(&self, j: JobKey, how: SignalHow) {
+    fn kill(&self, j: JobKey, how: SignalAction) {
         if self.draw(500) {
             self.pause_randomly(2000);
         }
@@ -205,7 +205,7 @@ impl Client<'_> {
             };
             of(&host) == of(&self.site.host)
         };
-        let code = self.signal("ckill", JobKey::job(id), SignalHow::Number(0));
+        let code = self.signal("ckill", JobKey::job(id), SignalAction::Number(0));
         if code == Some(Code::Ok) && !may {
             self.broken(format!("{} may signal job {id} of {host}", self.site.host));
         }
@@ -220,10 +220,10 @@ impl Client<'_> {
     fn stop(&self, id: u32) {
         self.with_stopped(|own| own.insert(id));
         self.pause_randomly(2000);
-        let _ = self.signal("cstop", JobKey::job(id), SignalHow::Stop);
+        let _ = self.signal("cstop", JobKey::job(id), SignalAction::Stop);
         self.pause_randomly(6000);
         self.os.lock().cluster.history.resume_asked(id);
-        let _ = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
+        let _ = self.signal("cresume", JobKey::job(id), SignalAction::Resume);
     }
 
     /// Resumes every job that this client ever stopped, since an unanswered request may be carried
@@ -232,7 +232,7 @@ impl Client<'_> {
         let stopped = self.with_stopped(|own| own.clone());
         for id in stopped {
             self.os.lock().cluster.history.resume_asked(id);
-            let code = self.signal("cresume", JobKey::job(id), SignalHow::Resume);
+            let code = self.signal("cresume", JobKey::job(id), SignalAction::Resume);
             if code == Some(Code::NotFound) {
                 self.with_stopped(|own| own.remove(&id));
             }

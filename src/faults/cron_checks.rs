@@ -1,7 +1,7 @@
 //! Compares the cron jobs of the simulated cluster with the calendar: each due time has led to at
 //! most one job over all leaders, and none is missing without a record. Only judges.
 
-use crate::record::cron::{CronJob, CronWhat, HISTORY_MAX};
+use crate::record::cron::{CronJob, CronResult, HISTORY_MAX};
 use crate::state::{CronKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +66,8 @@ impl CronChecks {
     }
 }
 
-fn is_run(what: CronWhat) -> bool {
-    matches!(what, CronWhat::Done | CronWhat::Failed)
+fn is_run(what: CronResult) -> bool {
+    matches!(what, CronResult::Done | CronResult::Failed)
 }
 
 /// Due times since the definition that neither led to a run nor have a record.

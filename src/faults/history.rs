@@ -13,7 +13,7 @@ use super::kernel::Kernel;
 use super::restored_share::RestoredShare;
 use super::tasks::{RunKey, Task, Tasks};
 use crate::model::{AttemptId, JobKey, JobStat};
-use crate::spool::view::Job as ShownJob;
+use crate::spool::view::ViewJob as ShownJob;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of broken promises that are kept of one run.

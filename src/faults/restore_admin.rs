@@ -6,7 +6,7 @@ use super::plan::Role;
 use super::world::Inner;
 use crate::client::requests::send_and_wait;
 use crate::model::JobKey;
-use crate::record::request::{Selector, SignalHow, Verb};
+use crate::record::request::{Selector, SignalAction, Verb};
 
 /// Longest wait for an answer, s.
 const ANSWER_S: u64 = 60;
@@ -73,7 +73,7 @@ fn release(client: &Client<'_>, ids: &[u32]) {
             ids: vec![JobKey::job(*id).to_string()],
             ..Selector::default()
         };
-        let how = SignalHow::Resume;
+        let how = SignalAction::Resume;
         let _ = send_and_wait(
             client.site,
             "cresume",

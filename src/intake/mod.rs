@@ -11,7 +11,7 @@ mod started;
 mod submit;
 
 pub use roles::{Action, ActionObject, Owner, Role};
-pub use select::{Picked, Selection, check_bounds};
+pub use select::{Selection, SelectionItem, check_bounds};
 pub use started::{check_started, note_started, note_switched, replace_rusage};
 pub use submit::{Admitted, NameBudget, admit, changed, check_rename, modify, runs_as_owner};
 

@@ -28,7 +28,7 @@ const STEP: usize = 1000;
 
 /// Something that the ids of a selector name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum NamedJobs {
     /// A job or a whole array.
     Job(u32),
     Elements(u32, IndexSet),
@@ -39,19 +39,19 @@ pub(super) enum Named {
 ///
 /// # Errors
 /// An operand is not a job ID.
-fn named(ids: &[String]) -> Result<(Vec<Named>, bool), Refusal> {
-    let (mut out, mut all) = (Vec::<Named>::new(), false);
+fn named(ids: &[String]) -> Result<(Vec<NamedJobs>, bool), Refusal> {
+    let (mut out, mut all) = (Vec::<NamedJobs>::new(), false);
     let (mut whole, mut part) = (FxHashSet::default(), FxHashMap::default());
     for operand in ids {
         match JobSel::parse(operand).map_err(|e| Refusal::usage(e.to_string()))? {
             JobSel::All => all = true,
-            JobSel::Job(id) if whole.insert(id) => out.push(Named::Job(id)),
+            JobSel::Job(id) if whole.insert(id) => out.push(NamedJobs::Job(id)),
             JobSel::Job(_) => {}
             JobSel::Elements(id, set) => {
                 let at = *part.entry(id).or_insert(out.len());
                 match out.get_mut(at) {
-                    Some(Named::Elements(_, known)) => known.union(&set),
-                    _ => out.push(Named::Elements(id, set)),
+                    Some(NamedJobs::Elements(_, known)) => known.union(&set),
+                    _ => out.push(NamedJobs::Elements(id, set)),
                 }
             }
         }
@@ -165,7 +165,7 @@ enum SearchScope {
 /// The jobs that a selector selects, to be visited in order.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    named: Vec<Named>,
+    named: Vec<NamedJobs>,
     filter: Filter,
     among: SearchScope,
     /// Only the latest one is selected; the inner value is the latest one found so far.
@@ -178,7 +178,7 @@ pub struct Selection {
 
 /// The next result of a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Picked {
+pub enum SelectionItem {
     /// A job or a whole array.
     Whole(u32),
     Elements(u32, IndexSet),
@@ -262,7 +262,7 @@ impl Selection {
     /// Sets the latest job; nothing follows it.
     fn choose(&mut self, id: u32) {
         self.among = SearchScope::Nothing;
-        (self.named, self.at) = (vec![Named::Job(id)], 0);
+        (self.named, self.at) = (vec![NamedJobs::Job(id)], 0);
         (self.found, self.chosen) = (true, Some(id));
     }
 
@@ -282,16 +282,18 @@ impl Selection {
         state: &State,
         eligible: &dyn Fn(&Job) -> bool,
         spent: &mut u64,
-    ) -> Picked {
+    ) -> SelectionItem {
         if let Some(named) = self.named.get(self.at as usize) {
             self.found = true;
             return match named {
-                Named::Job(id) if state.job(*id).is_some() => Picked::Whole(*id),
-                Named::Elements(id, set) if state.job(*id).is_some_and(|j| j.array().is_some()) => {
-                    Picked::Elements(*id, set.clone())
+                NamedJobs::Job(id) if state.job(*id).is_some() => SelectionItem::Whole(*id),
+                NamedJobs::Elements(id, set)
+                    if state.job(*id).is_some_and(|j| j.array().is_some()) =>
+                {
+                    SelectionItem::Elements(*id, set.clone())
                 }
-                Named::Job(id) => Picked::Missing(id.to_string()),
-                Named::Elements(id, set) => Picked::Missing(format!("{id}[{set}]")),
+                NamedJobs::Job(id) => SelectionItem::Missing(id.to_string()),
+                NamedJobs::Elements(id, set) => SelectionItem::Missing(format!("{id}[{set}]")),
             };
         }
         let base = self.named.len() as u32;
@@ -331,22 +333,22 @@ impl Selection {
         match (hit, &mut self.latest) {
             (Some(id), None) => {
                 (self.at, self.found) = (base + id, true);
-                Picked::Whole(id)
+                SelectionItem::Whole(id)
             }
             (Some(id), Some(latest)) => {
                 (*latest, self.at) = (Some(id), base + next);
-                Picked::Searching
+                SelectionItem::Searching
             }
             (None, _) if !ended => {
                 self.at = base + next;
-                Picked::Searching
+                SelectionItem::Searching
             }
             (None, latest) => match latest.as_mut().and_then(Option::take) {
                 Some(id) => {
                     self.choose(id);
-                    Picked::Whole(id)
+                    SelectionItem::Whole(id)
                 }
-                None => Picked::End,
+                None => SelectionItem::End,
             },
         }
     }
@@ -356,14 +358,14 @@ impl Selection {
 mod tests {
     use super::*;
     use crate::record::ack::Code;
-    use crate::record::request::SignalHow;
+    use crate::record::request::SignalAction;
 
     fn verbs(ids: Vec<Vec<String>>) -> Vec<Verb> {
         let of = |ids| Selector {
             ids,
             ..Selector::default()
         };
-        let how = SignalHow::Stop;
+        let how = SignalAction::Stop;
         ids.into_iter()
             .map(|ids| Verb::Signal { sel: of(ids), how })
             .collect()
@@ -398,7 +400,11 @@ mod tests {
     fn what_is_named_twice_is_picked_once() {
         let ids = ["7", "5[1-3]", "7", "5[2-9]", "5", "0"].map(str::to_owned);
         let set = IndexSet::from_range(1, 9);
-        let want = vec![Named::Job(7), Named::Elements(5, set), Named::Job(5)];
+        let want = vec![
+            NamedJobs::Job(7),
+            NamedJobs::Elements(5, set),
+            NamedJobs::Job(5),
+        ];
         assert_eq!(named(&ids).expect("is short"), (want, true));
     }
 
@@ -412,9 +418,9 @@ mod tests {
         let mut picks = Selection::new(&sel, &state, None, &mut spent).expect("is short");
         for want in ["5[1-900000]", "7"] {
             let got = picks.now(&state, &|_| true, &mut spent);
-            assert_eq!(got, Picked::Missing(want.into()));
+            assert_eq!(got, SelectionItem::Missing(want.into()));
             picks.advance();
         }
-        assert_eq!(picks.now(&state, &|_| true, &mut spent), Picked::End);
+        assert_eq!(picks.now(&state, &|_| true, &mut spent), SelectionItem::End);
     }
 }

@@ -12,7 +12,7 @@ use super::{Error, Position};
 use crate::record::FORMAT;
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Damaged, Line};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys;
 use std::collections::BTreeMap;
@@ -493,7 +493,7 @@ impl Chain {
         let offset = step.offset;
         let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
         let header: Header = step.line.decode().map_err(damaged)?;
-        let due = Header::new(What::Journal, &self.cluster, epoch, segment);
+        let due = Header::new(FileKind::Journal, &self.cluster, epoch, segment);
         if header.format > FORMAT {
             let why = format!(
                 "format {} is newer than this program's {FORMAT}: upgrade it",

@@ -4,7 +4,7 @@
 //! judge damage; it reports its place, and finds the next intact line on request.
 
 use crate::record::frame::{Damage, Damaged, LINE_MAX, Line, parse_line};
-use crate::record::header::What;
+use crate::record::header::FileKind;
 use crate::sys;
 use std::path::{Path, PathBuf};
 
@@ -46,8 +46,8 @@ impl Skipped {
     /// Whether record `due`, at which the damage began, is repeated intact after it, so that no
     /// record is missing: `next` is the one found there. Only answers are written in this way
     /// ([`What::Acks`]).
-    pub fn repeats(&self, what: What, due: u64, next: u64) -> bool {
-        what == What::Acks && self.intact_after && next == due
+    pub fn repeats(&self, what: FileKind, due: u64, next: u64) -> bool {
+        what == FileKind::Acks && self.intact_after && next == due
     }
 }
 

@@ -9,7 +9,7 @@ use super::lines::{LineError, Lines};
 use super::{Error, Position};
 use crate::record::FORMAT;
 use crate::record::frame::{self, Damage, Damaged, Line};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys;
 use crate::sys::append::Appender;
@@ -89,7 +89,12 @@ impl SnapshotWriter {
             seq: 0,
             done: false,
         };
-        writer.push(&Header::new(What::Snapshot, cluster, covers.epoch, number))?;
+        writer.push(&Header::new(
+            FileKind::Snapshot,
+            cluster,
+            covers.epoch,
+            number,
+        ))?;
         writer.push(&ContainerRecord::Covers { at: covers, t })?;
         Ok(writer)
     }
@@ -250,7 +255,7 @@ fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64
             format!("{NEWER} {found} is newer than this program's {FORMAT}: upgrade it"),
         ));
     }
-    if (header.what, header.part) != (What::Snapshot, number) || header.cluster != cluster {
+    if (header.what, header.part) != (FileKind::Snapshot, number) || header.cluster != cluster {
         let text = format!("{:?} {} of {:?}", header.what, header.part, header.cluster);
         return Err(refuse(0, format!("its header names {text}")));
     }

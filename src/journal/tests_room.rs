@@ -4,7 +4,7 @@ use super::tests::{TestJournal, event, range, with_file_limit, write};
 use super::*;
 use crate::record::event::Event;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use nix::sys::resource::{Resource, setrlimit};
 use std::fs;
 
@@ -118,7 +118,7 @@ fn a_segment_that_another_one_has_sealed_is_not_continued() {
         bytes: failed.bytes,
         next_seq: failed.seq,
     };
-    frame::write(&mut bytes, 0, &Header::new(What::Journal, "c", 1, 2)).unwrap();
+    frame::write(&mut bytes, 0, &Header::new(FileKind::Journal, "c", 1, 2)).unwrap();
     frame::write(&mut bytes, 1, &seal).unwrap();
     fs::write(&path, &bytes).unwrap();
     write(&mut w, n..n + 5);

@@ -3,7 +3,7 @@
 use super::{Error, Position};
 use crate::record::event::Event;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, At, failpoint};
@@ -170,7 +170,7 @@ impl Writer {
         let old = self.at;
         let segment = self.made.max(old.segment) + 1;
         let mut front = Vec::with_capacity(self.buf.len() + 512);
-        let header = Header::new(What::Journal, &self.cluster, old.epoch, segment);
+        let header = Header::new(FileKind::Journal, &self.cluster, old.epoch, segment);
         put(&mut front, 0, &header)?;
         let mut seq = 1;
         for sealed in (old.segment.max(1)..segment).rev() {

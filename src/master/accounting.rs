@@ -10,9 +10,9 @@
 //! file after a failure, or to a file of another leader.
 
 use crate::journal::Position;
-use crate::record::acct::{AttemptRecord, Written, month_of};
+use crate::record::acct::{AccountingPosition, AttemptRecord, month_of};
 use crate::record::frame::{self, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, failpoint, fs};
@@ -206,7 +206,7 @@ impl Accounts {
                 other => other?,
             };
             let mut bytes = Vec::new();
-            let header = Header::new(What::Acct, &self.cluster, self.epoch, self.part);
+            let header = Header::new(FileKind::Acct, &self.cluster, self.epoch, self.part);
             if let Err(e) = frame::write(&mut bytes, 0, &header) {
                 tracing::error!("a header cannot be written as JSON: {e}");
             }
@@ -236,8 +236,8 @@ impl Accounts {
 
     /// A mark that is too old only makes the next leader write some copies; no record is lost.
     fn move_mark(&self, at: Position) -> sys::Result<()> {
-        let header = Header::new(What::Acct, &self.cluster, self.epoch, 0);
-        let written = Written {
+        let header = Header::new(FileKind::Acct, &self.cluster, self.epoch, 0);
+        let written = AccountingPosition {
             epoch: at.epoch,
             segment: at.segment,
             bytes: at.bytes,
@@ -300,12 +300,12 @@ fn read_mark(layout: &Layout, cluster: &str) -> Result<Option<Position>, String>
     let Some(bytes) = bytes else { return Ok(None) };
     let named = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let mut reader = Reader::new(&bytes);
-    Header::read(&mut reader, What::Acct, Some(cluster)).map_err(|e| named(&e))?;
+    Header::read(&mut reader, FileKind::Acct, Some(cluster)).map_err(|e| named(&e))?;
     let line = reader.next_line().map_err(|e| named(&e))?;
     let Some(line) = line else {
         return Err(named(&"the mark is missing"));
     };
-    let written: Written = line.decode().map_err(|e| named(&e))?;
+    let written: AccountingPosition = line.decode().map_err(|e| named(&e))?;
     Ok(Some(Position {
         epoch: written.epoch,
         segment: written.segment,

@@ -7,7 +7,7 @@
 use super::outbox::Framed;
 use crate::record::ack::Ack;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::statfs::FsKind;
@@ -54,7 +54,7 @@ impl Acks {
         epoch: u64,
         part_bytes: Option<u64>,
     ) -> sys::Result<Acks> {
-        let header = Header::new(What::Acks, cluster, epoch, 1);
+        let header = Header::new(FileKind::Acks, cluster, epoch, 1);
         let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         Ok(Acks {
             framed: Framed::create(&layout.acks(epoch), &header, sync)?,
@@ -78,7 +78,7 @@ impl Acks {
         let now = self.layout.acks(self.epoch);
         let aside = now.with_file_name(".acks.next");
         fs::remove(&aside)?;
-        let header = Header::new(What::Acks, &self.cluster, self.epoch, self.part + 1);
+        let header = Header::new(FileKind::Acks, &self.cluster, self.epoch, self.part + 1);
         let mut next = match Framed::create(&aside, &header, self.framed.sync) {
             Err(e) if e.is_no_space() => {
                 tracing::warn!("{e}: the answers continue in the present file");
@@ -146,7 +146,7 @@ mod tests {
     fn tokens(path: &std::path::Path, part: u64) -> Vec<u128> {
         let bytes = std::fs::read(path).unwrap();
         let mut reader = Reader::new(&bytes);
-        let header = Header::read(&mut reader, What::Acks, Some("c")).unwrap();
+        let header = Header::read(&mut reader, FileKind::Acks, Some("c")).unwrap();
         assert_eq!(header.map(|h| (h.epoch, h.part)), Some((7, part)));
         let next = std::iter::from_fn(|| reader.next_line().unwrap());
         next.map(|line| line.decode::<Ack>().unwrap().tok.0)

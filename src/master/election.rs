@@ -11,7 +11,7 @@ use crate::lease::{Check, Intent, Lease, Observation, PollResult, Protocol, Sett
 use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc};
 use crate::record::leader::{FIXED_LEN, decode_fixed, encode_fixed};
 use crate::spool::Layout;
-use crate::spool::polling::Gate;
+use crate::spool::polling::ChangeGate;
 use crate::sys;
 use crate::sys::clock;
 use crate::sys::fs::Mark;
@@ -163,7 +163,7 @@ pub struct Leadership {
     pub notes: Vec<String>,
     threads: Threads,
     /// What [`Leadership::recheck`] knows of `leader/epoch`.
-    epoch: Mutex<Gate>,
+    epoch: Mutex<ChangeGate>,
 }
 
 impl Leadership {

@@ -8,7 +8,7 @@
 use super::hosts::Hosts;
 use crate::model::Token;
 use crate::record::ack::Ack;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, Numbers};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, HintNumbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -74,7 +74,7 @@ pub(super) struct Hints {
     heard: Receiver<ReceivedHint>,
     boxes: NamedBoxes,
     hosts: BTreeSet<u64>,
-    numbers: Numbers,
+    numbers: HintNumbers,
     vain: Budget,
     /// The commands that wait for the answer to a token, oldest first.
     waiting: BTreeMap<Token, SocketAddr>,
@@ -99,7 +99,7 @@ impl Hints {
             heard: heard.unwrap_or_else(never),
             boxes: NamedBoxes::new(),
             hosts: BTreeSet::new(),
-            numbers: Numbers::default(),
+            numbers: HintNumbers::default(),
             vain: Budget::new(VAIN_PER_S, VAIN_MAX),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),

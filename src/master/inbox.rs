@@ -18,7 +18,7 @@ use crate::intake::Requester;
 use crate::model::Token;
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
 use crate::spool::Layout;
-use crate::spool::polling::{Gate, Polling};
+use crate::spool::polling::{ChangeGate, Polling};
 use crate::sys::dropbox::{DropError, UserBox};
 use crate::sys::fs::Kind;
 use crate::sys::{self, clock, fs, users};
@@ -119,7 +119,7 @@ pub enum Boxes<'a> {
 /// When a user's box is checked.
 struct Pace {
     polling: Polling,
-    gate: Gate,
+    gate: ChangeGate,
 }
 
 /// The drop boxes of all users.
@@ -263,7 +263,7 @@ impl Inbox {
     fn add(&mut self, uid: u32) {
         let pace = || Pace {
             polling: Polling::new(self.poll_ms),
-            gate: Gate::default(),
+            gate: ChangeGate::default(),
         };
         self.uids.entry(uid).or_insert_with(pace);
     }
@@ -356,7 +356,7 @@ impl Inbox {
             false => fs::mark(&self.layout.inbox_of(uid)).ok(),
         };
         if let (Some(mark), Some(pace)) = (mark, self.uids.get_mut(&uid))
-            && !pace.gate.must_look(mark, now_ms)
+            && !pace.gate.must_read(mark, now_ms)
         {
             return None;
         }

@@ -9,7 +9,7 @@ use crate::record::acct::AttemptRecord;
 use crate::record::ack::Ack;
 use crate::record::event::Event;
 use crate::record::figures::{Figures, JOB_BOUNDS_S, WORK_BOUNDS_S};
-use crate::record::samples::Counted;
+use crate::record::samples::SampleCounter;
 use crate::record::view;
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
@@ -57,22 +57,24 @@ impl LeaderMetrics {
         figures.events += events.len() as u64;
         figures.answers += acks.len() as u64;
         figures.samples.advance(now_ms);
-        figures.samples.add(Counted::Requests, acks.len() as u64);
+        figures
+            .samples
+            .add(SampleCounter::Requests, acks.len() as u64);
         let creates = |ack: &&Ack| ack.ids.iter().any(|run| !run.known);
         let submissions = acks.iter().filter(creates).count();
         figures
             .samples
-            .add(Counted::Submissions, submissions as u64);
+            .add(SampleCounter::Submissions, submissions as u64);
         for event in events {
             match event {
                 Event::Submitted(s) => {
                     let array = state.job(s.id).and_then(Job::array);
                     let n = array.map_or(1, |array| array.all.len());
-                    figures.samples.add(Counted::Submitted, n);
+                    figures.samples.add(SampleCounter::Submitted, n);
                 }
                 Event::Dispatched { .. } => {
                     figures.dispatched += 1;
-                    figures.samples.add(Counted::Dispatched, 1);
+                    figures.samples.add(SampleCounter::Dispatched, 1);
                 }
                 // A later attempt waited since the end of the previous one, not since the
                 // submission.
@@ -94,7 +96,7 @@ impl LeaderMetrics {
     pub(super) fn ended(&mut self, ends: &[AttemptRecord<'_>]) {
         for end in ends {
             if !end.requeued {
-                self.figures.samples.add(Counted::Completed, 1);
+                self.figures.samples.add(SampleCounter::Completed, 1);
             }
             let Some(queue) = self.figures.queue(&end.queue) else {
                 continue;
@@ -214,7 +216,7 @@ mod tests {
         meter.ended(&[AttemptRecord::default()]);
         meter.turned(&[], &[], &state, 1_060_000);
         let samples = &meter.figures.samples;
-        let last = Counted::ALL.map(|what| samples.of(what).last);
+        let last = SampleCounter::ALL.map(|what| samples.of(what).last);
         assert_eq!((last, samples.periods), ([3, 1, 11, 0, 1], 1));
     }
 

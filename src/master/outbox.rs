@@ -10,7 +10,7 @@
 
 use crate::model::AttemptId;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::order::Order;
 use crate::record::point::Point;
 use crate::spool::Layout;
@@ -246,7 +246,7 @@ impl Orders {
     fn open(&self, host: &str, from: u64) -> sys::Result<(u64, Framed)> {
         let mut part = from;
         loop {
-            let header = Header::new(What::Orders, &self.cluster, self.epoch, part);
+            let header = Header::new(FileKind::Orders, &self.cluster, self.epoch, part);
             let path = self.layout.orders(host, self.epoch, part);
             match Framed::create(&path, &header, self.sync) {
                 // No other process writes orders of this epoch, so a file with this name is

@@ -9,7 +9,7 @@
 
 use crate::model::Spec;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::view::{self, CountChanges, DeltaPart, Manifest, Row, ShardInfo};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
@@ -572,7 +572,7 @@ impl ViewFiles {
     }
 
     fn header(&self, generation: u64) -> Header {
-        Header::new(What::View, &self.cluster, self.epoch, generation)
+        Header::new(FileKind::View, &self.cluster, self.epoch, generation)
     }
 
     /// Creates the delta of a generation.

@@ -11,7 +11,7 @@ use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{JobKey, Share, Spec};
 use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashMap};
 
@@ -74,7 +74,7 @@ impl Jobs {
             ..JobSet::default()
         };
         let read = source.view.stream(&want, &mut |piece| {
-            let Piece::Job { row, spec, .. } = piece else {
+            let ViewItem::Job { row, spec, .. } = piece else {
                 return;
             };
             if row.j.idx == 0 && self.jobs.len() < JOBS_MAX {

@@ -201,7 +201,7 @@ pub fn month_of(ms: i64) -> String {
 /// The position in the journal up to which ends are durably in accounting files.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename = "written")]
-pub struct Written {
+pub struct AccountingPosition {
     pub epoch: u64,
     pub segment: u64,
     pub bytes: u64,

@@ -127,7 +127,7 @@ impl PackRun {
 /// The result of a due time or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CronWhat {
+pub enum CronResult {
     #[default]
     Done,
     /// It failed, was killed, or was not started before its deadline.
@@ -140,19 +140,19 @@ pub enum CronWhat {
     Refused,
 }
 
-impl CronWhat {
+impl CronResult {
     pub fn word(self) -> &'static str {
         match self {
-            CronWhat::Done => "done",
-            CronWhat::Failed => "failed",
-            CronWhat::Missed => "missed",
-            CronWhat::Overlapped => "overlapped",
-            CronWhat::Refused => "refused",
+            CronResult::Done => "done",
+            CronResult::Failed => "failed",
+            CronResult::Missed => "missed",
+            CronResult::Overlapped => "overlapped",
+            CronResult::Refused => "refused",
         }
     }
 
     pub fn is_failure(self) -> bool {
-        matches!(self, CronWhat::Failed | CronWhat::Refused)
+        matches!(self, CronResult::Failed | CronResult::Refused)
     }
 }
 
@@ -160,7 +160,7 @@ impl CronWhat {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CronRecord {
-    pub what: CronWhat,
+    pub what: CronResult,
     /// The newest due time of the record; 0 = started manually.
     pub due: Stamp,
     /// When the result became known.
@@ -224,9 +224,9 @@ impl CronJob {
     }
 
     /// Counts a failure or a success, and disables the cron job if it fails too often.
-    pub fn count(&mut self, what: CronWhat) {
+    pub fn count(&mut self, what: CronResult) {
         match what {
-            CronWhat::Done => self.fails = 0,
+            CronResult::Done => self.fails = 0,
             what if what.is_failure() => self.fails = self.fails.saturating_add(1),
             _ => {}
         }

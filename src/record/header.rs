@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Kinds of framed files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FileKind {
     Journal,
     Acks,
     Orders,
@@ -24,7 +24,7 @@ pub enum What {
 #[serde(tag = "k", rename = "header")]
 pub struct Header {
     pub format: u32,
-    pub what: What,
+    pub what: FileKind,
     /// Cluster id; empty in requests (a client need not know it).
     #[serde(default)]
     pub cluster: String,
@@ -37,7 +37,7 @@ pub struct Header {
 }
 
 impl Header {
-    pub fn new(what: What, cluster: &str, epoch: u64, part: u64) -> Header {
+    pub fn new(what: FileKind, cluster: &str, epoch: u64, part: u64) -> Header {
         Header {
             format: FORMAT,
             what,
@@ -54,7 +54,7 @@ impl Header {
     /// Damage, a foreign cluster (when `cluster` is given), another kind of file, a newer format.
     pub fn read(
         reader: &mut Reader<'_>,
-        what: What,
+        what: FileKind,
         cluster: Option<&str>,
     ) -> Result<Option<Header>, Damaged> {
         let offset = reader.offset();

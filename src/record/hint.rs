@@ -84,12 +84,12 @@ pub fn decode(bytes: &[u8], tag: u64) -> Option<Hint> {
 
 /// The last numbers of hints, by sender or kind.
 #[derive(Debug, Default)]
-pub struct Numbers(BTreeMap<u64, u32>);
+pub struct HintNumbers(BTreeMap<u64, u32>);
 
 /// Maximum number of senders whose last number is remembered.
 const SENDERS_MAX: usize = 16_384;
 
-impl Numbers {
+impl HintNumbers {
     /// Whether a hint of this sender has the same number as the last one: it was then sent to
     /// another of the receiver's addresses.
     pub fn is_repeated(&mut self, of: u64, number: u32) -> bool {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_hint_that_comes_by_two_addresses_counts_once() {
-        let mut numbers = Numbers::default();
+        let mut numbers = HintNumbers::default();
         let seen = [(1, 5), (1, 5), (2, 5), (1, 6), (1, 5), (3, 0), (3, 0)];
         let repeated = seen.map(|(of, number)| numbers.is_repeated(of, number));
         assert_eq!(repeated, [false, true, false, false, false, false, false]);

@@ -37,7 +37,7 @@ pub enum Order {
         #[serde(rename = "m", default, skip_serializing_if = "is_zero")]
         mark: u32,
         #[serde(flatten)]
-        own: Box<OwnPart>,
+        own: Box<PartResources>,
     },
     /// The part is over, whether prepared or not.
     PartEnd {
@@ -222,7 +222,7 @@ pub struct StartOrder {
 /// What belongs to an attempt on a host, for the commands that it starts there.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct OwnPart {
+pub struct PartResources {
     /// Its limits on that host.
     #[serde(skip_serializing_if = "is_unlimited")]
     pub limits: crate::model::Limits,

@@ -36,7 +36,7 @@ impl RunId {
 
 /// A report with its run, for writing.
 #[derive(Serialize)]
-pub struct Marked<'a> {
+pub struct MarkedReport<'a> {
     #[serde(flatten)]
     pub report: &'a Report,
     #[serde(flatten)]
@@ -322,7 +322,7 @@ impl Usage {
 
     /// Adds usage that a host reports after the end, as far as it exceeds what `parts` has of this
     /// host: repetition changes nothing.
-    pub fn count_late(&mut self, parts: &mut Vec<PartUse>, late: &PartUse) {
+    pub fn add_late_usage(&mut self, parts: &mut Vec<PartUse>, late: &PartUse) {
         let at = parts.iter().position(|known| known.host == late.host);
         let at = at.unwrap_or_else(|| {
             let (host, u) = (late.host.clone(), Usage::default());
@@ -433,7 +433,7 @@ mod tests {
             },
         ] {
             let run = RunId { mark: 77, epoch: 5 };
-            let marked = Marked {
+            let marked = MarkedReport {
                 report: &report,
                 run,
             };
@@ -465,7 +465,7 @@ mod tests {
         };
         let (mut sum, mut parts) = (net(10).totals(), Vec::new());
         for (said, whole) in [(7, 17), (7, 17), (9, 19)] {
-            sum.count_late(&mut parts, &late(said));
+            sum.add_late_usage(&mut parts, &late(said));
             assert_eq!(sum.devices().net_in_kb, whole);
         }
         assert_eq!(sum.devices().gpu_util, 0, "nothing is used any more");

@@ -65,7 +65,7 @@ pub enum Verb {
     /// Signal jobs as specified by `how`; see [`SignalHow`].
     Signal {
         sel: Selector,
-        how: SignalHow,
+        how: SignalAction,
     },
     /// Kill and put back to pending. `hold`: to PSUSP.
     Requeue {
@@ -196,7 +196,7 @@ pub enum CronAct {
 /// The action of a signal verb.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SignalHow {
+pub enum SignalAction {
     /// INT, TERM, KILL; pending jobs end as EXIT.
     Kill,
     /// As `Kill`, and the job is removed at once without waiting for its host.

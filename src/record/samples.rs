@@ -14,7 +14,7 @@ const SET_BACK_MS: i64 = 600_000;
 
 /// A number that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Counted {
+pub enum SampleCounter {
     /// Requests that the leader answered.
     Requests,
     /// Of these, requests that created jobs.
@@ -27,20 +27,20 @@ pub enum Counted {
     Completed,
 }
 
-impl Counted {
-    pub const ALL: [Counted; 5] = [
-        Counted::Requests,
-        Counted::Submissions,
-        Counted::Submitted,
-        Counted::Dispatched,
-        Counted::Completed,
+impl SampleCounter {
+    pub const ALL: [SampleCounter; 5] = [
+        SampleCounter::Requests,
+        SampleCounter::Submissions,
+        SampleCounter::Submitted,
+        SampleCounter::Dispatched,
+        SampleCounter::Completed,
     ];
 }
 
 /// One number over the periods that have ended.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Sampled {
+pub struct SampledNumber {
     /// In the period that has not ended.
     open: u64,
     pub last: u64,
@@ -49,7 +49,7 @@ pub struct Sampled {
     pub total: u64,
 }
 
-impl Sampled {
+impl SampledNumber {
     /// Ends the period, which is the `before`th, counted from 0, and `more` empty ones after it.
     fn end_period(&mut self, before: u64, more: u64) {
         let value = std::mem::take(&mut self.open);
@@ -74,7 +74,7 @@ pub struct Samples {
     pub since: i64,
     /// Number of periods that have ended.
     pub periods: u64,
-    counts: [Sampled; Counted::ALL.len()],
+    counts: [SampledNumber; SampleCounter::ALL.len()],
 }
 
 impl Samples {
@@ -105,16 +105,16 @@ impl Samples {
     }
 
     /// Counts in the period that has not ended.
-    pub fn add(&mut self, what: Counted, n: u64) {
+    pub fn add(&mut self, what: SampleCounter, n: u64) {
         self.counts[what as usize].open += n;
     }
 
-    pub fn of(&self, what: Counted) -> Sampled {
+    pub fn of(&self, what: SampleCounter) -> SampledNumber {
         self.counts[what as usize]
     }
 
     /// The mean of all periods, rounded.
-    pub fn mean(&self, what: Counted) -> u64 {
+    pub fn mean(&self, what: SampleCounter) -> u64 {
         let half = self.periods / 2;
         (self.of(what).total + half)
             .checked_div(self.periods)
@@ -130,8 +130,8 @@ mod tests {
 
     /// Last, max, min, mean, total.
     fn numbers(all: &Samples) -> [u64; 5] {
-        let one = all.of(Counted::Submitted);
-        let mean = all.mean(Counted::Submitted);
+        let one = all.of(SampleCounter::Submitted);
+        let mean = all.mean(SampleCounter::Submitted);
         [one.last, one.max, one.min, mean, one.total]
     }
 
@@ -150,36 +150,36 @@ mod tests {
         ] {
             all.advance(BEGIN + seconds * 1000);
             assert_eq!(numbers(&all), want, "after {seconds} s");
-            all.add(Counted::Submitted, n);
+            all.add(SampleCounter::Submitted, n);
         }
         assert_eq!((all.periods, all.end_ms()), (5, BEGIN + 300_000));
-        assert_eq!(all.of(Counted::Dispatched), Sampled::default());
+        assert_eq!(all.of(SampleCounter::Dispatched), SampledNumber::default());
     }
 
     #[test]
     fn a_clock_that_is_set_back_far_begins_again() {
         let mut all = Samples::default();
         all.advance(BEGIN);
-        all.add(Counted::Requests, 7);
+        all.add(SampleCounter::Requests, 7);
         all.advance(BEGIN + 3_600_000);
         let before = all.clone();
         all.advance(BEGIN + 3_600_000 - SET_BACK_MS);
         assert_eq!(all, before, "no period ends");
         all.advance(BEGIN);
         assert_eq!((all.since, all.periods), (BEGIN, 0));
-        assert_eq!(all.of(Counted::Requests).total, 0);
+        assert_eq!(all.of(SampleCounter::Requests).total, 0);
     }
 
     #[test]
     fn a_new_leader_continues_what_was_published() {
         let mut all = Samples::default();
         all.advance(BEGIN);
-        all.add(Counted::Completed, 2);
+        all.add(SampleCounter::Completed, 2);
         let text = serde_json::to_string(&all).unwrap();
         let again: Samples = serde_json::from_str(&text).unwrap();
         assert_eq!(again, all);
         let mut again = again;
         again.advance(BEGIN + 60_000);
-        assert_eq!(again.of(Counted::Completed).last, 2);
+        assert_eq!(again.of(SampleCounter::Completed).last, 2);
     }
 }

@@ -5,7 +5,7 @@ use super::hosts::HostTable;
 use super::pass::{Pass, PassMemory};
 use super::picture::Picture;
 use super::plan::Plan;
-use super::share::Past;
+use super::share::UserShareHistory;
 use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
@@ -89,7 +89,7 @@ impl Engine {
 
     /// The history of each queue's share tree and the moment up to which it contains all usage:
     /// `now`.
-    pub fn histories(&mut self, now: Stamp) -> BTreeMap<String, (Stamp, Vec<Past>)> {
+    pub fn histories(&mut self, now: Stamp) -> BTreeMap<String, (Stamp, Vec<UserShareHistory>)> {
         self.picture.histories(now)
     }
 }

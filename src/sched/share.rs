@@ -15,7 +15,7 @@ mod tests;
 mod tournament;
 mod usage;
 
-pub use past::{Past, ShareRow};
+pub use past::{ShareRow, UserShareHistory};
 pub use usage::{Amounts, Delta, Meter};
 
 use crate::config::{FairFactors, Policy, ShareEntry, ShareSubject, Shares, UserGroup};

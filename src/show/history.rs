@@ -367,7 +367,7 @@ impl Histories {
         self.change(a.j, t, line, |past, _| {
             let end = past.end.as_mut().filter(|end| end.a == a);
             if let Some(end) = end {
-                end.u.count_late(&mut end.parts, part);
+                end.u.add_late_usage(&mut end.parts, part);
             }
         });
     }

@@ -4,24 +4,24 @@
 
 use super::cell::{self, Object};
 use super::dates::Dates;
-use crate::record::samples::{Counted, PERIOD_S, Samples};
+use crate::record::samples::{PERIOD_S, SampleCounter, Samples};
 use std::fmt::Write as _;
 
 /// LSF's name of a number.
-fn name(what: Counted) -> &'static str {
+fn name(what: SampleCounter) -> &'static str {
     match what {
-        Counted::Requests => "Processed requests: mbatchd",
-        Counted::Submissions => "Job submission requests",
-        Counted::Submitted => "Jobs submitted",
-        Counted::Dispatched => "Jobs dispatched",
-        Counted::Completed => "Jobs completed",
+        SampleCounter::Requests => "Processed requests: mbatchd",
+        SampleCounter::Submissions => "Job submission requests",
+        SampleCounter::Submitted => "Jobs submitted",
+        SampleCounter::Dispatched => "Jobs dispatched",
+        SampleCounter::Completed => "Jobs completed",
     }
 }
 
 /// The numbers of which a value is known: none before the first period has ended.
-fn known(samples: &Samples) -> impl Iterator<Item = Counted> {
+fn known(samples: &Samples) -> impl Iterator<Item = SampleCounter> {
     let any = samples.periods > 0;
-    Counted::ALL.into_iter().filter(move |_| any)
+    SampleCounter::ALL.into_iter().filter(move |_| any)
 }
 
 /// The page as text.
@@ -60,7 +60,7 @@ pub(crate) fn text(samples: &Samples, dates: &Dates) -> String {
 pub(crate) fn json(samples: &Samples) -> String {
     let mut out = String::new();
     let mut o = Object::begin(&mut out);
-    let all: Vec<Counted> = known(samples).collect();
+    let all: Vec<SampleCounter> = known(samples).collect();
     o.int("num", all.len());
     cell::list(o.key("record"), &all, |out, what| {
         let one = samples.of(*what);

@@ -126,46 +126,46 @@ impl Polling {
 
 /// Tells whether a directory or document may contain something that the last read did not show.
 #[derive(Debug, Clone, Default)]
-pub struct Gate {
+pub struct ChangeGate {
     /// The last mark, and since when it has been unchanged.
     mark: Option<(Mark, u64)>,
     /// When the last read began.
-    looked_ms: Option<u64>,
+    last_read_ms: Option<u64>,
 }
 
-impl Gate {
+impl ChangeGate {
     /// Takes the mark as it is `now`. Returns true if a read is needed: the mark has changed since
     /// the last read, or the content may have changed without a new modification time.
-    pub fn must_look(&mut self, mark: Mark, now: u64) -> bool {
-        self.must_look_within(mark, now, LOOK_MS)
+    pub fn must_read(&mut self, mark: Mark, now: u64) -> bool {
+        self.must_read_within(mark, now, LOOK_MS)
     }
 
     /// The same, with the time in ms after which a read is due regardless of the mark.
-    pub fn must_look_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
+    pub fn must_read_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
         match self.mark {
             Some((known, _)) if known == mark => {}
             _ => self.mark = Some((mark, now)),
         }
         let since = self.mark.map_or(now, |(_, since)| since);
-        let must = match self.looked_ms {
+        let must = match self.last_read_ms {
             None => true,
             Some(at) => at < since.saturating_add(GRANULE_MS) || now.saturating_sub(at) > look_ms,
         };
         if must {
-            self.looked_ms = Some(now);
+            self.last_read_ms = Some(now);
         }
         must
     }
 
     /// When the last read was made, in tests.
     #[cfg(test)]
-    pub fn looked_at(&self) -> Option<u64> {
-        self.looked_ms
+    pub fn last_read_ms(&self) -> Option<u64> {
+        self.last_read_ms
     }
 
     /// Makes the last read not count: not everything that it showed was taken.
     pub fn forget(&mut self) {
-        self.looked_ms = None;
+        self.last_read_ms = None;
     }
 }
 
@@ -299,24 +299,24 @@ mod tests {
 
     #[test]
     fn a_directory_is_listed_until_its_time_of_change_has_passed() {
-        let mut g = Gate::default();
-        assert!(g.must_look(mark(1), 1000));
+        let mut g = ChangeGate::default();
+        assert!(g.must_read(mark(1), 1000));
         // A second name may have been added within the same time.
-        assert!(g.must_look(mark(1), 1050));
-        assert!(g.must_look(mark(1), 1100));
-        assert!(!g.must_look(mark(1), 1110));
-        assert!(g.must_look(mark(2), 1200));
-        assert!(g.must_look(mark(2), 1300));
-        assert!(!g.must_look(mark(2), 1301));
+        assert!(g.must_read(mark(1), 1050));
+        assert!(g.must_read(mark(1), 1100));
+        assert!(!g.must_read(mark(1), 1110));
+        assert!(g.must_read(mark(2), 1200));
+        assert!(g.must_read(mark(2), 1300));
+        assert!(!g.must_read(mark(2), 1301));
         g.forget();
-        assert!(g.must_look(mark(2), 1302));
-        assert!(!g.must_look(mark(2), 1303));
+        assert!(g.must_read(mark(2), 1302));
+        assert!(!g.must_read(mark(2), 1303));
     }
 
     #[test]
     fn a_directory_is_listed_now_and_then_whatever_its_mark_says() {
-        let mut g = Gate::default();
-        let listed = (0..40_000).filter(|now| g.must_look(mark(1), *now)).count();
+        let mut g = ChangeGate::default();
+        let listed = (0..40_000).filter(|now| g.must_read(mark(1), *now)).count();
         assert_eq!(listed, GRANULE_MS as usize + 1 + 3);
     }
 

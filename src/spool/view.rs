@@ -5,12 +5,12 @@
 //! Damage costs the rows after it in one file, is reported in the warnings, and never stops the
 //! rest.
 
-pub use counts::Counted;
+pub use counts::CurrentDocument;
 
 use super::Layout;
 use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::view::{
     self, EstimateRow, HostRow, JobRow, LimitRow, Manifest, Params, QueueRow, Row, ShareRow,
     UserRow,
@@ -115,7 +115,7 @@ impl JobSet<'_> {
 
 /// What [`ViewReader::stream`] passes on.
 #[allow(clippy::large_enum_variant)] // lives on the stack of one call
-pub enum Piece<'a> {
+pub enum ViewItem<'a> {
     /// Discard everything passed on so far: it is repeated from a newer manifest.
     Restart,
     /// A requested job, array or element.
@@ -129,7 +129,7 @@ pub enum Piece<'a> {
 
 /// A job as [`ViewReader::collect`] returns it.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct ViewJob {
     pub row: JobRow<'static>,
     pub spec: Arc<Spec>,
     /// Why it waits: its own reason or that of its class.
@@ -141,7 +141,7 @@ type Moment = (u64, u64);
 
 /// Facts about one read.
 #[derive(Clone, Default, Debug)]
-pub struct Reading {
+pub struct ViewRead {
     /// The manifest that was read.
     pub manifest: Manifest,
     /// Damage found on the way, one sentence each.
@@ -155,7 +155,7 @@ pub struct ViewReader {
 }
 
 /// Inner failure of one attempt.
-enum Fail {
+enum ReadFailure {
     /// A named file is gone: the manifest is outdated.
     Stale,
     Hard(ViewError),
@@ -263,16 +263,16 @@ impl ViewReader {
     pub fn stream(
         &self,
         want: &JobSet<'_>,
-        sink: &mut dyn FnMut(Piece<'_>),
-    ) -> Result<Reading, ViewError> {
+        sink: &mut dyn FnMut(ViewItem<'_>),
+    ) -> Result<ViewRead, ViewError> {
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 sys::clock::sleep_ms(u64::from(attempt.min(5)) * 5);
-                sink(Piece::Restart);
+                sink(ViewItem::Restart);
             }
             match self.stream_once(want, sink) {
-                Err(Fail::Stale) => {}
-                Err(Fail::Hard(e)) => return Err(e),
+                Err(ReadFailure::Stale) => {}
+                Err(ReadFailure::Hard(e)) => return Err(e),
                 Ok(reading) => return Ok(reading),
             }
         }
@@ -283,11 +283,11 @@ impl ViewReader {
     ///
     /// # Errors
     /// As [`ViewReader::stream`].
-    pub fn collect(&self, want: &JobSet<'_>) -> Result<(Vec<Job>, Reading), ViewError> {
+    pub fn collect(&self, want: &JobSet<'_>) -> Result<(Vec<ViewJob>, ViewRead), ViewError> {
         let mut jobs = Vec::new();
         let reading = self.stream(want, &mut |piece| match piece {
-            Piece::Restart => jobs.clear(),
-            Piece::Job { row, spec, why } => jobs.push(Job {
+            ViewItem::Restart => jobs.clear(),
+            ViewItem::Job { row, spec, why } => jobs.push(ViewJob {
                 row: into_owned(row),
                 spec: spec.clone(),
                 why: why.cloned(),
@@ -307,7 +307,7 @@ impl ViewReader {
         want: &JobSet<'_>,
         make: &mut dyn FnMut(Vec<S>) -> Vec<S>,
         job: TakeJob<S>,
-    ) -> Result<(Vec<S>, Reading), ViewError> {
+    ) -> Result<(Vec<S>, ViewRead), ViewError> {
         let mut left = Vec::new();
         for attempt in 0..ATTEMPTS {
             if attempt > 0 {
@@ -315,8 +315,8 @@ impl ViewReader {
             }
             let mut sinks = make(left);
             match self.fill_once(want, &mut sinks, job) {
-                Err(Fail::Stale) => left = sinks,
-                Err(Fail::Hard(e)) => return Err(e),
+                Err(ReadFailure::Stale) => left = sinks,
+                Err(ReadFailure::Hard(e)) => return Err(e),
                 Ok(reading) => return Ok((sinks, reading)),
             }
         }
@@ -328,8 +328,8 @@ impl ViewReader {
         want: &JobSet<'_>,
         sinks: &mut [S],
         job: TakeJob<S>,
-    ) -> Result<Reading, Fail> {
-        let manifest = self.manifest().map_err(Fail::Hard)?;
+    ) -> Result<ViewRead, ReadFailure> {
+        let manifest = self.manifest().map_err(ReadFailure::Hard)?;
         let parts = self.read_deltas(&manifest)?;
         let mut warnings = Vec::new();
         let mut overlay = Overlay::default();
@@ -346,7 +346,7 @@ impl ViewReader {
             let mut warnings = Vec::new();
             while let Some(shard) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let bytes = self.read_named(&shard.file)?;
-                let mut take = |piece: Piece<'_>| give(sink, piece, job);
+                let mut take = |piece: ViewItem<'_>| pass_on(sink, piece, job);
                 read_shard(shard, &bytes, want, &overlay, &mut warnings, &mut take);
             }
             Ok(warnings)
@@ -355,7 +355,7 @@ impl ViewReader {
             .len()
             .min(shards.len().div_ceil(SHARDS_A_THREAD))
             .max(1);
-        let results: Vec<Result<Vec<String>, Fail>> = std::thread::scope(|scope| {
+        let results: Vec<Result<Vec<String>, ReadFailure>> = std::thread::scope(|scope| {
             let (first, others) = sinks[..busy].split_first_mut().expect("at least one sink");
             let work = &work;
             let others: Vec<_> = others
@@ -375,17 +375,17 @@ impl ViewReader {
             warnings.extend(result?);
         }
         let first = &mut sinks[0];
-        overlay.emit_rest(want, &mut warnings, &mut |piece| give(first, piece, job));
-        Ok(Reading { manifest, warnings })
+        overlay.emit_rest(want, &mut warnings, &mut |piece| pass_on(first, piece, job));
+        Ok(ViewRead { manifest, warnings })
     }
 
     fn stream_once(
         &self,
         want: &JobSet<'_>,
-        sink: &mut dyn FnMut(Piece<'_>),
-    ) -> Result<Reading, Fail> {
-        let manifest = self.manifest().map_err(Fail::Hard)?;
-        let mut reading = Reading {
+        sink: &mut dyn FnMut(ViewItem<'_>),
+    ) -> Result<ViewRead, ReadFailure> {
+        let manifest = self.manifest().map_err(ReadFailure::Hard)?;
+        let mut reading = ViewRead {
             manifest,
             warnings: Vec::new(),
         };
@@ -405,7 +405,7 @@ impl ViewReader {
         Ok(reading)
     }
 
-    fn read_deltas(&self, manifest: &Manifest) -> Result<Vec<(String, Vec<u8>)>, Fail> {
+    fn read_deltas(&self, manifest: &Manifest) -> Result<Vec<(String, Vec<u8>)>, ReadFailure> {
         let mut parts = Vec::new();
         for part in &manifest.older {
             let mut bytes = self.read_named(&part.file)?;
@@ -419,11 +419,11 @@ impl ViewReader {
         Ok(parts)
     }
 
-    fn read_named(&self, name: &str) -> Result<Vec<u8>, Fail> {
+    fn read_named(&self, name: &str) -> Result<Vec<u8>, ReadFailure> {
         match read_whole(&self.layout.view_file(name)) {
             Ok(bytes) => Ok(bytes),
-            Err(e) if e.is_not_found() => Err(Fail::Stale),
-            Err(e) => Err(Fail::Hard(ViewError::Io(e))),
+            Err(e) if e.is_not_found() => Err(ReadFailure::Stale),
+            Err(e) => Err(ReadFailure::Hard(ViewError::Io(e))),
         }
     }
 }
@@ -431,8 +431,8 @@ impl ViewReader {
 /// How a sink of [`ViewReader::stream_into`] adds a row.
 pub type TakeJob<S> = fn(&mut S, JobRow<'_>, &Arc<Spec>, Option<&PendReason>);
 
-fn give<S>(sink: &mut S, piece: Piece<'_>, job: TakeJob<S>) {
-    if let Piece::Job { row, spec, why } = piece {
+fn pass_on<S>(sink: &mut S, piece: ViewItem<'_>, job: TakeJob<S>) {
+    if let ViewItem::Job { row, spec, why } = piece {
         job(sink, row, spec, why);
     }
 }
@@ -443,7 +443,7 @@ fn read_whole(path: &Path) -> sys::Result<Vec<u8>> {
 
 fn parse_documents<T: DeserializeOwned>(bytes: &[u8]) -> Result<(Moment, Vec<T>), Damaged> {
     let mut reader = Reader::new(bytes);
-    let header = Header::read(&mut reader, What::View, None)?;
+    let header = Header::read(&mut reader, FileKind::View, None)?;
     let moment = header.map_or((0, 0), |header| (header.epoch, header.part));
     let mut docs = Vec::new();
     loop {
@@ -558,14 +558,14 @@ type Specs = HashMap<u32, Option<Arc<Spec>>>;
 #[derive(Default)]
 struct Overlay<'b> {
     /// `None` = the element is gone.
-    rows: HashMap<JobKey, Option<OverRow<'b>>>,
-    gone: HashSet<u32>,
+    rows: HashMap<JobKey, Option<OverlayRow<'b>>>,
+    removed: HashSet<u32>,
     classes: HashMap<u32, PendReason>,
     /// Per delta file, because the numbers belong to the file.
     specs: Vec<Specs>,
 }
 
-struct OverRow<'b> {
+struct OverlayRow<'b> {
     json: &'b [u8],
     file: usize,
     spec: u32,
@@ -588,7 +588,7 @@ impl<'b> Overlay<'b> {
     fn add_rows(&mut self, bytes: &'b [u8], want: &JobSet<'_>) -> Result<(), Damaged> {
         let file = self.specs.len() - 1;
         let mut reader = Reader::new(bytes);
-        Header::read(&mut reader, What::View, None)?;
+        Header::read(&mut reader, FileKind::View, None)?;
         loop {
             let offset = reader.offset();
             let Some(line) = reader.next_line()? else {
@@ -596,7 +596,7 @@ impl<'b> Overlay<'b> {
             };
             let damaged = |damage| Damaged { offset, damage };
             if let Some(p) = peek_or_decode(line.json).map_err(damaged)? {
-                let row = OverRow {
+                let row = OverlayRow {
                     json: line.json,
                     file,
                     spec: p.spec,
@@ -617,7 +617,7 @@ impl<'b> Overlay<'b> {
                     self.specs[file].insert(id, spec);
                 }
                 Row::Gone { j } if j.idx == 0 => {
-                    self.gone.insert(j.id);
+                    self.removed.insert(j.id);
                 }
                 Row::Gone { j } => {
                     self.rows.insert(j, None);
@@ -636,9 +636,9 @@ impl<'b> Overlay<'b> {
         key: JobKey,
         want: &JobSet<'_>,
         warnings: &mut Vec<String>,
-        sink: &mut dyn FnMut(Piece<'_>),
+        sink: &mut dyn FnMut(ViewItem<'_>),
     ) -> bool {
-        if self.gone.contains(&key.id) {
+        if self.removed.contains(&key.id) {
             return true;
         }
         let row = match self.rows.get(&key) {
@@ -663,10 +663,10 @@ impl<'b> Overlay<'b> {
         &self,
         want: &JobSet<'_>,
         warnings: &mut Vec<String>,
-        sink: &mut dyn FnMut(Piece<'_>),
+        sink: &mut dyn FnMut(ViewItem<'_>),
     ) {
-        let unsent = |(k, r): (&JobKey, &Option<OverRow<'_>>)| {
-            let unsent = |r: &OverRow<'_>| !r.sent.load(Ordering::Relaxed);
+        let unsent = |(k, r): (&JobKey, &Option<OverlayRow<'_>>)| {
+            let unsent = |r: &OverlayRow<'_>| !r.sent.load(Ordering::Relaxed);
             r.as_ref().is_some_and(unsent).then_some(*k)
         };
         let mut rest: Vec<JobKey> = self.rows.iter().filter_map(unsent).collect();
@@ -706,7 +706,7 @@ fn emit_row(
     spec: &Arc<Spec>,
     classes: &HashMap<u32, PendReason>,
     warnings: &mut Vec<String>,
-    sink: &mut dyn FnMut(Piece<'_>),
+    sink: &mut dyn FnMut(ViewItem<'_>),
 ) {
     let quick = peek.and_then(|p| fast::job(p.key, p.spec, p.stat, p.rest));
     let mut row = match quick.map_or_else(|| decode_job(json), Ok) {
@@ -717,7 +717,7 @@ fn emit_row(
     let own = row.why.take();
     let why = own.as_ref().or_else(|| classes.get(&row.class));
     let why = why.filter(|_| row.stat.is_waiting());
-    sink(Piece::Job { row, spec, why });
+    sink(ViewItem::Job { row, spec, why });
 }
 
 /// Passes on the requested rows of one shard, in the delta's version if there is one.
@@ -727,7 +727,7 @@ fn read_shard(
     want: &JobSet<'_>,
     overlay: &Overlay<'_>,
     warnings: &mut Vec<String>,
-    sink: &mut dyn FnMut(Piece<'_>),
+    sink: &mut dyn FnMut(ViewItem<'_>),
 ) {
     let due = shard.live + shard.finished;
     let mut seen = 0;
@@ -747,10 +747,10 @@ fn shard_rows(
     overlay: &Overlay<'_>,
     seen: &mut u32,
     warnings: &mut Vec<String>,
-    sink: &mut dyn FnMut(Piece<'_>),
+    sink: &mut dyn FnMut(ViewItem<'_>),
 ) -> Result<(), Damaged> {
     let mut reader = Reader::new(bytes);
-    Header::read(&mut reader, What::View, None)?;
+    Header::read(&mut reader, FileKind::View, None)?;
     let mut specs = Specs::new();
     let mut last: Option<(u32, Option<Option<Arc<Spec>>>)> = None;
     loop {

@@ -4,7 +4,7 @@
 use super::State;
 use super::job::{Body, Job};
 use crate::model::{JobStat, Stamp};
-use crate::record::cron::{CronJob, CronRecord, CronRun, CronWhat, PackRun, TEXT_MAX};
+use crate::record::cron::{CronJob, CronRecord, CronResult, CronRun, PackRun, TEXT_MAX};
 use crate::record::event::{Event, Submitted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,7 +169,7 @@ impl State {
         cron.handled = cron.handled.max(run.due);
         if run.missed > 0 {
             cron.note(CronRecord {
-                what: CronWhat::Missed,
+                what: CronResult::Missed,
                 due: run.due,
                 t: s.t,
                 id: s.id,
@@ -293,7 +293,7 @@ impl Crons {
         &mut self,
         key: &CronKey,
         (first, id): (u32, u32),
-        (what, text): (CronWhat, String),
+        (what, text): (CronResult, String),
         t: Stamp,
     ) {
         let Some(cron) = self.all.get_mut(key) else {
@@ -303,7 +303,7 @@ impl Crons {
             return end_run(cron, first, (what, text), t);
         };
         pack.live.remove(&id);
-        if what != CronWhat::Done && pack.failed.is_empty() {
+        if what != CronResult::Done && pack.failed.is_empty() {
             pack.failed = short(&format!("job {id}: {text}"));
         }
         end_pack(cron, first, t);
@@ -345,14 +345,14 @@ fn end_pack(cron: &mut CronJob, first: u32, t: Stamp) {
         .remove(&first)
         .map_or(String::new(), |p| p.failed);
     let what = match failed.is_empty() {
-        true => CronWhat::Done,
-        false => CronWhat::Failed,
+        true => CronResult::Done,
+        false => CronResult::Failed,
     };
     end_run(cron, first, (what, failed), t);
 }
 
 /// Records the end of a run, given its first job.
-fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronWhat, String), t: Stamp) {
+fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronResult, String), t: Stamp) {
     let due = cron.running.remove(&id).unwrap_or_default();
     cron.note(CronRecord {
         what,
@@ -366,13 +366,13 @@ fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronWhat, String), t: Sta
 }
 
 /// How a finished job ended.
-fn end_of(job: &Job) -> (CronWhat, String) {
+fn end_of(job: &Job) -> (CronResult, String) {
     let done = match &job.body {
         Body::Single(work) => work.stat == JobStat::Done,
         Body::Array(array) => array.work.values().all(|work| work.stat == JobStat::Done),
     };
     if done {
-        return (CronWhat::Done, String::new());
+        return (CronResult::Done, String::new());
     }
     let fate = match &job.body {
         Body::Single(work) => work.run.as_deref().and_then(|run| run.fate.as_deref()),
@@ -387,7 +387,7 @@ fn end_of(job: &Job) -> (CronWhat, String) {
             _ => fate.text.clone(),
         },
     };
-    (CronWhat::Failed, short(&text))
+    (CronResult::Failed, short(&text))
 }
 
 fn short(text: &str) -> String {

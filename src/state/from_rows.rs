@@ -8,7 +8,7 @@ use super::job::JobEnd;
 use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};
 use super::{HostCtl, QueueCtl, State};
 use crate::model::{JobStat, PendReason, Spec, Stamp};
-use crate::record::event::Past;
+use crate::record::event::UserShareHistory;
 use crate::record::job_group::JobGroup;
 use crate::record::view::{HostRow, JobRow, QueueRow, ShareRow};
 use rustc_hash::FxHashMap;
@@ -129,10 +129,10 @@ impl RowGatherer {
     /// Adds the usage that counts in share trees, as of `now`. It includes that of running jobs,
     /// which the state would count again, so it is added only for places without started jobs.
     pub fn shares(&mut self, rows: &[ShareRow], now: Stamp) {
-        let mut pasts: BTreeMap<&str, Vec<Past>> = BTreeMap::new();
+        let mut pasts: BTreeMap<&str, Vec<UserShareHistory>> = BTreeMap::new();
         for row in rows.iter().filter(|row| !row.group && row.started == 0) {
             let us = |s: f64| (s.max(0.0) * 1e6) as u64;
-            pasts.entry(&row.queue).or_default().push(Past {
+            pasts.entry(&row.queue).or_default().push(UserShareHistory {
                 path: row.path.clone(),
                 by: row.path.rsplit('/').next().unwrap_or_default().to_owned(),
                 us: [us(row.hist_s), us(row.run_s), 0],

@@ -252,7 +252,7 @@ impl Run {
     pub(super) fn add_late_usage(&mut self, late: &PartUse) {
         let mut sum = self.usage().clone();
         let parts = &mut self.extras.get_or_insert_default().part_use;
-        sum.count_late(parts, late);
+        sum.add_late_usage(parts, late);
         self.set_usage(&sum);
     }
 

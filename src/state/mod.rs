@@ -43,7 +43,7 @@ pub use snapshot::SnapRecord;
 pub use units::{UnitHolder, UnitsInUse};
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
-use crate::record::event::Past;
+use crate::record::event::UserShareHistory;
 use parts::{
     AssignedNumbers, Changes, Dependencies, Hosts, JobTimes, Leaders, PendingTotals, Queues,
     Requests,
@@ -347,7 +347,7 @@ impl State {
     }
 
     /// What ended jobs counted in the share trees of queues, and the times to which it refers.
-    pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<Past>)> {
+    pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<UserShareHistory>)> {
         &self.queues.pasts
     }
 

@@ -6,7 +6,7 @@ use super::job::HostId;
 use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
-use crate::record::event::Past;
+use crate::record::event::UserShareHistory;
 use crate::record::job_group::JobGroup;
 use crate::record::request::HostLock;
 use rustc_hash::FxHashMap;
@@ -143,7 +143,7 @@ pub(super) struct Requests {
 pub(super) struct Queues {
     pub ctl: BTreeMap<String, QueueCtl>,
     /// What ended jobs count in the share trees, and the time to which it refers.
-    pub pasts: BTreeMap<String, (Stamp, Vec<Past>)>,
+    pub pasts: BTreeMap<String, (Stamp, Vec<UserShareHistory>)>,
     pub groups: JobGroups,
 }
 

@@ -8,7 +8,7 @@ use crate::model::{
     Binding, JobKey, JobStat, PartBinding, PendReason, Share, Spec, Stamp, SuspReason, Token, Units,
 };
 use crate::record::cron::CronJob;
-use crate::record::event::{Past, SignalAct};
+use crate::record::event::{SignalAct, UserShareHistory};
 use crate::record::job_group::JobGroup;
 use crate::record::message::JobMessage;
 use crate::record::report::{PartUse, Usage};
@@ -67,7 +67,7 @@ pub enum SnapRecord {
     Shares {
         queue: String,
         t: Stamp,
-        past: Vec<Past>,
+        past: Vec<UserShareHistory>,
     },
     /// Elements of an array, before its job: in a single line they could exceed the maximum length
     /// of a line.

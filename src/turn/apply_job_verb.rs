@@ -6,7 +6,7 @@ use super::job_verb::{JobAction, JobVerb, WorkCounts};
 use super::modify::check_options;
 use super::request_queue::{ActiveRequest, CHANGE, LOOK};
 use super::signal::{denied, requeued};
-use crate::intake::{Picked, Refusal, Requester, Selection};
+use crate::intake::{Refusal, Requester, Selection, SelectionItem};
 use crate::model::JobKey;
 use crate::record::ack::Code;
 use crate::record::message;
@@ -102,15 +102,15 @@ impl Turn<'_> {
                 }
             };
             match &target {
-                Picked::Searching => continue,
-                Picked::End => {
+                SelectionItem::Searching => continue,
+                SelectionItem::End => {
                     if !selection.found() {
                         answer.refuse("selection", not_found());
                     }
                     return true;
                 }
-                Picked::Missing(operand) => answer.refuse(operand, not_found()),
-                Picked::Whole(_) | Picked::Elements(..) => {
+                SelectionItem::Missing(operand) => answer.refuse(operand, not_found()),
+                SelectionItem::Whole(_) | SelectionItem::Elements(..) => {
                     if !self.apply_to_target(who, job_verb, &target, answer) {
                         job_verb.target = Some(target);
                         continue;
@@ -130,12 +130,12 @@ impl Turn<'_> {
         &mut self,
         who: &Requester,
         job_verb: &mut JobVerb,
-        target: &Picked,
+        target: &SelectionItem,
         answer: &mut Answer,
     ) -> bool {
         let (id, set) = match target {
-            Picked::Whole(id) => (*id, None),
-            Picked::Elements(id, set) => (*id, Some(set)),
+            SelectionItem::Whole(id) => (*id, None),
+            SelectionItem::Elements(id, set) => (*id, Some(set)),
             _ => return true,
         };
         let may = self.may_act(who, job_verb.action.action(), id);

@@ -18,11 +18,11 @@ use crate::intake::{self, Action, ActionObject, Admitted, NameBudget, Owner, Ref
 use crate::model::{JobKey, Mono, Stamp, Submission, Token};
 use crate::record::ack::{Code, IdRun};
 use crate::record::cron::{
-    CronDef, CronJob, CronRun, CronWhat, DEADLINE_MAX_S, HISTORY_MAX, NAME_MAX, Overlap, PACK_MAX,
-    RUNS_MAX,
+    CronDef, CronJob, CronResult, CronRun, DEADLINE_MAX_S, HISTORY_MAX, NAME_MAX, Overlap,
+    PACK_MAX, RUNS_MAX,
 };
 use crate::record::event::Event;
-use crate::record::request::{CronAct, CronPut, RequestHead, SignalHow};
+use crate::record::request::{CronAct, CronPut, RequestHead, SignalAction};
 use crate::state::CronKey;
 use crate::text::count::count;
 use crate::text::cron::{Schedule, Zone};
@@ -159,7 +159,7 @@ impl Turn<'_> {
                 "{many}{}: too late to start",
                 count(due.count as usize, "due time")
             );
-            return self.skip(key, (due.newest, due.count), CronWhat::Missed, text);
+            return self.skip(key, (due.newest, due.count), CronResult::Missed, text);
         }
         let run = CronRun {
             uid: key.0,
@@ -174,7 +174,7 @@ impl Turn<'_> {
         }
     }
 
-    fn skip(&mut self, key: &CronKey, (due, n): (Stamp, u32), why: CronWhat, text: String) {
+    fn skip(&mut self, key: &CronKey, (due, n): (Stamp, u32), why: CronResult, text: String) {
         let ((uid, name), t) = (key.clone(), self.now);
         self.emit(Event::CronSkipped {
             uid,
@@ -194,10 +194,10 @@ impl Turn<'_> {
         run: CronRun,
         start_by: Option<Stamp>,
         token: Token,
-    ) -> Result<Vec<IdRun>, (CronWhat, String)> {
+    ) -> Result<Vec<IdRun>, (CronResult, String)> {
         let core = &*self.core;
         let Some(cron) = core.state.cron(key) else {
-            return Err((CronWhat::Refused, "no such cron job".to_owned()));
+            return Err((CronResult::Refused, "no such cron job".to_owned()));
         };
         let (live, most) = (cron.running.len(), most_runs(&cron.def));
         let replaces = cron.def.overlap == Overlap::Replace;
@@ -207,13 +207,13 @@ impl Turn<'_> {
                 count(live, "earlier run"),
                 overlap_text(&cron.def)
             );
-            return Err((CronWhat::Overlapped, text));
+            return Err((CronResult::Overlapped, text));
         }
         let owner = self.cron_owner(cron);
         let jobs = runs_of(&cron.def, 0, start_by);
         // If any job of a pack is refused, none of it is submitted.
         let admitted = self.admit_all(jobs, &owner);
-        let admitted = admitted.map_err(|text| (CronWhat::Refused, text))?;
+        let admitted = admitted.map_err(|text| (CronResult::Refused, text))?;
         if replaces {
             self.end_runs(&owner, key);
         }
@@ -228,7 +228,7 @@ impl Turn<'_> {
         run: &CronRun,
         admitted: Vec<Admitted>,
         token: Token,
-    ) -> Result<Vec<IdRun>, (CronWhat, String)> {
+    ) -> Result<Vec<IdRun>, (CronResult, String)> {
         let parts = match admitted.len() {
             1 => 0,
             n => u32::try_from(n).unwrap_or(u32::MAX),
@@ -253,9 +253,9 @@ impl Turn<'_> {
                     known: false,
                     t: self.now.0,
                 }),
-                Err(why) if part == 0 => return Err((CronWhat::Refused, why.to_owned())),
+                Err(why) if part == 0 => return Err((CronResult::Refused, why.to_owned())),
                 Err(why) => {
-                    self.skip(key, (due, 0), CronWhat::Refused, why.to_owned());
+                    self.skip(key, (due, 0), CronResult::Refused, why.to_owned());
                     break;
                 }
             }
@@ -282,7 +282,7 @@ impl Turn<'_> {
             let jobs = runs_of(&cron.def, made as usize, start_by);
             if let Err(text) = self.remaining_lines((key, due), (first, made, parts), jobs, &owner)
             {
-                self.skip(key, (due, 0), CronWhat::Refused, text);
+                self.skip(key, (due, 0), CronResult::Refused, text);
             }
         }
         self.core.pass.needed = true;
@@ -329,7 +329,7 @@ impl Turn<'_> {
         for id in ids {
             for j in self.works_of(JobKey::job(id)) {
                 let mut counts = WorkCounts::default();
-                self.signal_work(who, j, SignalHow::Kill, &mut counts);
+                self.signal_work(who, j, SignalAction::Kill, &mut counts);
             }
         }
         self.core.pass.needed |= runs > 0;

@@ -2,15 +2,15 @@
 //! Nothing is lost when a slice ends: the selection continues after the last job, and inside an
 //! array after the last element.
 
-use crate::intake::{Action, Picked, Refusal, Selection};
+use crate::intake::{Action, Refusal, Selection, SelectionItem};
 use crate::model::JobStat;
-use crate::record::request::{Changes, Selector, SignalHow, Verb};
+use crate::record::request::{Changes, Selector, SignalAction, Verb};
 use crate::state::{Body, Job};
 
 /// The action that is applied to each job.
 #[derive(Clone)]
 pub(super) enum JobAction {
-    Signal(SignalHow),
+    Signal(SignalAction),
     Requeue {
         hold: bool,
         wants: RequeueStates,
@@ -45,7 +45,7 @@ impl JobAction {
     pub(crate) fn takes(&self, job: &Job) -> bool {
         let held = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
         match self {
-            JobAction::Signal(SignalHow::Resume) => any_stat(job, held),
+            JobAction::Signal(SignalAction::Resume) => any_stat(job, held),
             JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
             JobAction::Migrate { .. } => any_stat(job, JobStat::is_started),
             JobAction::Post { .. } => true,
@@ -60,7 +60,7 @@ pub(super) struct JobVerb {
     pub sel: Selector,
     pub selection: Option<Selection>,
     /// The job or elements to which it is currently applied.
-    pub target: Option<Picked>,
+    pub target: Option<SelectionItem>,
     /// The index in it at which to continue.
     pub within: u32,
     pub counts: WorkCounts,
@@ -157,14 +157,14 @@ pub(super) struct WorkCounts {
     pub stray_host: Option<String>,
 }
 
-fn signal_action(how: SignalHow) -> Action {
+fn signal_action(how: SignalAction) -> Action {
     match how {
-        SignalHow::Kill => Action::Kill,
-        SignalHow::Force => Action::KillForce,
-        SignalHow::Stop => Action::Stop,
-        SignalHow::Resume => Action::Resume,
-        SignalHow::Checkpoint(act) if act.kill => Action::Kill,
-        SignalHow::Number(_) | SignalHow::Checkpoint(_) => Action::Signal,
+        SignalAction::Kill => Action::Kill,
+        SignalAction::Force => Action::KillForce,
+        SignalAction::Stop => Action::Stop,
+        SignalAction::Resume => Action::Resume,
+        SignalAction::Checkpoint(act) if act.kill => Action::Kill,
+        SignalAction::Number(_) | SignalAction::Checkpoint(_) => Action::Signal,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::record::event::SignalAct;
 use crate::record::order::{
-    Act, CheckpointOrder, HookOrder, Order, OwnPart, StartOrder, TaskUnits,
+    Act, CheckpointOrder, HookOrder, Order, PartResources, StartOrder, TaskUnits,
 };
 use crate::sched::plan_applier::requeue_reason;
 use crate::state::{HostId, Run, State, Work};
@@ -168,7 +168,7 @@ pub(super) fn part_order(core: &Core, j: JobKey, host: HostId) -> Option<(String
         first: state.host_name(first(run)?).to_string(),
         slots: slots.map(|(_, n)| n).sum(),
         mark: state.mark(j),
-        own: Box::new(OwnPart {
+        own: Box::new(PartResources {
             limits: limits_on(core, spec, Some(host)),
             limit_changes: run.orders.limits,
             bind: core

@@ -10,7 +10,7 @@ use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
 use crate::record::report::Ended;
-use crate::record::request::SignalHow;
+use crate::record::request::SignalAction;
 use crate::state::{Body, Run};
 
 // The numbers are the same on every Linux.
@@ -49,21 +49,21 @@ impl Turn<'_> {
         &mut self,
         who: &Requester,
         key: JobKey,
-        how: SignalHow,
+        how: SignalAction,
         counts: &mut WorkCounts,
     ) {
         let Some(stat) = self.stat(key).filter(|stat| !stat.is_finished()) else {
             return;
         };
         counts.live += 1;
-        if how == SignalHow::Resume
+        if how == SignalAction::Resume
             && self.stopped_by_others(key)
             && !self.may_act(who, Action::ResumeAdmins, key.id)
         {
             counts.denied += 1;
             return;
         }
-        if matches!(how, SignalHow::Checkpoint(_)) && !self.can_be_saved(key, stat) {
+        if matches!(how, SignalAction::Checkpoint(_)) && !self.can_be_saved(key, stat) {
             counts.unsaved += 1;
             return;
         }
@@ -79,7 +79,7 @@ impl Turn<'_> {
     pub(super) fn signal_answer(
         &self,
         j: JobKey,
-        how: SignalHow,
+        how: SignalAction,
         counts: &WorkCounts,
     ) -> Result<String, Refusal> {
         if counts.live == 0 {
@@ -98,13 +98,13 @@ impl Turn<'_> {
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.suspension.by_system.as_deref());
         Ok(match (how, halt) {
-            (SignalHow::Kill, _) => "is being terminated".to_owned(),
-            (SignalHow::Force, _) => self.removed(j),
-            (SignalHow::Stop, _) => "is being stopped".to_owned(),
-            (SignalHow::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
-            (SignalHow::Resume, None) => "is being resumed".to_owned(),
-            (SignalHow::Number(_), _) => "is being signaled".to_owned(),
-            (SignalHow::Checkpoint(_), _) => "is being checkpointed".to_owned(),
+            (SignalAction::Kill, _) => "is being terminated".to_owned(),
+            (SignalAction::Force, _) => self.removed(j),
+            (SignalAction::Stop, _) => "is being stopped".to_owned(),
+            (SignalAction::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
+            (SignalAction::Resume, None) => "is being resumed".to_owned(),
+            (SignalAction::Number(_), _) => "is being signaled".to_owned(),
+            (SignalAction::Checkpoint(_), _) => "is being checkpointed".to_owned(),
         })
     }
 
@@ -160,16 +160,16 @@ impl Turn<'_> {
         &mut self,
         who: &Requester,
         (j, stat): (JobKey, JobStat),
-        how: SignalHow,
+        how: SignalAction,
         own: bool,
     ) {
         let (by, t) = (who.user.clone(), self.now);
         match how {
             // There is nothing to change.
-            SignalHow::Stop if stat == JobStat::Psusp => return,
-            SignalHow::Resume if stat == JobStat::Pend => return,
-            SignalHow::Kill | SignalHow::Force => self.cancel_waiting(j, by, own),
-            SignalHow::Stop => {
+            SignalAction::Stop if stat == JobStat::Psusp => return,
+            SignalAction::Resume if stat == JobStat::Pend => return,
+            SignalAction::Kill | SignalAction::Force => self.cancel_waiting(j, by, own),
+            SignalAction::Stop => {
                 self.emit(Event::Held {
                     j,
                     held: true,
@@ -178,7 +178,7 @@ impl Turn<'_> {
                     t,
                 });
             }
-            SignalHow::Resume => {
+            SignalAction::Resume => {
                 self.emit(Event::Held {
                     j,
                     held: false,
@@ -188,10 +188,10 @@ impl Turn<'_> {
                 });
             }
             // A job without processes accepts no other signal, as in LSF.
-            SignalHow::Number(n) if [SIGKILL, SIGTERM, SIGINT].contains(&n) => {
+            SignalAction::Number(n) if [SIGKILL, SIGTERM, SIGINT].contains(&n) => {
                 self.cancel_waiting(j, by, own);
             }
-            SignalHow::Number(_) | SignalHow::Checkpoint(_) => return,
+            SignalAction::Number(_) | SignalAction::Checkpoint(_) => return,
         }
         self.spend_event();
     }
@@ -207,28 +207,28 @@ impl Turn<'_> {
 
     /// Whether a signal changes nothing: the requested state is reached already, or is being
     /// reached.
-    fn has_no_effect(run: &Run, how: SignalHow, own: bool) -> bool {
+    fn has_no_effect(run: &Run, how: SignalAction, own: bool) -> bool {
         match how {
-            SignalHow::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
-            SignalHow::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
-            SignalHow::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
-            SignalHow::Force | SignalHow::Number(_) | SignalHow::Checkpoint(_) => false,
+            SignalAction::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
+            SignalAction::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
+            SignalAction::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
+            SignalAction::Force | SignalAction::Number(_) | SignalAction::Checkpoint(_) => false,
         }
     }
 
-    fn signal_started(&mut self, who: &Requester, j: JobKey, how: SignalHow, own: bool) {
+    fn signal_started(&mut self, who: &Requester, j: JobKey, how: SignalAction, own: bool) {
         let reason = match (how, own) {
-            (SignalHow::Force, _) => TermReason::Force,
+            (SignalAction::Force, _) => TermReason::Force,
             (_, true) => TermReason::Owner,
             (_, false) => TermReason::Admin,
         };
         let (act, event) = match how {
-            SignalHow::Kill => (Act::Terminate, SignalAct::Kill(reason)),
-            SignalHow::Force => (Act::Kill, SignalAct::Kill(reason)),
-            SignalHow::Stop => (Act::Stop, SignalAct::Stop),
-            SignalHow::Resume => (Act::Resume, SignalAct::Resume),
-            SignalHow::Number(n) => (Act::Number(n), SignalAct::Number(n)),
-            SignalHow::Checkpoint(act) => (
+            SignalAction::Kill => (Act::Terminate, SignalAct::Kill(reason)),
+            SignalAction::Force => (Act::Kill, SignalAct::Kill(reason)),
+            SignalAction::Stop => (Act::Stop, SignalAct::Stop),
+            SignalAction::Resume => (Act::Resume, SignalAct::Resume),
+            SignalAction::Number(n) => (Act::Number(n), SignalAct::Number(n)),
+            SignalAction::Checkpoint(act) => (
                 Act::Checkpoint(act),
                 SignalAct::Checkpoint { kill: act.kill },
             ),
@@ -241,7 +241,7 @@ impl Turn<'_> {
         // A stop by the system stays in force regardless of users, and theirs regardless of the
         // system.
         let halted = run.is_some_and(|run| run.suspension.by_system.is_some());
-        let moot = halted && matches!(how, SignalHow::Stop | SignalHow::Resume);
+        let moot = halted && matches!(how, SignalAction::Stop | SignalAction::Resume);
         self.spend_event();
         self.emit(Event::Signalled {
             j,
@@ -249,7 +249,7 @@ impl Turn<'_> {
             by,
             t,
         });
-        if how == SignalHow::Force {
+        if how == SignalAction::Force {
             self.end_by_force(j);
         } else if !moot {
             self.order_signal(j, act, reason);

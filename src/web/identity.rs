@@ -14,9 +14,9 @@ use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{self, Accepted, Failure, FailureKind, JobRequest};
 use corral::record::ack::Outcome;
-use corral::record::request::SignalHow;
+use corral::record::request::SignalAction;
 use corral::spool::Site;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::sys;
 use corral::sys::users::UserFacts;
 use serde::{Deserialize, Serialize};
@@ -139,7 +139,8 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here.
-    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure>;
+    fn output(&self, who: &Identity, job: &ViewJob, most: usize)
+    -> Result<Vec<JobOutput>, Failure>;
 
     /// Carries out an action of an administrator of the cluster.
     ///
@@ -164,7 +165,7 @@ pub trait AsUser: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here.
-    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure>;
+    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure>;
 
     /// Starts something with which the user communicates. It requires a session: a token is not
     /// enough.
@@ -269,15 +270,20 @@ impl AsUser for SameUser {
     ) -> Result<Vec<Outcome>, Failure> {
         self.check(who)?;
         let how = match act {
-            JobAction::Kill => SignalHow::Kill,
-            JobAction::Stop => SignalHow::Stop,
-            JobAction::Resume => SignalHow::Resume,
+            JobAction::Kill => SignalAction::Kill,
+            JobAction::Stop => SignalAction::Stop,
+            JobAction::Resume => SignalAction::Resume,
             JobAction::Requeue => return api::requeue(&self.site, jobs),
         };
         api::signal(&self.site, jobs, how)
     }
 
-    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+    fn output(
+        &self,
+        who: &Identity,
+        job: &ViewJob,
+        most: usize,
+    ) -> Result<Vec<JobOutput>, Failure> {
         Ok(self.reader(who)?.output(job, most))
     }
 
@@ -295,7 +301,7 @@ impl AsUser for SameUser {
         api::submit_clone(&self.site, job, key)
     }
 
-    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
         Ok(self.reader(who)?.texts(job))
     }
 

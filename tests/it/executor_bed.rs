@@ -6,7 +6,7 @@ use crate::cluster::exists;
 use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
 use corral::record::frame::{self, Reader};
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 use corral::record::order::{Act, Order, StartOrder, TaskUnits};
 use corral::record::report::{Ended, Report};
@@ -92,7 +92,12 @@ impl Cluster {
     pub fn file(layout: &Layout, epoch: u64, part: u64) -> Appender {
         let mut f = Appender::create_new(&layout.orders("h1", epoch, part)).unwrap();
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
+        frame::write(
+            &mut bytes,
+            0,
+            &Header::new(FileKind::Orders, "c", epoch, part),
+        )
+        .unwrap();
         let id = LEDGER.to_owned();
         frame::write(&mut bytes, 1, &Order::Ledger { id }).unwrap();
         f.append(&bytes).unwrap();
@@ -102,7 +107,7 @@ impl Cluster {
     /// The ledger that orders are for: of a host without tasks that the leader knows.
     pub fn remember(local: &std::path::Path) {
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Local, "c", 0, 1)).unwrap();
+        frame::write(&mut bytes, 0, &Header::new(FileKind::Local, "c", 0, 1)).unwrap();
         let (id, kept) = (LEDGER.to_owned(), false);
         frame::write(&mut bytes, 1, &AttemptRec::Ledger { id, kept }).unwrap();
         fs::mkdir_p(local, 0o711).unwrap();
@@ -308,7 +313,7 @@ impl Cluster {
         let bytes = fs::read_small(&self.layout.reports("h1", n), 1 << 30).unwrap();
         let mut reader = Reader::new(&bytes);
         let mut out = Vec::new();
-        if let Ok(Some(_)) = Header::read(&mut reader, What::Reports, Some("c")) {
+        if let Ok(Some(_)) = Header::read(&mut reader, FileKind::Reports, Some("c")) {
             while let Ok(Some(line)) = reader.next_line() {
                 out.push((line.seq, line.decode().unwrap()));
             }

@@ -4,7 +4,7 @@
 
 use corral::model::{JobKey, JobStat, Spec};
 use corral::record::frame;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::view::{self, JobRow, Manifest, Params, Row, ShardInfo};
 use serde::Serialize;
 use std::io::Read as _;
@@ -107,7 +107,7 @@ impl Share {
 
     fn put<T: Serialize>(&self, name: &str, rows: &[T]) {
         let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).expect("plain data");
+        frame::write(&mut out, 0, &Header::new(FileKind::View, "c", 1, 0)).expect("plain data");
         for (n, row) in rows.iter().enumerate() {
             frame::write(&mut out, n as u64 + 1, row).expect("plain data");
         }

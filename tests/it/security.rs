@@ -9,7 +9,7 @@ use crate::{security_box, security_jobs, security_roles};
 use corral::model::Token;
 use corral::record::ack::Ack;
 use corral::record::frame;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::request::{RequestHead, Verb};
 use std::cell::Cell;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -233,7 +233,7 @@ impl Site {
             ..RequestHead::default()
         };
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 0, &Header::new(FileKind::Request, "", 0, 0)).unwrap();
         frame::write(&mut bytes, 1, &head).unwrap();
         for (n, verb) in verbs.iter().enumerate() {
             frame::write(&mut bytes, 2 + n as u64, verb).unwrap();

@@ -4,7 +4,7 @@ use crate::cluster::{kill_9, text};
 use crate::security::{Case, SOON, Site, open};
 use corral::model::{AttemptId, JobKey, Submission};
 use corral::record::frame;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::report::{Ended, Report};
 use corral::record::request::Verb;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -361,7 +361,12 @@ fn forged_reports(site: &Site) {
     let cluster: serde_json::Value =
         serde_json::from_slice(&std::fs::read(share.join("cluster")).unwrap()).unwrap();
     let part = 999_999;
-    let header = Header::new(What::Reports, cluster["cluster"].as_str().unwrap(), 0, part);
+    let header = Header::new(
+        FileKind::Reports,
+        cluster["cluster"].as_str().unwrap(),
+        0,
+        part,
+    );
     let ended = Ended {
         a: AttemptId {
             j: JobKey::job(id),

@@ -7,7 +7,7 @@ use crate::journal::{Chain, LineError, Lines};
 use crate::model::Token;
 use crate::record::ack::{Ack, IdRun};
 use crate::record::frame::{Damage, Damaged};
-use crate::record::header::What;
+use crate::record::header::FileKind;
 use crate::state::State;
 use std::path::Path;
 
@@ -57,7 +57,7 @@ impl AcknowledgedJobs {
                     match lines.skip() {
                         // A record that was cut because the share was full is repeated completely
                         // after it.
-                        Ok(s) if s.repeats(What::Acks, due, lines.next_seq()) => continue,
+                        Ok(s) if s.repeats(FileKind::Acks, due, lines.next_seq()) => continue,
                         _ => return damaged(path, &d, out),
                     }
                 }

@@ -9,7 +9,7 @@ use crate::record::FORMAT;
 use crate::record::ack::{Ack, IdRun};
 use crate::record::event::{Event, Submitted};
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report as Said};
 use crate::record::view::{self, DeltaPart, JobRow, Manifest, Row};
@@ -152,7 +152,7 @@ impl TestShare {
         bed
     }
 
-    fn file<T: Serialize>(&self, path: &Path, what: What, rows: &[T]) {
+    fn file<T: Serialize>(&self, path: &Path, what: FileKind, rows: &[T]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let mut out = Vec::new();
         frame::write(&mut out, 0, &Header::new(what, &self.id, 1, 1)).unwrap();
@@ -166,7 +166,7 @@ impl TestShare {
         let boot = "b".to_owned();
         let mut all = vec![Said::Complete { boot }];
         all.extend_from_slice(said);
-        self.file(&self.ctx.layout.reports(host, 1), What::Reports, &all);
+        self.file(&self.ctx.layout.reports(host, 1), FileKind::Reports, &all);
     }
 
     fn orders(&self, host: &str, ids: &[u32]) {
@@ -177,7 +177,7 @@ impl TestShare {
         let all: Vec<_> = ids.iter().map(start).collect();
         let first: Order = serde_json::from_value(all[0].clone()).unwrap();
         assert!(matches!(first, Order::Start(_)));
-        self.file(&self.ctx.layout.orders(host, 1, 1), What::Orders, &all);
+        self.file(&self.ctx.layout.orders(host, 1, 1), FileKind::Orders, &all);
     }
 
     fn acks(&self, ids: &[u32]) {
@@ -199,7 +199,7 @@ impl TestShare {
             retry_s: 0,
         };
         let all: Vec<Ack> = ids.iter().map(ack).collect();
-        self.file(&self.ctx.layout.acks(1), What::Acks, &all);
+        self.file(&self.ctx.layout.acks(1), FileKind::Acks, &all);
     }
 
     fn view(&self, jobs: &[(u32, JobStat)]) {
@@ -216,7 +216,7 @@ impl TestShare {
         }
         let layout = &self.ctx.layout;
         let delta = "000001.000001.delta.yaml".to_owned();
-        self.file(&layout.view_file(&delta), What::View, &rows);
+        self.file(&layout.view_file(&delta), FileKind::View, &rows);
         let manifest = Manifest {
             epoch: 1,
             generation: 1,
@@ -224,7 +224,11 @@ impl TestShare {
             older: Vec::<DeltaPart>::new(),
             ..Manifest::default()
         };
-        self.file(&layout.view_file(view::MANIFEST), What::View, &[manifest]);
+        self.file(
+            &layout.view_file(view::MANIFEST),
+            FileKind::View,
+            &[manifest],
+        );
     }
 
     /// The findings of one look, as text.

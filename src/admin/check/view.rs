@@ -4,7 +4,7 @@ use super::Ctx;
 use super::finding::Finding;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::{JobRow, Row};
-use crate::spool::view::{JobSet, Piece, ViewError, ViewReader};
+use crate::spool::view::{JobSet, ViewError, ViewItem, ViewReader};
 use crate::state::State;
 use rustc_hash::FxHashMap;
 
@@ -36,11 +36,11 @@ impl ViewRows {
         };
         let reader = ViewReader::new(&ctx.layout);
         let read = reader.stream(&JobSet::all(), &mut |piece| match piece {
-            Piece::Restart => shown.rows.clear(),
-            Piece::Job { row, .. } if shown.rows.len() < ROWS_MAX => {
+            ViewItem::Restart => shown.rows.clear(),
+            ViewItem::Job { row, .. } if shown.rows.len() < ROWS_MAX => {
                 shown.rows.insert(row.j, facts(&row));
             }
-            Piece::Job { .. } => shown.all = false,
+            ViewItem::Job { .. } => shown.all = false,
         });
         match read {
             Ok(reading) => {

@@ -4,7 +4,7 @@
 use super::processes::Processes;
 use super::site::Settings;
 use crate::record::frame::Reader;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::view::{self, HostRow};
 use crate::spool::Layout;
@@ -105,7 +105,7 @@ fn fixed<T: DeserializeOwned>(path: &Path) -> Option<T> {
 fn host_rows(layout: &Layout, epoch: u64) -> Option<Vec<HostRow>> {
     let bytes = fs::read_small(&layout.view_file(view::HOSTS), VIEW_MAX).ok()?;
     let mut reader = Reader::new(&bytes);
-    let header = Header::read(&mut reader, What::View, None).ok()??;
+    let header = Header::read(&mut reader, FileKind::View, None).ok()??;
     if header.epoch != epoch {
         return None;
     }
@@ -162,7 +162,12 @@ mod tests {
             ..HostRow::default()
         };
         let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(What::View, "c", view_epoch, 0)).unwrap();
+        frame::write(
+            &mut out,
+            0,
+            &Header::new(FileKind::View, "c", view_epoch, 0),
+        )
+        .unwrap();
         frame::write(&mut out, 1, &row("h1", "ok")).unwrap();
         frame::write(&mut out, 2, &row("h2", status)).unwrap();
         std::fs::write(layout.view_file(view::HOSTS), out).unwrap();

@@ -9,7 +9,7 @@ use crate::journal::{LineError, Lines};
 use crate::record::FORMAT;
 use crate::record::acct::{AttemptRecord, Key};
 use crate::record::frame::{Damage, parse_line};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys;
 use rustc_hash::FxHashMap;
@@ -282,7 +282,7 @@ impl Records {
 
     fn header(&self, json: &[u8]) -> Result<(), String> {
         let header: Header = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-        if header.what != What::Acct || header.cluster != self.cluster {
+        if header.what != FileKind::Acct || header.cluster != self.cluster {
             return Err("not an accounting file of this cluster".to_owned());
         }
         if header.format > FORMAT {
@@ -359,7 +359,7 @@ mod tests {
     /// one.
     fn put(layout: &Layout, epoch: u64, ids: std::ops::Range<u32>, copies: u32) -> PathBuf {
         let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(What::Acct, "c", epoch, 1)).unwrap();
+        frame::write(&mut out, 0, &Header::new(FileKind::Acct, "c", epoch, 1)).unwrap();
         let first = ids.start;
         for (seq, id) in (1..).zip(ids) {
             frame::write(&mut out, seq, &record(id, id < first + copies)).unwrap();

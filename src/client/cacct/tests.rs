@@ -6,7 +6,7 @@ use crate::client::read::test_view::{NOW, TestView};
 use crate::model::{Charge, JobKey, NameList, Price, TermReason, Units};
 use crate::record::acct::HostSlots;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::view;
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ fn again(record: AttemptRecord<'static>) -> AttemptRecord<'static> {
 /// Writes a leader's file; returns its path.
 fn put(bed: &TestView, name: &str, records: &[AttemptRecord<'_>]) -> PathBuf {
     let mut out = Vec::new();
-    frame::write(&mut out, 0, &Header::new(What::Acct, "c", 1, 1)).unwrap();
+    frame::write(&mut out, 0, &Header::new(FileKind::Acct, "c", 1, 1)).unwrap();
     for (n, record) in records.iter().enumerate() {
         frame::write(&mut out, n as u64 + 1, record).unwrap();
     }

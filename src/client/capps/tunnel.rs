@@ -13,7 +13,7 @@ use crate::client::exit::{Fail, Result};
 use crate::client::interactive::several::RunResult;
 use crate::client::job_requests::finish;
 use crate::model::{AttemptId, JobStat};
-use crate::spool::view::{Job, ViewReader};
+use crate::spool::view::{ViewJob, ViewReader};
 use crate::sys;
 use std::io::Write as _;
 
@@ -66,7 +66,7 @@ fn tunnel(operands: &[String]) -> Result<i32> {
 }
 
 /// The first host of a running job of this user.
-fn host_of(job: &Job, me: u32) -> Result<String> {
+fn host_of(job: &ViewJob, me: u32) -> Result<String> {
     let (row, j) = (&job.row, job.row.j);
     if job.spec.uid != me {
         return Err(Fail::permission(format!("Job <{j}> is another user's")));

@@ -14,7 +14,7 @@ use crate::show::job::{Ctx, JobView};
 use crate::show::job_json::{self, JsonJobs};
 use crate::show::job_select::{SortKey, Stats, Users, sort_key};
 use crate::show::{cell, job_long, job_table, job_tasks};
-use crate::spool::view::{JobSet, Piece, into_owned};
+use crate::spool::view::{JobSet, ViewItem, into_owned};
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::jobids::JobSel;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -220,8 +220,8 @@ impl<'a> List<'a> {
                 finished: true,
                 ..JobSet::default()
             };
-            let mut sink = |piece: Piece<'_>| {
-                if let Piece::Job { row, .. } = piece
+            let mut sink = |piece: ViewItem<'_>| {
+                if let ViewItem::Job { row, .. } = piece
                     && row.arr.is_some()
                 {
                     arrays.insert(row.j.id, ArrayText::of(&row));

@@ -23,7 +23,7 @@ use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::replay::estimate::{Beginning, StartEstimates, estimate};
 use crate::replay::live_cluster;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use crate::sys;
 use crate::text::jobids::JobSel;
 use clap::ArgMatches;
@@ -129,7 +129,7 @@ fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     Ok(ids)
 }
 
-fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<Job>, Fail> {
+fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<ViewJob>, Fail> {
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
     let want = JobSet {
         ids: ids.iter().filter_map(range).collect(),
@@ -159,7 +159,7 @@ fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
 
 /// The last lines of a job's output, as far as the caller may read it.
 fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
-    let job = Job {
+    let job = ViewJob {
         row: subject.row.clone(),
         spec: subject.spec.clone(),
         why: None,

@@ -2,7 +2,7 @@
 //! next poll. It is not known, and does not matter, whether the notice arrives.
 
 use crate::record::frame::Reader;
-use crate::record::header::{Header, What as File};
+use crate::record::header::{FileKind as File, Header};
 use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::report::Report;
 use crate::spool::Layout;

@@ -9,7 +9,7 @@ use crate::language::tell;
 use crate::model::Stamp;
 use crate::record::view::{HostRow, Params};
 use crate::sensors::cluster_resources;
-use crate::spool::view::{JobSet, Piece};
+use crate::spool::view::{JobSet, ViewItem};
 use crate::state::{RowGatherer, State};
 use crate::sys;
 use jiff::tz::TimeZone;
@@ -69,8 +69,8 @@ fn state(source: &Source, hosts: &[HostRow], now: Stamp) -> Result<State> {
     let reading = source
         .view
         .stream(&JobSet::all(), &mut |piece| match piece {
-            Piece::Restart => rows = RowGatherer::default(),
-            Piece::Job { row, spec, why } => {
+            ViewItem::Restart => rows = RowGatherer::default(),
+            ViewItem::Job { row, spec, why } => {
                 if let Err(e) = rows.job(&row, spec, why) {
                     wrong = Some(e);
                 }

@@ -14,7 +14,7 @@ pub(crate) mod terms;
 mod tests;
 
 use crate::client::exit::{Fail, Result};
-use crate::spool::view::{JobSet, Piece, ViewReader};
+use crate::spool::view::{JobSet, ViewItem, ViewReader};
 use crate::text::command::{ForeignDirective, PBS, SBATCH, split_words};
 pub(crate) use terms::{Context, Foreign, ForeignOption};
 
@@ -105,8 +105,8 @@ pub(crate) fn index_shift(view: &ViewReader, id: u32) -> std::result::Result<u32
         ..JobSet::default()
     };
     let mut shift = 0;
-    let mut sink = |piece: Piece<'_>| {
-        if let Piece::Job { spec, .. } = piece {
+    let mut sink = |piece: ViewItem<'_>| {
+        if let ViewItem::Job { spec, .. } = piece {
             shift = spec.index_shift();
         }
     };

@@ -7,7 +7,7 @@ use super::overview::and_others;
 use crate::client::job_requests::{self, job_phrase};
 use crate::language::Language;
 use crate::record::ack::{Ack, Outcome};
-use crate::record::request::{HostAct, QueueAct, Selector, SignalHow, Verb};
+use crate::record::request::{HostAct, QueueAct, Selector, SignalAction, Verb};
 use crate::text::width::{escape, truncate, width};
 
 /// Maximum length of an administrator's comment, in bytes; the leader refuses longer ones.
@@ -135,9 +135,9 @@ impl Action {
             }]
         };
         match self.act {
-            ActionKind::Kill => signal(SignalHow::Kill),
-            ActionKind::Stop => signal(SignalHow::Stop),
-            ActionKind::Resume => signal(SignalHow::Resume),
+            ActionKind::Kill => signal(SignalAction::Kill),
+            ActionKind::Stop => signal(SignalAction::Stop),
+            ActionKind::Resume => signal(SignalAction::Resume),
             ActionKind::Requeue => vec![Verb::Requeue {
                 sel: self.selector(),
                 hold: false,
@@ -270,7 +270,7 @@ mod tests {
         };
         assert_eq!(
             (sel.ids.join(" "), *how),
-            ("12 13[2]".into(), SignalHow::Kill)
+            ("12 13[2]".into(), SignalAction::Kill)
         );
         assert!(!sel.all, "only what is named");
         let top: Vec<String> = action(ActionKind::Top, &["1", "2"])

@@ -14,7 +14,7 @@ use crate::record::view::{self, Params, QueueRow};
 use crate::show::job::{Ctx, JobView};
 use crate::show::job_select::{Users, sort_key};
 use crate::show::{host, job_long, queue};
-use crate::spool::view::{Job, JobSet, Piece, ViewError};
+use crate::spool::view::{JobSet, ViewError, ViewItem, ViewJob};
 use crate::sys::fs::{self, Mark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
@@ -57,7 +57,7 @@ pub(crate) struct ViewPoller {
     seen: FileMarks,
     needed: Needed,
     /// The job whose page is shown, the page without its output, and the output.
-    job: Option<(Job, Vec<String>, Vec<String>)>,
+    job: Option<(ViewJob, Vec<String>, Vec<String>)>,
 }
 
 impl ViewPoller {
@@ -178,7 +178,7 @@ impl ViewPoller {
         if !source.sees(params, &job.spec) {
             return Ok(only(Exit::Permission, OWN_ONLY.to_owned()));
         }
-        let text = |own: &str, of: fn(&Job) -> &str| match (own, array) {
+        let text = |own: &str, of: fn(&ViewJob) -> &str| match (own, array) {
             ("", Some(array)) => of(&found[array]).to_owned(),
             (own, _) => own.to_owned(),
         };
@@ -322,9 +322,9 @@ fn stream(
     users: &Users,
     items: &mut Vec<JobItem>,
 ) -> Result<Vec<String>, String> {
-    let mut sink = |piece: Piece<'_>| match piece {
-        Piece::Restart => items.clear(),
-        Piece::Job { row, spec, why } => {
+    let mut sink = |piece: ViewItem<'_>| match piece {
+        ViewItem::Restart => items.clear(),
+        ViewItem::Job { row, spec, why } => {
             if !users.has(spec.uid, &spec.user, &spec.queue) {
                 return;
             }
@@ -366,7 +366,7 @@ fn host_page(source: &Source, name: &str, ctx: &Ctx) -> Result<Page, String> {
 }
 
 /// The end of a job's output, with titles.
-fn output_of(source: &Source, job: &Job) -> Vec<String> {
+fn output_of(source: &Source, job: &ViewJob) -> Vec<String> {
     let row = &job.row;
     if row.arr.is_some() || row.stat.is_waiting() || (row.attempt == 0 && row.start == 0) {
         return Vec::new();

@@ -4,7 +4,7 @@ use super::progress::Counts;
 use crate::client::exit::{Fail, Result};
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
-use crate::spool::view::{JobSet, Piece, ViewReader};
+use crate::spool::view::{JobSet, ViewItem, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, ElementStates, Elements, Expr, Facts, JobRef, Target};
@@ -57,8 +57,8 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
     };
     let mut found: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     let read = reader.stream(&want, &mut |piece| match piece {
-        Piece::Restart => found.clear(),
-        Piece::Job { row, .. } if row.j.idx == 0 => {
+        ViewItem::Restart => found.clear(),
+        ViewItem::Job { row, .. } if row.j.idx == 0 => {
             let name = if row.name.is_empty() {
                 &row.command
             } else {
@@ -68,7 +68,7 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
                 found.entry(wanted.clone()).or_default().insert(row.j.id);
             }
         }
-        Piece::Job { .. } => {}
+        ViewItem::Job { .. } => {}
     });
     read.map_err(|e| Fail::system(e.to_string()))?;
     expr.resolve(&mut |name: &str| match found.get(name) {
@@ -103,8 +103,8 @@ impl JobFacts {
         };
         let mut facts = JobFacts::default();
         let read = reader.stream(&want, &mut |piece| match piece {
-            Piece::Restart => facts = JobFacts::default(),
-            Piece::Job { row, .. } => facts.add(&row),
+            ViewItem::Restart => facts = JobFacts::default(),
+            ViewItem::Job { row, .. } => facts.add(&row),
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
         Ok(facts)

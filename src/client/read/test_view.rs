@@ -4,7 +4,7 @@ use super::Source;
 use crate::client::env::Site;
 use crate::model::{JobKey, JobStat, Share, Spec};
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::view::{self, JobRow, Manifest, Params, Row, ShardInfo};
 use crate::spool::view::ViewReader;
 use crate::sys::users::UserFacts;
@@ -42,7 +42,7 @@ impl TestView {
     /// Writes a framed file of the view.
     pub(crate) fn put<T: Serialize>(&self, name: &str, rows: &[T]) {
         let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
+        frame::write(&mut out, 0, &Header::new(FileKind::View, "c", 1, 0)).unwrap();
         for (n, row) in rows.iter().enumerate() {
             frame::write(&mut out, n as u64 + 1, row).unwrap();
         }

@@ -91,7 +91,7 @@ impl Outgoing {
 }
 
 fn write_head(bytes: &mut Vec<u8>, head: &RequestHead) -> Result<(), Fail> {
-    let header = Header::new(header::What::Request, "", 0, 0);
+    let header = Header::new(header::FileKind::Request, "", 0, 0);
     frame::write(bytes, 0, &header).map_err(failed)?;
     frame::write(bytes, 1, head).map_err(failed)
 }

@@ -6,7 +6,7 @@ use crate::record::frame;
 use crate::record::header::{self, Header};
 use crate::record::hint::{self, Endpoint, Hint};
 use crate::record::leader::encode_fixed;
-use crate::record::request::{SignalHow, VERBS_MAX};
+use crate::record::request::{SignalAction, VERBS_MAX};
 use crate::sys::datagram::Socket;
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn request(layout: &Layout) -> Token {
 fn verbs() -> Vec<Verb> {
     vec![Verb::Signal {
         sel: Default::default(),
-        how: SignalHow::Kill,
+        how: SignalAction::Kill,
     }]
 }
 
@@ -94,7 +94,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
         bytes
     });
     let mut reader = frame::Reader::new(&seen);
-    Header::read(&mut reader, header::What::Request, None)
+    Header::read(&mut reader, header::FileKind::Request, None)
         .unwrap()
         .unwrap();
     let head: RequestHead = reader.next_line().unwrap().unwrap().decode().unwrap();

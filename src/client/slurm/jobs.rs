@@ -8,7 +8,7 @@ use crate::client::exit::{Fail, Result};
 use crate::client::read::{Source, natural};
 use crate::model::{JobKey, PendReason, Spec, Stamp};
 use crate::record::view::JobRow;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use crate::text::hostlist;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
 use crate::text::slurm::JobWord;
@@ -204,7 +204,7 @@ pub(crate) fn items(source: &Source, want: &JobSet<'_>) -> Result<Vec<Item>> {
     source.warn(&reading.warnings);
     let mut texts = Texts::new();
     note(&jobs, &mut texts);
-    let lacks = |job: &&Job| job.row.j.idx > 0 && job.row.command.is_empty();
+    let lacks = |job: &&ViewJob| job.row.j.idx > 0 && job.row.command.is_empty();
     let lost: HashSet<u32> = jobs
         .iter()
         .filter(lacks)
@@ -225,7 +225,7 @@ pub(crate) fn items(source: &Source, want: &JobSet<'_>) -> Result<Vec<Item>> {
         .collect()
 }
 
-fn note(jobs: &[Job], texts: &mut Texts) {
+fn note(jobs: &[ViewJob], texts: &mut Texts) {
     for job in jobs.iter().filter(|job| job.row.arr.is_some()) {
         texts.insert(job.row.j.id, own_texts(&job.row));
     }
@@ -240,8 +240,8 @@ fn own_texts(row: &JobRow<'_>) -> (Arc<str>, Arc<str>) {
     (Arc::from(&**name), Arc::from(&*row.command))
 }
 
-fn item(job: Job, texts: &Texts) -> Result<Option<Item>> {
-    let Job { row, spec, why } = job;
+fn item(job: ViewJob, texts: &Texts) -> Result<Option<Item>> {
+    let ViewJob { row, spec, why } = job;
     let (mut name, mut command) = own_texts(&row);
     let part = match (&row.arr, row.j.idx) {
         (Some(array), _) if array.waiting.is_empty() => return Ok(None),

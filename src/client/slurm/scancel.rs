@@ -15,7 +15,7 @@ use crate::client::read::Source;
 use crate::client::requests::{self, NoAnswer};
 use crate::client::signal;
 use crate::record::ack::{Ack, Code, Outcome};
-use crate::record::request::{Selector, SignalHow, Verb};
+use crate::record::request::{Selector, SignalAction, Verb};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::text::slurm::{JobWord, host_words};
@@ -102,10 +102,10 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
     refuse(m, REFUSED)?;
     let how = match m.last("signal") {
-        None => SignalHow::Kill,
+        None => SignalAction::Kill,
         Some(text) => match signal::how(Some(text), false)? {
             // The same as no signal: the job first gets INT and TERM, and counts as cancelled.
-            SignalHow::Number(9) => SignalHow::Kill,
+            SignalAction::Number(9) => SignalAction::Kill,
             how => how,
         },
     };
@@ -223,7 +223,7 @@ fn slurm_id(id: &str) -> String {
     id.replacen('[', "_[", 1)
 }
 
-fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
+fn report(ack: &Ack, how: SignalAction, m: &ArgMatches) -> Exit {
     let mut exit = Exit::Ok;
     for outcome in &ack.results {
         let Some(text) = message(outcome, how) else {
@@ -242,18 +242,18 @@ fn report(ack: &Ack, how: SignalHow, m: &ArgMatches) -> Exit {
 }
 
 /// The message for a job; none if it is killed, or had ended already.
-fn message(outcome: &Outcome, how: SignalHow) -> Option<String> {
+fn message(outcome: &Outcome, how: SignalAction) -> Option<String> {
     let id = slurm_id(&outcome.what);
     let why = match (outcome.code, outcome.text.as_str()) {
         (Code::Ok, _) => return None,
-        (_, FINISHED) if how == SignalHow::Kill => return None,
+        (_, FINISHED) if how == SignalAction::Kill => return None,
         (_, FINISHED) => "Job/step already completing or completed",
         (Code::NotFound, _) => "Invalid job id specified",
         (Code::Permission, _) => "Access/permission denied",
         (_, text) => text,
     };
     Some(match how {
-        SignalHow::Kill => format!("Kill job error on job id {id}: {why}"),
+        SignalAction::Kill => format!("Kill job error on job id {id}: {why}"),
         _ => format!("Signal job error on job id {id}: {why}"),
     })
 }
@@ -287,7 +287,7 @@ mod tests {
             code,
             text: text.into(),
         };
-        let kill = |code, text| message(&outcome(code, text), SignalHow::Kill);
+        let kill = |code, text| message(&outcome(code, text), SignalAction::Kill);
         assert_eq!(kill(Code::Ok, "is being terminated"), None);
         assert_eq!(kill(Code::NotFound, FINISHED), None);
         assert_eq!(
@@ -295,7 +295,7 @@ mod tests {
             "Kill job error on job id 12_[3]: Invalid job id specified"
         );
         assert_eq!(
-            message(&outcome(Code::NotFound, FINISHED), SignalHow::Number(10)).unwrap(),
+            message(&outcome(Code::NotFound, FINISHED), SignalAction::Number(10)).unwrap(),
             "Signal job error on job id 12_[3]: Job/step already completing or completed"
         );
     }

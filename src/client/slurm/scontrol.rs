@@ -16,7 +16,7 @@ use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::client::requests::{self, NoAnswer};
 use crate::record::ack::Code;
-use crate::record::request::{Selector, SignalHow, Verb};
+use crate::record::request::{Selector, SignalAction, Verb};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::sys;
@@ -253,11 +253,11 @@ fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
     let verb = match verb {
         "hold" | "uhold" | "suspend" => Verb::Signal {
             sel,
-            how: SignalHow::Stop,
+            how: SignalAction::Stop,
         },
         "release" | "resume" => Verb::Signal {
             sel,
-            how: SignalHow::Resume,
+            how: SignalAction::Resume,
         },
         verb => Verb::Requeue {
             sel,

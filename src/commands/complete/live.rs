@@ -8,7 +8,7 @@ use crate::client::read::Source;
 use crate::client::templates;
 use crate::language::translated;
 use crate::model::JobStat;
-use crate::spool::view::{Job, JobSet};
+use crate::spool::view::{JobSet, ViewJob};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of names of one kind.
@@ -165,7 +165,7 @@ fn job_names(source: &Source) -> Vec<Candidate> {
     all.into_iter().map(|n| Candidate::new(n, "")).collect()
 }
 
-fn own_jobs(source: &Source, finished: bool) -> Vec<Job> {
+fn own_jobs(source: &Source, finished: bool) -> Vec<ViewJob> {
     let want = JobSet {
         uids: vec![source.me.uid],
         finished,
@@ -186,7 +186,7 @@ fn jobs(source: &Source, states: States, word: &str) -> Vec<Candidate> {
     });
     all.sort_by_key(|job| (std::cmp::Reverse(job.row.j.id), job.row.j.idx));
     all.truncate(JOBS_MAX);
-    let about = |job: &Job| format!("{} {}", job.row.stat.word(), job.row.name);
+    let about = |job: &ViewJob| format!("{} {}", job.row.stat.word(), job.row.name);
     all.iter()
         .map(|job| Candidate::new(job.row.j.to_string(), about(job).trim_end()))
         .collect()

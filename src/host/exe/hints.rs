@@ -6,7 +6,7 @@
 
 use crate::config::Cluster;
 use crate::host::setup::Place;
-use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, Numbers};
+use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, HintNumbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
 use crate::sys::datagram::{self, Socket};
@@ -68,7 +68,7 @@ impl Hints {
         clock::random(&mut tag);
         let tag = u64::from_le_bytes(tag);
         let mut budget = Budget::new(HEARD_PER_S, HEARD_MAX);
-        let mut numbers = Numbers::default();
+        let mut numbers = HintNumbers::default();
         let heard = socket.listen("hints", move |bytes, _| {
             let (number, heard) = match hint::decode(bytes, tag)? {
                 Hint::Orders { number } => (

@@ -7,7 +7,7 @@ use super::table::{Entry, Given, Status, Table};
 use crate::host::local::Local;
 use crate::model::{AttemptId, UnitCheck};
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::point::Points;
 use crate::sys::append::Appender;
 use crate::sys::{self, clock, fs};
@@ -334,7 +334,7 @@ impl Ledger {
 
 fn whole(cluster: &str, identity: &Identity, table: &Table, share: &ShareSeen) -> (Vec<u8>, u64) {
     let mut bytes = Vec::new();
-    let header = Header::new(What::Local, cluster, 0, 1);
+    let header = Header::new(FileKind::Local, cluster, 0, 1);
     frame::write(&mut bytes, 0, &header).expect("plain data becomes JSON");
     let mut seq = 1;
     for rec in records(identity, table, share) {

@@ -480,7 +480,7 @@ mod tests {
         let local = Local::at(&dir.join("local"));
         fs::mkdir_p(local.dir(), 0o755).unwrap();
         let mut out = Vec::new();
-        let head = header::Header::new(header::What::Local, "c", 0, 0);
+        let head = header::Header::new(header::FileKind::Local, "c", 0, 0);
         frame::write(&mut out, 0, &head).unwrap();
         let (a, b) = (first(1), crate::sys::proc::boot_id().to_owned());
         let (e, p, r, m) = (1, 1, false, 0);
@@ -575,7 +575,7 @@ mod tests {
     fn publish_in(epoch: u64, exec: &Exec, part: u64, orders: &[Order]) {
         let layout = &exec.place.layout;
         let mut out = Vec::new();
-        let head = header::Header::new(header::What::Orders, "c", epoch, part);
+        let head = header::Header::new(header::FileKind::Orders, "c", epoch, part);
         frame::write(&mut out, 0, &head).unwrap();
         let id = exec.ledger.identity.id.clone();
         frame::write(&mut out, 1, &Order::Ledger { id }).unwrap();

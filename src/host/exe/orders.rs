@@ -8,7 +8,7 @@ mod unchanged_share;
 
 use super::ledger::Identity;
 use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::hint::Endpoint;
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
@@ -511,7 +511,7 @@ fn read_orders(
 ) -> Result<(), Damaged> {
     loop {
         if reader.offset() == 0 {
-            match Header::read(reader, What::Orders, Some(cluster))? {
+            match Header::read(reader, FileKind::Orders, Some(cluster))? {
                 Some(_) => continue,
                 None => return Ok(()),
             }

@@ -9,7 +9,7 @@ use super::late_usage::LateParts;
 use super::launches::{Launches, Own, Work};
 use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
-use crate::record::order::{Order, OwnPart, StartOrder};
+use crate::record::order::{Order, PartResources, StartOrder};
 use crate::record::report::{Report, RunId};
 use crate::task::build;
 use crate::task::spec::TaskLimits;
@@ -24,7 +24,7 @@ pub(super) struct Parts {
     /// The result of preparing each part, and its run.
     known: BTreeMap<AttemptId, (Prepared, RunId)>,
     /// Parts ordered since the last look, with specification, slots and what belongs to them here.
-    asked: BTreeMap<AttemptId, ((u32, u32, OwnPart), RunId)>,
+    asked: BTreeMap<AttemptId, ((u32, u32, PartResources), RunId)>,
     /// Units of each part on this host, and what happens if it uses others.
     units: BTreeMap<AttemptId, (Vec<String>, UnitCheck)>,
     /// The parts, and the attempts that began here, to which users may add commands.
@@ -37,7 +37,7 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Notes that a part is to be prepared: for this run, not for an earlier one with the same id.
-    pub(super) fn add_part(&mut self, a: AttemptId, of: (u32, u32, OwnPart), run: RunId) {
+    pub(super) fn add_part(&mut self, a: AttemptId, of: (u32, u32, PartResources), run: RunId) {
         self.known
             .retain(|known, (_, of)| *known != a || *of == run);
         let units = &of.2.units;
@@ -172,7 +172,7 @@ impl Exec {
 
     /// What belongs to the part on this host: cores that are assigned to no other, before anything
     /// runs on them.
-    fn own_of_part(&mut self, a: AttemptId, slots: u32, own: OwnPart) -> Own {
+    fn own_of_part(&mut self, a: AttemptId, slots: u32, own: PartResources) -> Own {
         let cpus = self.parts.commands.cpus(Some(a));
         let binding = match cpus.is_empty() {
             // Its commands were started before a restart.
@@ -217,9 +217,9 @@ mod tests {
             list: vec![gpu],
             ..TaskUnits::default()
         };
-        let own = OwnPart {
+        let own = PartResources {
             units,
-            ..OwnPart::default()
+            ..PartResources::default()
         };
         parts.add_part(a, (3, 1, own), RunId::marked(7));
         assert_eq!(parts.units_of(a).unwrap().names, ["gpu 0"]);

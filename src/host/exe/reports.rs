@@ -4,8 +4,8 @@
 //! was lost. After a failed write, a new file repeats everything that is not acknowledged.
 
 use crate::record::frame;
-use crate::record::header::{Header, What};
-use crate::record::report::{Marked, Report, RunId};
+use crate::record::header::{FileKind, Header};
+use crate::record::report::{MarkedReport, Report, RunId};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
 use crate::sys::{self, fs};
@@ -65,7 +65,7 @@ impl Reporter {
             buf: Vec::new(),
             sync,
         };
-        let header = Header::new(What::Reports, cluster, 0, number);
+        let header = Header::new(FileKind::Reports, cluster, 0, number);
         frame::write(&mut r.buf, 0, &header).expect("plain data becomes JSON");
         r.seq = 1;
         Ok(r)
@@ -83,7 +83,7 @@ impl Reporter {
 
     /// Adds a report of this run for the next `flush`. Returns its sequence number.
     pub(super) fn push(&mut self, report: &Report, run: RunId) -> u64 {
-        let marked = Marked { report, run };
+        let marked = MarkedReport { report, run };
         frame::write(&mut self.buf, self.seq, &marked).expect("plain data becomes JSON");
         self.seq += 1;
         self.seq - 1
@@ -141,7 +141,7 @@ mod tests {
             r.flush().unwrap();
             let bytes = fs::read_small(&layout.reports("h1", number), 9999).unwrap();
             let mut reader = Reader::new(&bytes);
-            let header = Header::read(&mut reader, What::Reports, Some("c")).unwrap();
+            let header = Header::read(&mut reader, FileKind::Reports, Some("c")).unwrap();
             assert_eq!(header.unwrap().part, number);
             let line = reader.next_line().unwrap().unwrap();
             assert!(matches!(line.decode(), Ok(Report::Complete { .. })));

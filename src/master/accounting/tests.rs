@@ -41,7 +41,7 @@ fn files(layout: &Layout) -> BTreeMap<String, Vec<String>> {
         for name in fs::names(&dir, 99).unwrap() {
             let bytes = std::fs::read(dir.join(&name)).unwrap();
             let mut reader = Reader::new(&bytes);
-            Header::read(&mut reader, What::Acct, Some("c")).unwrap();
+            Header::read(&mut reader, FileKind::Acct, Some("c")).unwrap();
             let mut ids = Vec::new();
             while let Some(line) = reader.next_line().unwrap() {
                 let record: AttemptRecord<'_> = line.decode().unwrap();

@@ -12,7 +12,7 @@ use super::{LockState, Lost, encode, read_fixed, try_lock};
 use crate::lease::{Check, Settings as Rules, Verdict, check_overdue, judge, lease_over};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN};
 use crate::spool::Layout;
-use crate::spool::polling::Gate;
+use crate::spool::polling::ChangeGate;
 use crate::sys;
 use crate::sys::clock;
 use crate::sys::overwrite_file::{self, OverwriteFile};
@@ -82,11 +82,11 @@ impl Shared {
     /// unchanged: that takes one request to a file server. Otherwise the file is opened, read and
     /// closed. `gate` belongs to the caller: what another thread is about to read has not been
     /// read.
-    pub(super) fn check_epoch(&self, gate: &mut Gate) -> Result<(), Lost> {
+    pub(super) fn check_epoch(&self, gate: &mut ChangeGate) -> Result<(), Lost> {
         let mark = sys::fs::mark(&self.layout.epoch());
         // Taken after the answer: the mark must not seem older than it is.
         let now = clock::boot_ms();
-        if mark.is_ok_and(|mark| !gate.must_look(mark, now)) {
+        if mark.is_ok_and(|mark| !gate.must_read(mark, now)) {
             return Ok(());
         }
         let read = match read_fixed::<EpochDoc>(&self.layout.epoch(), self.owners) {
@@ -140,7 +140,7 @@ impl Threads {
         let mut look = EpochChecker {
             shared: shared.clone(),
             lock,
-            epoch: Gate::default(),
+            epoch: ChangeGate::default(),
         };
         let watched = shared.clone();
         let threads = vec![
@@ -296,7 +296,7 @@ impl Beat {
 struct EpochChecker {
     shared: Arc<Shared>,
     lock: LockState,
-    epoch: Gate,
+    epoch: ChangeGate,
 }
 
 impl EpochChecker {

@@ -1,7 +1,7 @@
 //! The names of hosts in `hosts/`, and when that directory is listed for new ones.
 
 use crate::spool::Layout;
-use crate::spool::polling::Gate;
+use crate::spool::polling::ChangeGate;
 use crate::sys::fs;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(super) struct HostNames {
     /// 0: never.
     listed_at: u64,
     /// Whether it has changed since it was listed.
-    pub(super) gate: Gate,
+    pub(super) gate: ChangeGate,
     /// Why it cannot be listed.
     failed: Option<String>,
 }
@@ -37,7 +37,7 @@ impl HostNames {
             dir: layout.hosts(),
             ignored: BTreeSet::new(),
             listed_at: 0,
-            gate: Gate::default(),
+            gate: ChangeGate::default(),
             failed: None,
         }
     }
@@ -70,7 +70,7 @@ impl HostNames {
         }
         self.listed_at = now_ms.max(1);
         let mark = fs::mark(&self.dir);
-        let changed = |mark| self.gate.must_look_within(mark, now_ms, HOSTS_SWEEP_MS);
+        let changed = |mark| self.gate.must_read_within(mark, now_ms, HOSTS_SWEEP_MS);
         if !mark.map_or(true, changed) {
             return Vec::new();
         }

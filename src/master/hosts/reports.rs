@@ -1,7 +1,7 @@
 //! Reports files as the leader reads them: which are kept open, and their content.
 
 use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::report::{Report, ReportRecord, RunId};
 use crate::spool::Layout;
 use crate::sys::fs::Chunk;
@@ -38,7 +38,7 @@ pub(super) fn parse_reports(
             });
         }
         if reader.offset() == 0 {
-            match Header::read(&mut reader, What::Reports, Some(cluster)) {
+            match Header::read(&mut reader, FileKind::Reports, Some(cluster)) {
                 Ok(Some(_)) => continue,
                 Ok(None) => break None,
                 Err(e) => break Some(e),

@@ -1,7 +1,7 @@
 //! Tests of listening to hosts.
 
 use super::*;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::turn::SILENT_MS;
 
 /// Hosts of a share on which h1 wrote its load once, at the epoch of the wall clock.
@@ -77,7 +77,7 @@ fn many(n: usize, live: &[&str]) -> (tempfile::TempDir, Hosts, Layout) {
         let doc = sample(host, 0);
         fs::publish(&layout.load(host), &load::encode(&doc).unwrap()).unwrap();
         let mut out = Vec::new();
-        let header = Header::new(What::Reports, "c", 0, 1);
+        let header = Header::new(FileKind::Reports, "c", 0, 1);
         crate::record::frame::write(&mut out, 0, &header).unwrap();
         fs::publish(&layout.reports(host, 1), &out).unwrap();
     }
@@ -160,7 +160,10 @@ fn hosts_are_listed_only_when_their_directory_changed() {
         for now in (from..to).step_by(1_000) {
             hosts.read_news((now, 0), Which::Due, 1000, &|_| true, &mut inputs);
         }
-        (hosts.readers.len() - before, hosts.names.gate.looked_at())
+        (
+            hosts.readers.len() - before,
+            hosts.names.gate.last_read_ms(),
+        )
     };
     let (_, first) = listen(1_000, 60_000);
     let (_, later) = listen(60_000, 300_000);
@@ -303,7 +306,7 @@ fn only_hosts_whose_reports_are_due_or_named_are_read() {
     let (dir, mut hosts) = one_host(1_000);
     let layout = Layout::new(dir.path());
     let mut out = Vec::new();
-    let header = Header::new(What::Reports, "c", 0, 1);
+    let header = Header::new(FileKind::Reports, "c", 0, 1);
     crate::record::frame::write(&mut out, 0, &header).unwrap();
     fs::publish(&layout.reports("h1", 1), &out).unwrap();
     let mut seq = 0;
@@ -408,7 +411,7 @@ fn a_lasting_flip_in_reports_is_told_once_and_nothing_behind_it_is_believed() {
     let layout = Layout::new(dir.path());
     let file = |part: u64| {
         let mut out = Vec::new();
-        let header = Header::new(What::Reports, "c", 0, part);
+        let header = Header::new(FileKind::Reports, "c", 0, part);
         crate::record::frame::write(&mut out, 0, &header).unwrap();
         for seq in 1..=3 {
             let boot = format!("b{seq}");
@@ -454,7 +457,7 @@ fn a_pipe_or_directory_in_the_place_of_reports_hides_no_others_and_holds_nobody(
     let pipe = layout.reports("h1", 8);
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mut bytes = Vec::new();
-    let header = Header::new(What::Reports, "c", 0, 1);
+    let header = Header::new(FileKind::Reports, "c", 0, 1);
     crate::record::frame::write(&mut bytes, 0, &header).unwrap();
     let report = Report::Complete { boot: "b".into() };
     crate::record::frame::write(&mut bytes, 1, &report).unwrap();

@@ -5,7 +5,7 @@
 //! a drop box.
 
 use crate::spool::Layout;
-use crate::spool::polling::Gate;
+use crate::spool::polling::ChangeGate;
 use crate::sys::dropbox::{DropBox, DropError, Found, Listing, UserBox};
 use crate::sys::fs::Kind;
 use crate::sys::{self, clock, fs};
@@ -24,7 +24,7 @@ pub(super) struct Directory {
     layout: Layout,
     /// `None`: it could not be opened.
     open: Option<DropBox>,
-    gate: Gate,
+    gate: ChangeGate,
     listing: Option<Listing>,
     hidden: Hidden,
     /// What the last complete listing found.
@@ -48,7 +48,7 @@ impl Directory {
         Directory {
             layout: layout.clone(),
             open: None,
-            gate: Gate::default(),
+            gate: ChangeGate::default(),
             listing: None,
             hidden: Hidden::default(),
             met: None,
@@ -90,7 +90,7 @@ impl Directory {
         let mut out = Vec::new();
         if self.listing.is_none() {
             let mark = fs::mark(&self.path())?;
-            if !self.gate.must_look(mark, now_ms) && self.open.is_some() {
+            if !self.gate.must_read(mark, now_ms) && self.open.is_some() {
                 return Ok(out);
             }
             self.open = Some(DropBox::open(&self.path())?);

@@ -2,7 +2,7 @@
 //! request.
 
 use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::request::{RequestHead, VERBS_MAX, Verb};
 
 /// Why a request file cannot be carried out.
@@ -31,7 +31,7 @@ pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), Unreadable> {
         why: e.to_string(),
     };
     let mut reader = Reader::new(bytes);
-    let header = Header::read(&mut reader, What::Request, None).map_err(damaged)?;
+    let header = Header::read(&mut reader, FileKind::Request, None).map_err(damaged)?;
     header.ok_or_else(|| early("the request is empty"))?;
     let at = reader.offset();
     let head = reader.next_line().map_err(damaged)?;
@@ -82,7 +82,7 @@ mod tests {
             queue: "q".into(),
         };
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 0, &Header::new(FileKind::Request, "", 0, 0)).unwrap();
         frame::write(&mut bytes, 1, &head).unwrap();
         (0..verbs).for_each(|n| frame::write(&mut bytes, n + 2, &verb).unwrap());
         bytes

@@ -3,7 +3,7 @@
 use super::partial::GROW_MS;
 use super::*;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
@@ -47,7 +47,7 @@ impl Share {
             ..RequestHead::default()
         };
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 0, &Header::new(FileKind::Request, "", 0, 0)).unwrap();
         frame::write(&mut bytes, 1, &head).unwrap();
         frame::write(&mut bytes, 2, &Verb::Reconfig).unwrap();
         let path = dir.join(Layout::request_name(token));
@@ -264,7 +264,7 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     };
     let write = |head: &RequestHead| {
         let mut bytes = Vec::new();
-        frame::write(&mut bytes, 0, &Header::new(What::Request, "", 0, 0)).unwrap();
+        frame::write(&mut bytes, 0, &Header::new(FileKind::Request, "", 0, 0)).unwrap();
         frame::write(&mut bytes, 1, head).unwrap();
         frame::write(&mut bytes, 2, &Verb::Reconfig).unwrap();
         bytes

@@ -90,7 +90,7 @@ impl Bed {
         let path = self.layout.orders(host, 3, part);
         let bytes = fs::read_small(&path, 1 << 20).unwrap();
         let mut reader = Reader::new(&bytes);
-        Header::read(&mut reader, What::Orders, Some("c")).unwrap();
+        Header::read(&mut reader, FileKind::Orders, Some("c")).unwrap();
         let mut orders = Vec::new();
         while let Some(line) = reader.next_line().unwrap() {
             orders.push(line.decode().unwrap());

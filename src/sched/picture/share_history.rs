@@ -7,13 +7,13 @@ use super::Picture;
 use crate::model::Stamp;
 use crate::sched::allocation::{counted_from, gpu_ms, gpus_of};
 use crate::sched::hosts::HostTable;
-use crate::sched::share::{Delta, Meter, Past};
+use crate::sched::share::{Delta, Meter, UserShareHistory};
 use crate::state::{Body, HostId, Job, Run, State, Work};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// History of a share tree, and the moment to which it refers.
-pub(in crate::sched) type ShareHistory = (Stamp, Vec<Past>);
+pub(in crate::sched) type ShareHistory = (Stamp, Vec<UserShareHistory>);
 
 impl Picture {
     /// The history of each queue's share tree until `now`.

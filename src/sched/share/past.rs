@@ -7,7 +7,7 @@ use super::usage::Meter;
 use super::{Node, ROOT, ShareTree, WITHOUT_SHARE};
 use crate::config::ShareSubject;
 use crate::model::Stamp;
-pub use crate::record::event::Past;
+pub use crate::record::event::UserShareHistory;
 
 /// One node as displayed by `cqueues -r`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl ShareTree {
 
     /// The usage of every leaf until `now`, and the moment to which it refers: later if the tree
     /// was last swept later. CPU time is only that of ended jobs.
-    pub fn history_until(&mut self, now: Stamp) -> (Stamp, Vec<Past>) {
+    pub fn history_until(&mut self, now: Stamp) -> (Stamp, Vec<UserShareHistory>) {
         if now > self.now {
             self.sweep(now);
         }
@@ -74,7 +74,7 @@ impl ShareTree {
             let cpu = usage.hist_us[Meter::Cpu as usize];
             let [run, gpu] = [Meter::Run, Meter::Gpu].map(|meter| usage.used_us(meter, at));
             if node.inner.is_none() && [cpu, run, gpu] != [0; 3] {
-                out.push(Past {
+                out.push(UserShareHistory {
                     path: path.to_owned(),
                     by: self.entry_text(node),
                     us: [cpu, run, gpu],
@@ -88,7 +88,7 @@ impl ShareTree {
 
     /// Adds settled history. A place that the tree no longer has is ignored: its group or entry was
     /// removed. Costs are correct after the next sweep.
-    pub fn restore(&mut self, past: &[Past]) {
+    pub fn restore(&mut self, past: &[UserShareHistory]) {
         let latest = past.iter().map(|old| self.decay.step(old.at)).max();
         let Some(step) = self.step.or(latest) else {
             return;
@@ -116,7 +116,7 @@ impl ShareTree {
         }
     }
 
-    fn place_of(&mut self, past: &Past) -> Option<u32> {
+    fn place_of(&mut self, past: &UserShareHistory) -> Option<u32> {
         let mut at = ROOT;
         let mut names: Vec<&str> = past.path.split('/').collect();
         let user = names.pop()?;

@@ -441,7 +441,7 @@ fn history_outlives_the_tree() {
         ]
     );
     let json = serde_json::to_string(&past).expect("plain values");
-    let past: Vec<Past> = serde_json::from_str(&json).expect("as written");
+    let past: Vec<UserShareHistory> = serde_json::from_str(&json).expect("as written");
 
     let later = Stamp(9 * HOUR);
     let mut new = fair(list, below, FairFactors::default());

@@ -4,10 +4,10 @@
 //! Deltas are read before the documents, so that a document can only be newer. A change that the
 //! document already includes is ignored.
 
-use super::{ATTEMPTS, Fail, JOB_PREFIX, Moment, ViewError, ViewReader, decode_job, peek};
+use super::{ATTEMPTS, JOB_PREFIX, Moment, ReadFailure, ViewError, ViewReader, decode_job, peek};
 use crate::model::{JobKey, Share};
 use crate::record::frame::{Damage, Damaged, Reader};
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 use crate::record::view::{self, CountChanges, HostRow, LimitRow, QueueRow, Row, UserRow};
 use crate::sys;
 use std::collections::{HashMap, HashSet};
@@ -31,7 +31,7 @@ struct Changes {
 
 /// A summary document, updated with what jobs have changed since it was written.
 #[derive(Clone, Debug, Default)]
-pub struct Counted<T> {
+pub struct CurrentDocument<T> {
     pub rows: Vec<T>,
     /// Damage found on the way, one sentence each.
     pub warnings: Vec<String>,
@@ -42,7 +42,7 @@ impl ViewReader {
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
-    pub fn counted_hosts(&self) -> Result<Counted<HostRow>, ViewError> {
+    pub fn counted_hosts(&self) -> Result<CurrentDocument<HostRow>, ViewError> {
         let changes = self.changes(true)?;
         let (moment, mut rows): (_, Vec<HostRow>) = self.document(view::HOSTS)?;
         let at: HashMap<String, usize> = places(rows.iter().map(|host| host.name.clone()));
@@ -60,14 +60,14 @@ impl ViewReader {
             changes.move_jobs(&mut rows, &at);
         }
         let warnings = changes.warnings;
-        Ok(Counted { rows, warnings })
+        Ok(CurrentDocument { rows, warnings })
     }
 
     /// The published queues with current counts.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
-    pub fn counted_queues(&self) -> Result<Counted<QueueRow>, ViewError> {
+    pub fn counted_queues(&self) -> Result<CurrentDocument<QueueRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<QueueRow>) = self.document(view::QUEUES)?;
         let at = places(rows.iter().map(|queue| queue.name.clone()));
@@ -77,14 +77,14 @@ impl ViewReader {
             }
         }
         let warnings = changes.warnings;
-        Ok(Counted { rows, warnings })
+        Ok(CurrentDocument { rows, warnings })
     }
 
     /// The published users and groups with current counts.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
-    pub fn counted_users(&self) -> Result<Counted<UserRow>, ViewError> {
+    pub fn counted_users(&self) -> Result<CurrentDocument<UserRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<UserRow>) = self.document(view::USERS)?;
         let mut at = places(rows.iter().map(|user| user.name.clone()));
@@ -92,14 +92,14 @@ impl ViewReader {
             put(&mut rows, &mut at, user.name.clone(), user.clone());
         }
         let warnings = changes.warnings;
-        Ok(Counted { rows, warnings })
+        Ok(CurrentDocument { rows, warnings })
     }
 
     /// The current counters of section `limits`.
     ///
     /// # Errors
     /// As [`ViewReader::manifest`].
-    pub fn counted_limits(&self) -> Result<Counted<LimitRow>, ViewError> {
+    pub fn counted_limits(&self) -> Result<CurrentDocument<LimitRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<LimitRow>) = self.document(view::LIMITS)?;
         let order = places(rows.iter().map(|limit| limit.name.clone()));
@@ -117,7 +117,7 @@ impl ViewReader {
         // New counters are placed beside those of their limit.
         rows.sort_by_key(|row| order.get(&row.name).copied().unwrap_or(usize::MAX));
         let warnings = changes.warnings;
-        Ok(Counted { rows, warnings })
+        Ok(CurrentDocument { rows, warnings })
     }
 
     /// Reads the changes in the deltas. `runs`: also where jobs run.
@@ -132,8 +132,8 @@ impl ViewReader {
                 other => other?,
             };
             let parts = match self.read_deltas(&manifest) {
-                Err(Fail::Stale) => continue,
-                Err(Fail::Hard(e)) => return Err(e),
+                Err(ReadFailure::Stale) => continue,
+                Err(ReadFailure::Hard(e)) => return Err(e),
                 Ok(parts) => parts,
             };
             let mut changes = Changes::default();
@@ -155,7 +155,8 @@ impl ViewReader {
 impl Changes {
     fn add(&mut self, bytes: &[u8], runs: bool) -> Result<(), Damaged> {
         let mut reader = Reader::new(bytes);
-        let epoch = Header::read(&mut reader, What::View, None)?.map_or(0, |header| header.epoch);
+        let epoch =
+            Header::read(&mut reader, FileKind::View, None)?.map_or(0, |header| header.epoch);
         loop {
             let offset = reader.offset();
             let Some(line) = reader.next_line()? else {

@@ -4,15 +4,15 @@ use super::*;
 use crate::record::frame;
 use crate::record::view::{DeltaPart, ShardInfo};
 
-struct Bed {
+struct TestView {
     dir: tempfile::TempDir,
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl TestView {
+    fn new() -> TestView {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
-        Bed { dir }
+        TestView { dir }
     }
 
     fn layout(&self) -> Layout {
@@ -45,7 +45,7 @@ impl Bed {
 
 fn framed(rows: &[Row<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
-    frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
+    frame::write(&mut out, 0, &Header::new(FileKind::View, "c", 1, 0)).unwrap();
     for (n, row) in rows.iter().enumerate() {
         frame::write(&mut out, n as u64 + 1, row).unwrap();
     }
@@ -86,15 +86,15 @@ fn shard(file: &str, min: u32, max: u32, live: u32, finished: u32) -> ShardInfo 
     }
 }
 
-fn keys(found: &[Job]) -> Vec<(String, JobStat)> {
+fn keys(found: &[ViewJob]) -> Vec<(String, JobStat)> {
     found
         .iter()
         .map(|j| (j.row.j.to_string(), j.row.stat))
         .collect()
 }
 
-fn two_jobs() -> Bed {
-    let bed = Bed::new();
+fn two_jobs() -> TestView {
+    let bed = TestView::new();
     let rows = [
         spec(1, 10),
         spec(2, 20),
@@ -109,7 +109,10 @@ fn two_jobs() -> Bed {
 
 #[test]
 fn without_a_manifest_the_answer_names_it() {
-    let e = Bed::new().reader().collect(&JobSet::all()).unwrap_err();
+    let e = TestView::new()
+        .reader()
+        .collect(&JobSet::all())
+        .unwrap_err();
     assert!(e.to_string().contains("no leader has published"), "{e}");
 }
 
@@ -251,7 +254,7 @@ fn the_peek_agrees_with_the_decoder() {
 
 #[test]
 fn the_documents_read_back() {
-    let bed = Bed::new();
+    let bed = TestView::new();
     let mut out = framed(&[]);
     for n in 1..3u64 {
         let row = QueueRow {
@@ -270,7 +273,7 @@ fn the_documents_read_back() {
 #[test]
 #[ignore = "prints speeds; run in a release build"]
 fn speed_of_100_000_rows() {
-    let bed = Bed::new();
+    let bed = TestView::new();
     let mut shards = Vec::new();
     for n in 0..100u32 {
         let mut rows: Vec<Row<'_>> = (0..10).map(|s| spec(s, s)).collect();

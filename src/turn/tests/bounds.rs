@@ -33,7 +33,7 @@ queues:
 general: {default_queue: normal, clean_period: 100}
 ";
 
-fn signal(id: &str, how: SignalHow) -> Verb {
+fn signal(id: &str, how: SignalAction) -> Verb {
     let sel = selector(&[id]);
     Verb::Signal { sel, how }
 }
@@ -94,7 +94,7 @@ impl TestLeader {
 /// An array whose elements all have separate records: they are held and stopped one by one.
 fn array(b: &mut TestLeader, n: u32) {
     b.submit(5, |j| (j.array, j.hold) = (format!("1-{n}"), true));
-    let (ack, ..) = b.ask_long(5, vec![signal(&format!("1[1-{n}]"), SignalHow::Resume)]);
+    let (ack, ..) = b.ask_long(5, vec![signal(&format!("1[1-{n}]"), SignalAction::Resume)]);
     assert!(ack.ok, "{ack:?}");
 }
 
@@ -103,8 +103,8 @@ fn a_small_request_that_means_much_is_refused_whole() {
     let mut b = TestLeader::with(WIDE);
     array(&mut b, 1000);
     let verbs = (0..100).map(|n| match n % 2 {
-        0 => signal("1[1-100000]", SignalHow::Stop),
-        _ => signal("1[1-100000]", SignalHow::Resume),
+        0 => signal("1[1-100000]", SignalAction::Stop),
+        _ => signal("1[1-100000]", SignalAction::Resume),
     });
     let (ack, turns, events) = b.ask_long(5, verbs.collect());
     assert!(!ack.ok && ack.error.contains("1000000 jobs and elements"));
@@ -115,7 +115,7 @@ fn a_small_request_that_means_much_is_refused_whole() {
 fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
     let mut b = TestLeader::with(WIDE);
     array(&mut b, 40_000);
-    b.begin(5, vec![signal("1", SignalHow::Stop)], Token(1 << 20));
+    b.begin(5, vec![signal("1", SignalAction::Stop)], Token(1 << 20));
     assert!(b.last.acks.is_empty() && b.last.more && b.last.taken.is_empty());
     let part = b.events.last().unwrap().clone();
     assert!(
@@ -147,7 +147,7 @@ fn a_leader_that_takes_over_goes_on_where_the_last_one_was() {
         let verbs = match pack {
             false => {
                 array(&mut b, 30_000);
-                vec![signal("1[1-30000]", SignalHow::Stop)]
+                vec![signal("1[1-30000]", SignalAction::Stop)]
             }
             true => pack_of(4000),
         };
@@ -206,13 +206,13 @@ fn what_is_so_already_makes_no_event() {
     b.submit(5, |_| {});
     b.submit(5, |j| j.hold = true);
     for (id, how, again) in [
-        ("1", SignalHow::Stop, true),
-        ("1", SignalHow::Resume, true),
-        ("2", SignalHow::Stop, false),
-        ("2", SignalHow::Resume, true),
-        ("2", SignalHow::Resume, false),
-        ("1", SignalHow::Kill, true),
-        ("1", SignalHow::Kill, false),
+        ("1", SignalAction::Stop, true),
+        ("1", SignalAction::Resume, true),
+        ("2", SignalAction::Stop, false),
+        ("2", SignalAction::Resume, true),
+        ("2", SignalAction::Resume, false),
+        ("1", SignalAction::Kill, true),
+        ("1", SignalAction::Kill, false),
     ] {
         let (ack, _, events) = b.ask_long(5, vec![signal(id, how); 3]);
         let about = |e: &&Event| matches!(e, Event::Signalled { .. } | Event::Held { .. });
@@ -226,7 +226,7 @@ fn moves_cost_no_walk_and_none_to_the_present_place() {
     let mut b = TestLeader::with(WIDE);
     let (ack, ..) = b.ask_long(5, pack_of(20_000));
     assert!(ack.ok);
-    b.ask_long(5, vec![signal("0", SignalHow::Resume)]);
+    b.ask_long(5, vec![signal("0", SignalAction::Resume)]);
     let moves = |n: u32| -> Vec<Verb> {
         let one = |n: u32| Verb::Move {
             id: (10_000 + n % 2).to_string(),
@@ -304,7 +304,7 @@ fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {
         (2..=n + 1).filter(waits).count() as u32
     };
     assert_eq!(gated(&b), n);
-    b.begin(5, vec![signal("1", SignalHow::Kill)], Token(77));
+    b.begin(5, vec![signal("1", SignalAction::Kill)], Token(77));
     let left = gated(&b);
     assert!(
         u64::from(n - left) * JUDGE_EACH <= JUDGE_LOOKS,

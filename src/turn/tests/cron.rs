@@ -2,7 +2,7 @@
 //! overlap, deadlines and failures; what is refused.
 
 use super::*;
-use crate::record::cron::{CronDef, CronJob, CronWhat, Overlap};
+use crate::record::cron::{CronDef, CronJob, CronResult, Overlap};
 use crate::record::request::{CronAct, CronPut};
 
 const MINUTE: i64 = 60_000;
@@ -54,7 +54,7 @@ fn pass(b: &mut TestLeader, ms: i64) {
 }
 
 /// The records of the history: kind, due minute, number.
-fn history(b: &TestLeader) -> Vec<(CronWhat, i64, u32)> {
+fn history(b: &TestLeader) -> Vec<(CronResult, i64, u32)> {
     let records = cron(b).history.iter();
     records.map(|r| (r.what, r.due.0 / MINUTE, r.n)).collect()
 }
@@ -90,7 +90,7 @@ fn each_due_time_gives_one_job_by_one_event() {
     assert_eq!(b.core.state.last_id(), 1);
     pass(&mut b, 30_000);
     assert_eq!(b.core.state.last_id(), 2);
-    assert_eq!(history(&b), [(CronWhat::Done, 21, 1)]);
+    assert_eq!(history(&b), [(CronResult::Done, 21, 1)]);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
 }
 
@@ -188,7 +188,7 @@ fn missed_times_coalesce_to_the_newest() {
     let mut b = bench(|_| {});
     pass(&mut b, 10 * MINUTE);
     assert_eq!(b.core.state.last_id(), 1);
-    assert_eq!(history(&b), [(CronWhat::Missed, 30, 9)]);
+    assert_eq!(history(&b), [(CronResult::Missed, 30, 9)]);
     let text = &cron(&b).history[0].text;
     assert_eq!(text, "one run for all of them");
 }
@@ -201,7 +201,7 @@ fn past_the_start_deadline_it_is_recorded_how_many_were_missed() {
     });
     pass(&mut b, 28 * MINUTE);
     assert_eq!(b.core.state.last_id(), 0);
-    assert_eq!(history(&b), [(CronWhat::Missed, 40, 2)]);
+    assert_eq!(history(&b), [(CronResult::Missed, 40, 2)]);
     assert_eq!(cron(&b).history[0].text, "2 due times: too late to start");
     // The next one is on time, and is dropped if no host takes it within its deadline.
     for host in ["h1", "h2"] {
@@ -218,7 +218,7 @@ fn past_the_start_deadline_it_is_recorded_how_many_were_missed() {
     assert_eq!((b.core.state.last_id(), b.stat(1)), (1, JobStat::Pend));
     pass(&mut b, 61_000);
     assert_eq!(b.stat(1), JobStat::Exit);
-    assert_eq!(history(&b)[1], (CronWhat::Failed, 50, 1));
+    assert_eq!(history(&b)[1], (CronResult::Failed, 50, 1));
 }
 
 #[test]
@@ -227,14 +227,14 @@ fn overlap_skips_runs_or_replaces() {
     pass(&mut b, MINUTE);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 1);
-    assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
+    assert_eq!(history(&b), [(CronResult::Overlapped, 22, 1)]);
     let text = &cron(&b).history[0].text;
     assert_eq!(text, "1 earlier run not ended: Overlap is skip");
 
     let mut b = bench(|def| (def.overlap, def.max_runs) = (Overlap::Run, 2));
     (0..3).for_each(|_| pass(&mut b, MINUTE));
     assert_eq!((b.core.state.last_id(), cron(&b).running.len()), (2, 2));
-    assert_eq!(history(&b), [(CronWhat::Overlapped, 23, 1)]);
+    assert_eq!(history(&b), [(CronResult::Overlapped, 23, 1)]);
 
     let mut b = bench(|def| def.overlap = Overlap::Replace);
     pass(&mut b, MINUTE);
@@ -301,7 +301,7 @@ fn what_the_cluster_refuses_at_the_due_time_is_a_failed_run() {
     };
     b.ask(0, vec![close]);
     pass(&mut b, MINUTE);
-    assert_eq!(history(&b), [(CronWhat::Refused, 21, 1)]);
+    assert_eq!(history(&b), [(CronResult::Refused, 21, 1)]);
     assert!(
         cron(&b).history[0].text.contains("high"),
         "{}",
@@ -325,7 +325,7 @@ fn a_start_by_hand_leaves_the_schedule_and_counts_for_overlap() {
         "1 run being terminated"
     );
     b.report("h1", vec![signalled(attempt(1, 1))]);
-    assert_eq!(history(&b)[1].0, CronWhat::Failed);
+    assert_eq!(history(&b)[1].0, CronResult::Failed);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 2);
     let token = Token(99);
@@ -457,11 +457,11 @@ fn a_run_that_is_an_array_ends_with_its_last_element_and_fails_with_any() {
     end_elements(&mut b, 1, &[(2, 3), (1, 0)]);
     assert_eq!((history(&b), cron(&b).running.len()), (vec![], 1));
     pass(&mut b, MINUTE);
-    assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
+    assert_eq!(history(&b), [(CronResult::Overlapped, 22, 1)]);
     takeover(&mut b);
     end_elements(&mut b, 1, &[(3, 0)]);
     let last = cron(&b).history.last().unwrap();
-    assert_eq!((last.what, last.id, last.n), (CronWhat::Failed, 1, 1));
+    assert_eq!((last.what, last.id, last.n), (CronResult::Failed, 1, 1));
     assert_eq!(last.text, "an element failed");
     assert!(cron(&b).def.disabled, "a run counts once for MaxFails");
     assert_eq!(cron(&b).fails, 1);
@@ -488,7 +488,7 @@ fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
     assert_eq!(cron(&b).running.len(), 1, "one run");
     assert_eq!(cron(&b).live_jobs().collect::<Vec<_>>(), [1, 2, 3]);
     pass(&mut b, MINUTE);
-    assert_eq!(history(&b), [(CronWhat::Overlapped, 22, 1)]);
+    assert_eq!(history(&b), [(CronResult::Overlapped, 22, 1)]);
     takeover(&mut b);
     let host = |b: &TestLeader, id| {
         let run = b.core.state.work(JobKey::job(id)).unwrap().run.clone();
@@ -501,7 +501,7 @@ fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
     assert_eq!(cron(&b).running.len(), 1);
     end_elements(&mut b, 2, &[(1, 0), (2, 0)]);
     let last = cron(&b).history.last().unwrap();
-    assert_eq!((last.what, last.id), (CronWhat::Failed, 1));
+    assert_eq!((last.what, last.id), (CronResult::Failed, 1));
     assert_eq!(last.text, "job 3: exit code 4");
     assert_eq!((cron(&b).fails, cron(&b).packs.len()), (1, 0));
     pass(&mut b, MINUTE);
@@ -551,7 +551,7 @@ fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() 
     assert_eq!(b.core.state.last_id(), 1);
     b.end("h1", 1, 1, 0);
     let last = cron(&b).history.last().unwrap();
-    assert_eq!(last.what, CronWhat::Failed);
+    assert_eq!(last.what, CronResult::Failed);
     assert!(
         last.text.contains("1 of 3 jobs were submitted"),
         "{}",
@@ -573,5 +573,5 @@ fn nothing_of_a_pack_is_submitted_when_one_of_its_jobs_is_refused() {
     b.ask(0, vec![close]);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 0);
-    assert_eq!(history(&b), [(CronWhat::Refused, 21, 1)]);
+    assert_eq!(history(&b), [(CronResult::Refused, 21, 1)]);
 }

@@ -165,7 +165,7 @@ fn a_job_that_was_killed_while_it_waited_waits_again_for_its_condition() {
     let mut b = TestLeader::new();
     b.submit(5, |_| {});
     b.submit(5, |j| j.spec.depend = "done(1)".into());
-    let (sel, how) = (selector(&["2"]), SignalHow::Kill);
+    let (sel, how) = (selector(&["2"]), SignalAction::Kill);
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.stat(2), JobStat::Exit);
     requeued(&mut b, "2");

@@ -74,7 +74,7 @@ impl TestLeader {
     }
 
     fn force(&mut self) -> String {
-        let (sel, how) = (selector(&["1"]), SignalHow::Force);
+        let (sel, how) = (selector(&["1"]), SignalAction::Force);
         let ack = self.ask(0, vec![Verb::Signal { sel, how }]);
         ack.results[0].text.clone()
     }
@@ -155,7 +155,7 @@ fn what_is_not_to_be_run_again_any_more_is_not_given_away() {
         5,
         vec![Verb::Signal {
             sel: selector(&["1"]),
-            how: SignalHow::Force,
+            how: SignalAction::Force,
         }],
     );
     b.submit(5, |j| j.spec.rerunnable = true);

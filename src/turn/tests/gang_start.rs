@@ -129,10 +129,10 @@ fn silence_or_slowness_before_the_start_undoes_all() {
 fn a_kill_before_the_start_needs_no_host() {
     let mut b = wide();
     let sel = || selector(&["1"]);
-    let how = SignalHow::Stop;
+    let how = SignalAction::Stop;
     b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
     assert!(b.ordered("h1").is_empty());
-    let how = SignalHow::Kill;
+    let how = SignalAction::Kill;
     b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
     assert_eq!(b.stat(1), JobStat::Exit);
     let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
@@ -374,7 +374,7 @@ fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
             _ => None,
         })
     };
-    assert_eq!(signal(&mut b, SignalHow::Stop), Some((Act::Stop, 1)));
+    assert_eq!(signal(&mut b, SignalAction::Stop), Some((Act::Stop, 1)));
     let again = outstanding(&b.core, Some("h2"));
     let stop = |(_, o): &(String, Order)| {
         matches!(
@@ -387,9 +387,9 @@ fn what_a_job_started_on_other_hosts_stops_and_goes_on_with_it() {
         )
     };
     assert!(again.iter().any(stop), "{again:?}");
-    assert_eq!(signal(&mut b, SignalHow::Resume), Some((Act::Resume, 2)));
+    assert_eq!(signal(&mut b, SignalAction::Resume), Some((Act::Resume, 2)));
     assert_eq!(
-        signal(&mut b, SignalHow::Kill),
+        signal(&mut b, SignalAction::Kill),
         None,
         "the end of the part ends it"
     );
@@ -525,7 +525,7 @@ fn an_end_by_force_counts_nothing_twice() {
             b.core.inputs.loads = seen;
             b.turn(vec![Input::Config(b.core.config.clone())]);
         }
-        let (sel, how) = (selector(&["1"]), SignalHow::Force);
+        let (sel, how) = (selector(&["1"]), SignalAction::Force);
         b.ask(5, vec![Verb::Signal { sel, how }]);
         assert_eq!(b.stat(1), JobStat::Exit);
         assert_eq!(say(&mut b, "h2", 1, 5), (0, 5), "{heard}");

@@ -37,7 +37,7 @@ impl TestLeader {
             all: true,
             ..Selector::default()
         };
-        let how = SignalHow::Kill;
+        let how = SignalAction::Kill;
         let ack = self.ask(0, vec![Verb::Signal { sel, how }]);
         let hit = ack.results.iter().filter(|r| r.code == Code::Ok);
         hit.map(|r| r.what.clone()).collect()

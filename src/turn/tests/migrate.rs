@@ -179,14 +179,14 @@ fn a_kill_outranks_it_and_a_stop_ends_it() {
     };
     let mut b = running(saved);
     migrate(&mut b, &["1"], "");
-    signal(&mut b, SignalHow::Kill);
+    signal(&mut b, SignalAction::Kill);
     let ack = migrate(&mut b, &["1"], "");
     assert_eq!(said(&ack), [(Code::Refused, "is being terminated")]);
     migrated(&mut b, 1, 1);
     assert_eq!(b.stat(1), JobStat::Exit);
     let mut b = running(saved);
     migrate(&mut b, &["1"], "");
-    signal(&mut b, SignalHow::Stop);
+    signal(&mut b, SignalAction::Stop);
     assert_eq!(
         signals_in(&outstanding(&b.core, None)),
         [(Act::Stop, TermReason::None, 2)]

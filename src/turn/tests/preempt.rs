@@ -94,7 +94,7 @@ fn a_victim_is_warned_with_its_signal_by_this_leader_and_by_the_next() {
     b.next_leader();
     let again = warnings(&b.last.orders);
     assert!(again.is_empty() || again[0].0 == victim, "{again:?}");
-    let (sel, how) = (selector(&["5"]), SignalHow::Kill);
+    let (sel, how) = (selector(&["5"]), SignalAction::Kill);
     b.ask(6, vec![Verb::Signal { sel, how }]);
     b.turn(vec![]);
     let run = |b: &TestLeader| b.core.state.work(JobKey::job(victim)).unwrap().run.clone();

@@ -30,7 +30,7 @@ fn ask(b: &mut TestLeader, uid: u32, of: Restart, fill: impl FnOnce(&mut Submiss
 }
 
 fn kill(b: &mut TestLeader, id: &str) {
-    let (sel, how) = (selector(&[id]), SignalHow::Force);
+    let (sel, how) = (selector(&[id]), SignalAction::Force);
     b.ask(5, vec![Verb::Signal { sel, how }]);
 }
 

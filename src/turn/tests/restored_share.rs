@@ -405,7 +405,7 @@ fn a_suspension_that_the_restored_journal_does_not_know_ends_after_the_word() {
     assert_eq!(resumes(&b.last.orders), record);
     // Later requests of users are carried out, too.
     let sel = selector(&["1"]);
-    let how = SignalHow::Stop;
+    let how = SignalAction::Stop;
     b.ask(5, vec![Verb::Signal { sel, how }]);
     let stop = resumes(&b.last.orders);
     assert!(

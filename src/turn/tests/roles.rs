@@ -33,7 +33,7 @@ const PEOPLE: &[(u32, Role)] = &[
     (1007, Role::Stranger),
 ];
 
-fn signal(how: SignalHow) -> Verb {
+fn signal(how: SignalAction) -> Verb {
     Verb::Signal {
         sel: selector(&["2"]),
         how,
@@ -68,18 +68,18 @@ fn stage(action: Action) -> (TestLeader, Verb) {
     }
     let verb = match action {
         Action::Submit => submission(|_| {}),
-        Action::Kill => signal(SignalHow::Kill),
-        Action::KillForce => signal(SignalHow::Force),
-        Action::Stop => signal(SignalHow::Stop),
+        Action::Kill => signal(SignalAction::Kill),
+        Action::KillForce => signal(SignalAction::Force),
+        Action::Stop => signal(SignalAction::Stop),
         Action::Resume => {
-            b.ask(OWNER, vec![signal(SignalHow::Stop)]);
-            signal(SignalHow::Resume)
+            b.ask(OWNER, vec![signal(SignalAction::Stop)]);
+            signal(SignalAction::Resume)
         }
         Action::ResumeAdmins => {
-            b.ask(1004, vec![signal(SignalHow::Stop)]);
-            signal(SignalHow::Resume)
+            b.ask(1004, vec![signal(SignalAction::Stop)]);
+            signal(SignalAction::Resume)
         }
-        Action::Signal => signal(SignalHow::Number(10)),
+        Action::Signal => signal(SignalAction::Number(10)),
         Action::Requeue => Verb::Requeue {
             sel: selector(&["2"]),
             hold: false,
@@ -234,19 +234,22 @@ fn running_work_that_an_administrator_stopped_is_not_resumed_by_its_owner() {
         run.is_some_and(|run| run.user_stop.wanted)
     };
     let deny = vec![Code::Permission];
-    b.ask(OWNER, vec![signal(SignalHow::Stop)]);
+    b.ask(OWNER, vec![signal(SignalAction::Stop)]);
     assert_eq!(
-        answered(&mut b, OWNER, signal(SignalHow::Resume)).0,
+        answered(&mut b, OWNER, signal(SignalAction::Resume)).0,
         [Code::Ok]
     );
     assert!(!stop(&b));
-    b.ask(1004, vec![signal(SignalHow::Stop)]);
+    b.ask(1004, vec![signal(SignalAction::Stop)]);
     // Not by stopping it beforehand either.
-    b.ask(OWNER, vec![signal(SignalHow::Stop)]);
-    assert_eq!(answered(&mut b, OWNER, signal(SignalHow::Resume)).0, deny);
+    b.ask(OWNER, vec![signal(SignalAction::Stop)]);
+    assert_eq!(
+        answered(&mut b, OWNER, signal(SignalAction::Resume)).0,
+        deny
+    );
     assert!(stop(&b));
     assert_eq!(
-        answered(&mut b, 1002, signal(SignalHow::Resume)).0,
+        answered(&mut b, 1002, signal(SignalAction::Resume)).0,
         [Code::Ok]
     );
     assert!(!stop(&b));

@@ -105,7 +105,7 @@ fn a_retry_that_waits_can_be_held_and_killed() {
         let sel = selector(&["1"]);
         b.ask(5, vec![Verb::Signal { sel, how }]);
     };
-    ask(&mut b, SignalHow::Stop);
+    ask(&mut b, SignalAction::Stop);
     assert_eq!(
         (stat(&b), b.core.state.next_retry()),
         (Some(JobStat::Psusp), None)
@@ -113,10 +113,10 @@ fn a_retry_that_waits_can_be_held_and_killed() {
     b.now += 60_000;
     b.turn(Vec::new());
     assert_eq!(attempt(&b), 1);
-    ask(&mut b, SignalHow::Resume);
+    ask(&mut b, SignalAction::Resume);
     assert_eq!(attempt(&b), 2);
     end(&mut b, Some(1), 0);
-    ask(&mut b, SignalHow::Kill);
+    ask(&mut b, SignalAction::Kill);
     assert_eq!(
         (stat(&b), b.core.state.next_retry()),
         (Some(JobStat::Exit), None)
@@ -200,7 +200,7 @@ fn what_was_ended_or_killed_by_a_signal_has_not_succeeded() {
     end(&mut b, Some(3), 9);
     assert_ne!(stat(&b), Some(JobStat::Done));
     let mut b = of_app("");
-    let (sel, how) = (selector(&["1"]), SignalHow::Kill);
+    let (sel, how) = (selector(&["1"]), SignalAction::Kill);
     b.ask(5, vec![Verb::Signal { sel, how }]);
     let mut report = ended(attempt(&b), Some(3), 0);
     if let Report::Ended(e) = &mut report {

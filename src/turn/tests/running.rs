@@ -56,7 +56,7 @@ impl TestLeader {
         acts(self.act(|turn| turn.reports("h1", 1, vec![record], false)))
     }
 
-    fn user(&mut self, how: SignalHow) -> Vec<Act> {
+    fn user(&mut self, how: SignalAction) -> Vec<Act> {
         let who = Requester {
             uid: 5,
             user: "u5".into(),
@@ -126,20 +126,20 @@ fn a_halt_stops_once_and_is_shown_with_its_reason() {
 fn users_and_the_system_stop_independently() {
     let mut b = TestLeader::new();
     let a = b.running();
-    assert_eq!(b.user(SignalHow::Stop), [Act::Stop]);
+    assert_eq!(b.user(SignalAction::Stop), [Act::Stop]);
     b.say(a, true);
     assert!(acts(b.act(|t| plan_applier::suspend(t, a.j, loaded(), NOW))).is_empty());
     assert_eq!(b.stat(1), JobStat::Ususp);
-    assert!(b.user(SignalHow::Resume).is_empty(), "the halt stands");
+    assert!(b.user(SignalAction::Resume).is_empty(), "the halt stands");
     assert_eq!(b.stat(1), JobStat::Ssusp);
-    assert!(b.user(SignalHow::Stop).is_empty());
+    assert!(b.user(SignalAction::Stop).is_empty());
     assert_eq!(b.stat(1), JobStat::Ususp);
     assert!(
         acts(b.act(|t| plan_applier::resume(t, a.j, NOW))).is_empty(),
         "the user's stop"
     );
     assert_eq!(b.stat(1), JobStat::Ususp);
-    assert_eq!(b.user(SignalHow::Resume), [Act::Resume]);
+    assert_eq!(b.user(SignalAction::Resume), [Act::Resume]);
     b.say(a, false);
     assert_eq!(b.stat(1), JobStat::Run);
 }
@@ -277,7 +277,7 @@ fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
         "not tried again by itself"
     );
     let sel = selector(&["1"]);
-    let how = SignalHow::Resume;
+    let how = SignalAction::Resume;
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
     b.report(&host, vec![record(2, b.now)]);
@@ -315,7 +315,7 @@ fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
     assert_eq!(why_held.code(), 32);
     assert_eq!(why_held.to_string(), "pre-exec failed on host h1");
     // A hook of a queue keeps the host from getting the next job.
-    let (sel, how) = (selector(&["1"]), SignalHow::Resume);
+    let (sel, how) = (selector(&["1"]), SignalAction::Resume);
     b.ask(5, vec![Verb::Signal { sel, how }]);
     assert_eq!(b.core.state.work(j).unwrap().attempt, 7);
     b.report("h1", vec![failed(HookOf::Queue, 7, b.now)]);
@@ -368,7 +368,7 @@ fn ids_are_answered_once_each_and_selections_are_few() {
     b.submit(5, |j| j.array = "1-3".into());
     let kill = |ids: &[&str]| Verb::Signal {
         sel: selector(ids),
-        how: SignalHow::Kill,
+        how: SignalAction::Kill,
     };
     let ack = b.ask(5, vec![kill(&["1[1-2]", "1[2]", "1[9]", "7[1-900]"])]);
     let said: Vec<(&str, Code)> = ack

@@ -148,7 +148,7 @@ fn changes_of_a_pending_job_make_no_order() {
     b.submit(5, |job| job.hold = true);
     b.set_run_limit(60);
     assert_eq!(TestLeader::limits_of(&b.last.orders), []);
-    let resume = SignalHow::Resume;
+    let resume = SignalAction::Resume;
     let sel = selector(&["1"]);
     b.ask(5, vec![Verb::Signal { sel, how: resume }]);
     let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_ref();
@@ -309,7 +309,7 @@ fn a_running_job_moves_to_a_queue_that_has_room_for_it() {
         5,
         vec![Verb::Signal {
             sel: selector(&["2"]),
-            how: SignalHow::Force,
+            how: SignalAction::Force,
         }],
     );
     let (code, text) = b.switch("1", "small");

@@ -15,7 +15,7 @@ use corral::api::read::{JobOutput, JobTexts, Reader};
 use corral::api::{Accepted, Failure, FailureKind, JobRequest};
 use corral::record::ack::Outcome;
 use corral::spool::Site;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::sys::{descriptors, ipc, users};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -130,7 +130,12 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Act { act, jobs })
     }
 
-    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+    fn output(
+        &self,
+        who: &Identity,
+        job: &ViewJob,
+        most: usize,
+    ) -> Result<Vec<JobOutput>, Failure> {
         let (id, idx) = (job.row.j.id, job.row.j.idx);
         self.call(who, &Call::Output { id, idx, most })
     }
@@ -150,7 +155,7 @@ impl AsUser for BrokerClient {
         self.call(who, &Call::Clone { job, key })
     }
 
-    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
         let (id, idx) = (job.row.j.id, job.row.j.idx);
         self.call(who, &Call::Texts { id, idx })
     }

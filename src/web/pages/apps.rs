@@ -20,7 +20,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use corral::api::{Param, ParamKind, Run, Template, Text};
 use corral::model::JobKey;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::sys;
 use corral::text::command::split_words;
 
@@ -330,7 +330,7 @@ pub(super) async fn form_of_job(
 /// head of a request is limited.
 const SCRIPT_MAX: usize = 8 << 10;
 
-fn filled(templates: &[Template], job: &Job, script: String) -> String {
+fn filled(templates: &[Template], job: &ViewJob, script: String) -> String {
     let (row, spec) = (&job.row, &job.spec);
     let mut all = vec![
         ("name".to_owned(), row.name.to_string()),

@@ -19,7 +19,7 @@ use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::read::{JobOutput, JobTexts, Reader, Reading};
 use corral::model::{JobKey, JobStat, Share};
 use corral::record::report::TaskUse;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::sys;
 
 /// The last bytes of a file that the page shows, and the maximum number of lines found by a search.
@@ -55,7 +55,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(reader: &Reader, job: &Job, id: &str) -> Facts {
+    fn of(reader: &Reader, job: &ViewJob, id: &str) -> Facts {
         let (name, command) = names(reader, job);
         Facts {
             link: in_path(id),
@@ -105,7 +105,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(app: &App, caller: &Caller, job: &Job) -> Result<Option<Texts>, WebError> {
+    fn of(app: &App, caller: &Caller, job: &ViewJob) -> Result<Option<Texts>, WebError> {
         if job.spec.uid != caller.who.uid || files::allow(caller).is_err() {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ pub(super) async fn show(
 }
 
 /// The kind of program that a running job has announced, if its file can be read here.
-fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
+fn program(app: &App, caller: &Caller, job: &ViewJob) -> Option<String> {
     let is_own = job.spec.uid == caller.who.uid && !caller.secret.is_empty();
     if !is_own || job.row.stat != JobStat::Run || job.row.arr.is_some() {
         return None;
@@ -181,7 +181,7 @@ fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
 }
 
 /// Charts of the usage of the current or last attempt.
-fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
+fn charts(app: &App, w: Words, job: &ViewJob) -> Vec<Chart> {
     let (history, row) = (app.history(), &job.row);
     let ring = history.job(row.j, row.start);
     ring.map_or_else(Vec::new, |ring| {
@@ -190,9 +190,9 @@ fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
 }
 
 /// Name and command; those of the array for an element.
-fn names(reader: &Reader, job: &Job) -> (String, String) {
+fn names(reader: &Reader, job: &ViewJob) -> (String, String) {
     let row = &job.row;
-    let own = |job: &Job| {
+    let own = |job: &ViewJob| {
         let (name, command) = (&job.row.name, &job.row.command);
         let name = if name.is_empty() { command } else { name };
         (name.to_string(), command.to_string())
@@ -206,12 +206,12 @@ fn names(reader: &Reader, job: &Job) -> (String, String) {
     }
 }
 
-fn hosts(job: &Job) -> Vec<(String, String, u32)> {
+fn hosts(job: &ViewJob) -> Vec<(String, String, u32)> {
     let host = |share: &Share| (share.0.clone(), in_path(&share.0), share.1);
     job.row.hosts.iter().map(host).collect()
 }
 
-fn why(job: &Job) -> String {
+fn why(job: &ViewJob) -> String {
     let row = &job.row;
     match (row.stat.is_waiting(), &job.why, &row.halt) {
         (true, Some(why), _) => why.to_string(),
@@ -223,7 +223,7 @@ fn why(job: &Job) -> String {
     }
 }
 
-fn moments(job: &Job) -> Vec<(&'static str, String)> {
+fn moments(job: &ViewJob) -> Vec<(&'static str, String)> {
     let (row, now) = (&job.row, sys::clock::wall_ms());
     let all = [
         ("job.submitted", row.submit),

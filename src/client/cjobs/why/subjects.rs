@@ -4,7 +4,7 @@
 use crate::model::{JobKey, JobStat, PendReason, Spec, TermReason};
 use crate::record::view::JobRow;
 use crate::show::job_select::Users;
-use crate::spool::view::Job;
+use crate::spool::view::ViewJob;
 use crate::text::indexset::IndexSet;
 use crate::text::jobids::JobSel;
 use std::collections::BTreeMap;
@@ -39,12 +39,12 @@ pub(super) struct Found {
 }
 
 /// Selects the jobs and groups similar elements.
-pub(super) fn find(jobs: Vec<Job>, ids: &[JobSel], users: &Users) -> Found {
+pub(super) fn find(jobs: Vec<ViewJob>, ids: &[JobSel], users: &Users) -> Found {
     let mut singles = Vec::new();
     let mut arrays: BTreeMap<u32, BTreeMap<SharedFacts, (JobSubject, IndexSet)>> = BTreeMap::new();
     let mut hit = vec![false; ids.len()];
     for job in jobs {
-        let Job { row, spec, why } = job;
+        let ViewJob { row, spec, why } = job;
         if !users.has(spec.uid, &spec.user, &spec.queue) {
             continue;
         }

@@ -6,7 +6,7 @@ use crate::client::read::test_view::{NOW, TestView};
 use crate::model::TermReason;
 use crate::record::acct::HostSlots;
 use crate::record::frame;
-use crate::record::header::{Header, What};
+use crate::record::header::{FileKind, Header};
 
 /// A cluster with jobs in the view and older ones in an accounting file.
 fn bed() -> TestView {
@@ -75,7 +75,7 @@ fn bed() -> TestView {
         },
     ];
     let mut out = Vec::new();
-    frame::write(&mut out, 0, &Header::new(What::Acct, "c", 1, 1)).unwrap();
+    frame::write(&mut out, 0, &Header::new(FileKind::Acct, "c", 1, 1)).unwrap();
     for (n, record) in records.iter().enumerate() {
         frame::write(&mut out, n as u64 + 1, record).unwrap();
     }

@@ -38,7 +38,12 @@ impl Share {
 
     fn file(&self, epoch: u64, part: u64, orders: &[Order]) -> Vec<u8> {
         let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(What::Orders, "c", epoch, part)).unwrap();
+        frame::write(
+            &mut out,
+            0,
+            &Header::new(FileKind::Orders, "c", epoch, part),
+        )
+        .unwrap();
         for (i, o) in orders.iter().enumerate() {
             frame::write(&mut out, i as u64 + 1, o).unwrap();
         }

@@ -1,7 +1,7 @@
 //! Decides whether a look at the orders is worth its requests: on a network file system, the
 //! lengths and marks of two files can show that there is nothing new.
 
-use crate::spool::polling::Gate;
+use crate::spool::polling::ChangeGate;
 use crate::sys::fs;
 use std::path::Path;
 
@@ -19,10 +19,10 @@ pub(super) struct QuietShare {
     pub since: Option<u64>,
     /// The epoch was read after the last change of its file.
     pub epoch_read: bool,
-    epoch_gate: Gate,
+    epoch_gate: ChangeGate,
     /// The host's directory while it contains no orders of the epoch: a leader without orders for
     /// this host creates no file.
-    dir_gate: Gate,
+    dir_gate: ChangeGate,
 }
 
 impl QuietShare {
@@ -45,14 +45,14 @@ impl QuietShare {
 
     /// Whether the host's directory may have changed.
     pub(super) fn has_changed(&mut self, dir: &Path, now: u64) -> bool {
-        fs::mark(dir).map_or(true, |mark| self.dir_gate.must_look(mark, now))
+        fs::mark(dir).map_or(true, |mark| self.dir_gate.must_read(mark, now))
     }
 
     /// Whether the epoch's file is unchanged since it was last read: one request, while opening it
     /// takes two or three.
     pub(super) fn epoch_stands(&mut self, path: &Path, now: u64) -> bool {
         let mark = fs::mark(path);
-        let must = |mark| (self.epoch_gate).must_look_within(mark, now, QUIET_MS);
+        let must = |mark| (self.epoch_gate).must_read_within(mark, now, QUIET_MS);
         self.epoch_read &= !mark.map_or(true, must);
         self.epoch_read
     }

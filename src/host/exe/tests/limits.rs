@@ -4,7 +4,7 @@ use super::fencing::shepherds_write;
 use super::*;
 use crate::host::exe::launches::{Own, Work};
 use crate::model::{CpuSet, Limits};
-use crate::record::order::OwnPart;
+use crate::record::order::PartResources;
 use crate::record::report::RunId;
 use crate::task::log::TaskRec;
 use crate::task::spec::NewLimits;
@@ -168,7 +168,7 @@ fn limits_that_come_with_the_part_itself_are_its_limits() {
         first: "h2".into(),
         slots: 1,
         mark: 7,
-        own: Box::<OwnPart>::default(),
+        own: Box::<PartResources>::default(),
     };
     publish(&exec, 1, &[spec(1), part, change(a, 1, 60)]);
     exec.turn(true);

@@ -7,7 +7,7 @@ use crate::host::exe::launches::{Own, Work};
 use crate::host::exe::sample::Snapshot;
 use crate::model::{CpuSet, TermReason, UnitCheck, Units};
 use crate::record::host_units::{HostUnitsDoc, UnitDoc};
-use crate::record::order::{OwnPart, TaskUnits};
+use crate::record::order::{PartResources, TaskUnits};
 use crate::record::report::{RunId, Usage};
 use crate::sys::proc;
 
@@ -156,9 +156,9 @@ fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32))
         check,
         ..TaskUnits::default()
     };
-    let own = OwnPart {
+    let own = PartResources {
         units,
-        ..OwnPart::default()
+        ..PartResources::default()
     };
     let run = RunId::marked(7);
     exec.parts.add_part(first(2), (1, 1, own), run);

@@ -13,12 +13,12 @@ use corral::api::{Accepted, Failure, FailureKind, JobRequest};
 use corral::model::{JobKey, JobStat, Share, Spec};
 use corral::record::ack::{Code, Outcome};
 use corral::record::frame;
-use corral::record::header::{Header, What};
+use corral::record::header::{FileKind, Header};
 use corral::record::view::{
     self, ArrayRow, HostRow, JobRow, Manifest, Params, QueueRow, Row, ShardInfo,
 };
 use corral::spool::Site;
-use corral::spool::view::Job;
+use corral::spool::view::ViewJob;
 use corral::sys::child::{Attend, Attended};
 use corral::sys::users::UserFacts;
 use corral::sys::{ipc, terminal};
@@ -125,7 +125,12 @@ impl AsUser for MadeUp {
         Ok(outcomes)
     }
 
-    fn output(&self, who: &Identity, job: &Job, most: usize) -> Result<Vec<JobOutput>, Failure> {
+    fn output(
+        &self,
+        who: &Identity,
+        job: &ViewJob,
+        most: usize,
+    ) -> Result<Vec<JobOutput>, Failure> {
         Ok(self.reader(who)?.output(job, most))
     }
 
@@ -178,7 +183,7 @@ impl AsUser for MadeUp {
         })
     }
 
-    fn texts(&self, who: &Identity, job: &Job) -> Result<JobTexts, Failure> {
+    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
         Ok(self.reader(who)?.texts(job))
     }
 
@@ -435,7 +440,7 @@ impl Bed {
 
 fn put<T: Serialize>(share: &Path, name: &str, rows: &[T]) {
     let mut out = Vec::new();
-    frame::write(&mut out, 0, &Header::new(What::View, "c", 1, 0)).unwrap();
+    frame::write(&mut out, 0, &Header::new(FileKind::View, "c", 1, 0)).unwrap();
     for (n, row) in rows.iter().enumerate() {
         frame::write(&mut out, n as u64 + 1, row).unwrap();
     }
