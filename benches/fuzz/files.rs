@@ -10,7 +10,7 @@ use corral::host::exe::{self, Exec};
 use corral::host::local::Local;
 use corral::host::setup::Place;
 use corral::journal::{self, History, Position, Writer, snapshot};
-use corral::master::hosts::{Hosts, Which};
+use corral::master::hosts::{HostSelection, Hosts};
 use corral::model::{AttemptId, JobKey, Stamp};
 use corral::record::event::Event;
 use corral::record::header::{FileKind, Header};
@@ -322,10 +322,16 @@ impl Target for Reports {
         };
         let mut hosts = Hosts::new(&self.layout, "c", owners);
         let mut inputs = Vec::new();
-        hosts.read_news((1, 1_000), Which::All, 1_000, &|_| false, &mut inputs);
+        hosts.read_news(
+            (1, 1_000),
+            HostSelection::All,
+            1_000,
+            &|_| false,
+            &mut inputs,
+        );
         hosts.read_news(
             (100_000, 100_000),
-            Which::All,
+            HostSelection::All,
             1_000,
             &|_| false,
             &mut inputs,

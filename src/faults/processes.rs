@@ -209,7 +209,7 @@ fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
     master::Options {
         accept_loss: false,
         cache_ms: Some(plan.cache_wait_ms),
-        fresh: Some(plan.caches.lax_ms == 0),
+        opens_are_fresh: Some(plan.caches.lax_ms == 0),
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
         acks_bytes: Some(plan.segment_bytes / 4),

@@ -4,7 +4,7 @@
 //! file does not grow with the epoch. Never writes an answer before its events are durable; its
 //! caller ensures that.
 
-use super::outbox::Framed;
+use super::outbox::FramedFile;
 use crate::record::ack::Ack;
 use crate::record::frame;
 use crate::record::header::{FileKind, Header};
@@ -37,7 +37,7 @@ pub(super) struct Acks {
     layout: Layout,
     cluster: String,
     epoch: u64,
-    framed: Framed,
+    framed: FramedFile,
     /// Number of the current file.
     part: u64,
     part_bytes: u64,
@@ -57,7 +57,7 @@ impl Acks {
         let header = Header::new(FileKind::Acks, cluster, epoch, 1);
         let sync = sys::statfs::fs_kind(layout.root())? != FsKind::Local;
         Ok(Acks {
-            framed: Framed::create(&layout.acks(epoch), &header, sync)?,
+            framed: FramedFile::create(&layout.acks(epoch), &header, sync)?,
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             epoch,
@@ -79,7 +79,7 @@ impl Acks {
         let aside = now.with_file_name(".acks.next");
         fs::remove(&aside)?;
         let header = Header::new(FileKind::Acks, &self.cluster, self.epoch, self.part + 1);
-        let mut next = match Framed::create(&aside, &header, self.framed.sync) {
+        let mut next = match FramedFile::create(&aside, &header, self.framed.sync) {
             Err(e) if e.is_no_space() => {
                 tracing::warn!("{e}: the answers continue in the present file");
                 return Ok(());

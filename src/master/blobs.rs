@@ -16,20 +16,20 @@ const KNOWN_MAX: usize = 100_000;
 /// The blobs that this leader has stored.
 pub(super) struct Blobs {
     layout: Layout,
-    known: BTreeSet<String>,
+    stored: BTreeSet<String>,
 }
 
 impl Blobs {
     pub(super) fn new(layout: &Layout) -> Blobs {
         Blobs {
             layout: layout.clone(),
-            known: BTreeSet::new(),
+            stored: BTreeSet::new(),
         }
     }
 
     /// Forgets what was stored, because it may have been removed since.
     pub(super) fn forget(&mut self) {
-        self.known.clear();
+        self.stored.clear();
     }
 
     /// Stores a blob, unless this leader has done so before.
@@ -37,7 +37,7 @@ impl Blobs {
     /// # Errors
     /// The share rejects it.
     pub(super) fn store(&mut self, blob: &Blob) -> sys::Result<()> {
-        if self.known.contains(&blob.sha) {
+        if self.stored.contains(&blob.sha) {
             return Ok(());
         }
         match self.write(blob) {
@@ -47,10 +47,10 @@ impl Blobs {
             }
             other => other,
         }?;
-        if self.known.len() > KNOWN_MAX {
-            self.known.clear();
+        if self.stored.len() > KNOWN_MAX {
+            self.stored.clear();
         }
-        self.known.insert(blob.sha.clone());
+        self.stored.insert(blob.sha.clone());
         Ok(())
     }
 

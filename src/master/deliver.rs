@@ -3,7 +3,7 @@
 //! Owns no file: [`super::outbox`] writes them. A start is taken back only if no byte of it was
 //! written.
 
-use super::end::End;
+use super::end::LeaderEnd;
 use super::lead::Leader;
 use crate::model::AttemptId;
 use crate::record::order::Order;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 impl Leader {
     /// Writes acknowledgements that have waited long enough.
-    pub(super) fn write_report_acks(&mut self, now: u64) -> Result<(), End> {
+    pub(super) fn write_report_acks(&mut self, now: u64) -> Result<(), LeaderEnd> {
         let due = self.out.report_acks.take_due(now);
         if due.is_empty() {
             return Ok(());
@@ -27,7 +27,7 @@ impl Leader {
     pub(super) fn write_orders(
         &mut self,
         orders: Vec<(String, Order)>,
-    ) -> Result<Vec<(String, AttemptId)>, End> {
+    ) -> Result<Vec<(String, AttemptId)>, LeaderEnd> {
         let (core, now) = (&self.core, clock::boot_ms());
         let at = self.store.journal.position();
         self.out

@@ -5,7 +5,7 @@
 //! beat. Never decides what is written or in which order.
 
 use super::election::Leadership;
-use super::end::End;
+use super::end::LeaderEnd;
 use crate::spool::Layout;
 use crate::sys::statfs::{self, DiskFree};
 use crate::sys::{self, clock, fs, service, thread};
@@ -65,12 +65,12 @@ impl DiskReserve {
             free: None,
             used_before: false,
         };
-        reserve.parts = (0..PARTS).filter(|n| reserve.is_there(*n)).count() as u32;
+        reserve.parts = (0..PARTS).filter(|n| reserve.part_exists(*n)).count() as u32;
         reserve.used_before = reserve.parts < PARTS && fs::exists(&layout.reserve());
         reserve
     }
 
-    fn is_there(&self, n: u32) -> bool {
+    fn part_exists(&self, n: u32) -> bool {
         let stat = fs::stat(&self.layout.reserve_part(n));
         // A part of another size was left by an interrupted leader, or was made by another rule.
         matches!(stat, Ok(Some(s)) if s.len == self.part)
@@ -121,7 +121,7 @@ impl DiskReserve {
         why: &str,
         leadership: &Leadership,
         stop: &Receiver<i32>,
-    ) -> Result<(), End> {
+    ) -> Result<(), LeaderEnd> {
         self.fill(why, leadership);
         let parts = match self.part {
             0 => 0,
@@ -135,10 +135,12 @@ impl DiskReserve {
         loop {
             service::alive();
             if thread::recv_timeout(stop, RETRY_MS).is_ok() {
-                return Err(End::Stopped);
+                return Err(LeaderEnd::Stopped);
             }
             if leadership.is_lost() {
-                return Err(End::Lost(format!("no room until the lease ran out: {why}")));
+                return Err(LeaderEnd::Lost(format!(
+                    "no room until the lease ran out: {why}"
+                )));
             }
             // Whatever can be created can be released.
             while self.part > 0 && self.parts < parts.min(PARTS) && self.take().is_ok() {}
@@ -174,7 +176,7 @@ impl DiskReserve {
 
     /// Creates a missing part of the reserve.
     fn take(&mut self) -> sys::Result<()> {
-        let Some(n) = (0..PARTS).find(|n| !self.is_there(*n)) else {
+        let Some(n) = (0..PARTS).find(|n| !self.part_exists(*n)) else {
             self.parts = PARTS;
             return Ok(());
         };

@@ -21,7 +21,7 @@ use crate::sys::statfs::FsKind;
 use crate::sys::thread;
 use crate::sys::trust::Owners;
 use crossbeam::channel::{Receiver, bounded};
-use renewal::{Shared, Threads, spawn};
+use renewal::{RenewalState, RenewalThreads, spawn};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -133,27 +133,27 @@ pub struct Settings {
     pub cache_ms: Option<u64>,
     /// Whether each open on this machine is answered by the server; `None` = derived from the
     /// mount.
-    pub fresh: Option<bool>,
+    pub opens_are_fresh: Option<bool>,
     pub protocol: Protocol,
 }
 
 /// Leadership was lost, and the reason. The process must end without another write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost(pub String);
+pub struct LeadershipLost(pub String);
 
-impl fmt::Display for Lost {
+impl fmt::Display for LeadershipLost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "leadership is lost: {}", self.0)
     }
 }
 
-impl std::error::Error for Lost {}
+impl std::error::Error for LeadershipLost {}
 
 /// The leadership that a candidate has won. When it is dropped, the beat ends and the lock is
 /// released.
 #[derive(Debug)]
 pub struct Leadership {
-    shared: Arc<Shared>,
+    shared: Arc<RenewalState>,
     pub cluster: ClusterDoc,
     /// Why leadership was free, for the log.
     pub reason: &'static str,
@@ -161,7 +161,7 @@ pub struct Leadership {
     pub led: Option<u64>,
     /// Notes for administrators about the files of leadership.
     pub notes: Vec<String>,
-    threads: Threads,
+    threads: RenewalThreads,
     /// What [`Leadership::recheck`] knows of `leader/epoch`.
     epoch: Mutex<ChangeGate>,
 }
@@ -186,7 +186,7 @@ impl Leadership {
     ///
     /// # Errors
     /// [`Lost`]: end at once, write nothing.
-    pub fn recheck(&self) -> Result<(), Lost> {
+    pub fn recheck(&self) -> Result<(), LeadershipLost> {
         if self.shared.check == Check::Never {
             return Ok(());
         }
@@ -234,7 +234,7 @@ pub fn campaign(
     cluster: ClusterDoc,
     settings: &Settings,
     wait: &dyn Fn(u64) -> bool,
-    on_lost: impl Fn(&Lost) + Send + 'static,
+    on_lost: impl Fn(&LeadershipLost) + Send + 'static,
 ) -> Result<Option<Leadership>, Refused> {
     let kind = sys::statfs::fs_kind(layout.root()).map_err(|e| Refused(e.to_string()))?;
     let local = kind == FsKind::Local;
@@ -246,7 +246,7 @@ pub fn campaign(
         poll_ms: poll_ms(takeover_ms, local),
         me: EpochDoc {
             fresh: settings
-                .fresh
+                .opens_are_fresh
                 .unwrap_or_else(|| opens_are_fresh(layout, kind)),
             ..own_document(settings)
         },
@@ -282,7 +282,7 @@ pub fn campaign(
             return Ok(Some(lead));
         }
         if matches!(intent, Intent::Poll { .. }) {
-            candidate.say_standby(&settings.host);
+            candidate.publish_standby(&settings.host);
         }
         let ms = match &intent {
             Intent::Poll { in_ms, .. } if clock::boot_ms() < began + EAGER_FOR_MS => {
@@ -376,7 +376,7 @@ struct Candidate<'a> {
 
 impl Candidate<'_> {
     /// Logs from time to time that this candidate would take over.
-    fn say_standby(&mut self, host: &str) {
+    fn publish_standby(&mut self, host: &str) {
         let now = clock::boot_ms();
         let recent = |at: u64| now.saturating_sub(at) < STANDBY_EVERY_MS;
         if self.last_beat.is_none() || self.stood_by_at.is_some_and(recent) {
@@ -473,7 +473,7 @@ impl Candidate<'_> {
                 let highest = highest_claim(self.layout, self.owners)?;
                 self.note_wrong_epoch(highest);
                 let beat = self.last_beat.as_ref().map_or(0, |beat| beat.epoch);
-                let fresh = self.claimed_fresh(beat, highest);
+                let fresh = self.claims_are_fresh(beat, highest);
                 Observation::Highest { highest, fresh }
             }
             Intent::Claim(doc) => {
@@ -505,7 +505,7 @@ impl Candidate<'_> {
     }
 
     /// Whether all that claimed after `beat` stated that their opens are fresh.
-    fn claimed_fresh(&self, beat: u64, highest: u64) -> bool {
+    fn claims_are_fresh(&self, beat: u64, highest: u64) -> bool {
         let fresh = |epoch| {
             let doc = read_fixed::<EpochDoc>(&self.layout.claim(epoch), self.owners);
             matches!(doc, Ok(Some(doc)) if doc.fresh)
@@ -583,15 +583,15 @@ impl Candidate<'_> {
         own: EpochDoc,
         cluster: ClusterDoc,
         reason: &'static str,
-        on_lost: impl Fn(&Lost) + Send + 'static,
+        on_lost: impl Fn(&LeadershipLost) + Send + 'static,
     ) -> Leadership {
         let before = self.last_beat.unwrap_or_default();
         let now = clock::boot_ms();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RenewalState {
             layout: self.layout.clone(),
             local: self.local,
             renewed: AtomicU64::new(now),
-            looked: AtomicU64::new(now),
+            epoch_checked: AtomicU64::new(now),
             leading: AtomicBool::new(false),
             full: AtomicBool::new(false),
             locked: AtomicBool::new(matches!(self.lock, LockState::Held(_))),
@@ -602,7 +602,7 @@ impl Candidate<'_> {
             owners: self.owners,
             own,
         });
-        let threads = Threads::start(&shared, self.lock, before.beat, on_lost);
+        let threads = RenewalThreads::start(&shared, self.lock, before.beat, on_lost);
         Leadership {
             shared,
             cluster,
@@ -627,7 +627,7 @@ fn try_lock(old: LockState, path: &Path, local: bool) -> sys::Result<LockState> 
     let answer = match old {
         LockState::Held(lock) => return Ok(LockState::Held(lock)),
         LockState::Free if local => Lock::try_take(path)?,
-        LockState::Free => return ask_lock(path.to_path_buf()),
+        LockState::Free => return request_lock(path.to_path_buf()),
         LockState::Asked(rx) => match rx.try_recv() {
             Ok(answer) => answer?,
             Err(crossbeam::channel::TryRecvError::Empty) => return Ok(LockState::Asked(rx)),
@@ -637,7 +637,7 @@ fn try_lock(old: LockState, path: &Path, local: bool) -> sys::Result<LockState> 
     Ok(answer.map_or(LockState::Free, LockState::Held))
 }
 
-fn ask_lock(path: PathBuf) -> sys::Result<LockState> {
+fn request_lock(path: PathBuf) -> sys::Result<LockState> {
     let (tx, rx) = bounded(1);
     spawn("lock", move || drop(tx.send(Lock::try_take(&path))));
     // The answer usually arrives in a few milliseconds; a stalled open must not stall the

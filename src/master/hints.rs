@@ -71,7 +71,7 @@ pub(super) type NamedBoxes = BTreeMap<u32, BTreeSet<Token>>;
 #[derive(Debug)]
 pub(super) struct Hints {
     socket: Option<Socket>,
-    heard: Receiver<ReceivedHint>,
+    received: Receiver<ReceivedHint>,
     boxes: NamedBoxes,
     hosts: BTreeSet<u64>,
     numbers: HintNumbers,
@@ -96,7 +96,7 @@ impl Hints {
         });
         Hints {
             socket: listener.map(|listener| listener.socket),
-            heard: heard.unwrap_or_else(never),
+            received: heard.unwrap_or_else(never),
             boxes: NamedBoxes::new(),
             hosts: BTreeSet::new(),
             numbers: HintNumbers::default(),
@@ -109,21 +109,21 @@ impl Hints {
 
     /// The channel to wait on; what it delivers must be passed to [`Hints::take`].
     pub(super) fn receiver(&self) -> &Receiver<ReceivedHint> {
-        &self.heard
+        &self.received
     }
 
     /// Takes a hint, and those queued after it.
     pub(super) fn take(&mut self, first: Option<ReceivedHint>) {
-        let mut next = first.or_else(|| self.heard.try_recv().ok());
+        let mut next = first.or_else(|| self.received.try_recv().ok());
         while let Some((what, from)) = next {
             self.note(what, from);
-            next = self.heard.try_recv().ok();
+            next = self.received.try_recv().ok();
         }
     }
 
     /// Notes that no more hints will come: the listening thread has ended.
     pub(super) fn note_closed(&mut self) {
-        self.heard = never();
+        self.received = never();
     }
 
     fn note(&mut self, what: Hint, from: SocketAddr) {

@@ -42,7 +42,7 @@ pub(super) struct BeatNames {
     owners: Owners,
     mark: Option<Mark>,
     /// The mark that the server returned just now, before this listing.
-    asked: Option<Mark>,
+    server_mark: Option<Mark>,
     /// The last listing failed: it is not known whose name changes.
     blind: bool,
 }
@@ -53,15 +53,15 @@ impl BeatNames {
             dir: layout.beats(),
             owners,
             mark: None,
-            asked: None,
+            server_mark: None,
             blind: false,
         }
     }
 
     /// Whether the server shows a change since the last listing: one request.
     pub(crate) fn changed(&mut self) -> bool {
-        self.asked = fs::mark(&self.dir).ok();
-        self.asked.is_some() && self.asked != self.mark
+        self.server_mark = fs::mark(&self.dir).ok();
+        self.server_mark.is_some() && self.server_mark != self.mark
     }
 
     /// Whether the last listing failed, so that silence means nothing.
@@ -75,7 +75,7 @@ impl BeatNames {
     /// The directory is missing, cannot be read, or belongs to another account.
     pub(super) fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
         let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
-        let asked = self.asked.take();
+        let asked = self.server_mark.take();
         self.mark = asked.or_else(|| fs::mark(&self.dir).ok());
         self.blind = true;
         if let Some(uid) = self.owners.untrusted_owner(&self.dir) {
@@ -102,7 +102,7 @@ pub(super) struct HostLiveness {
     names: Vec<Beat>,
     name: Option<Beat>,
     /// Beat of the load document that was last read.
-    written: Option<(String, u64)>,
+    last_read: Option<(String, u64)>,
     /// When a name changed last, and when anything did, by the monotonic clock.
     named_at: Option<u64>,
     beat_at: Option<u64>,
@@ -208,7 +208,7 @@ impl HostLiveness {
             return;
         };
         let beat = Some((doc.incarnation.clone(), doc.beat));
-        if self.written.is_none() {
+        if self.last_read.is_none() {
             let limit = doc.every_ms.max(1000).saturating_mul(3);
             let fresh = wall_ms.abs_diff(doc.t) <= limit;
             if self.name.is_none() && fresh {
@@ -216,11 +216,11 @@ impl HostLiveness {
                 // whether the host is alive.
                 self.beat_at = Some(now);
             }
-        } else if self.written != beat && !self.is_named(now) && !self.has_announced(&doc) {
+        } else if self.last_read != beat && !self.is_named(now) && !self.has_announced(&doc) {
             // The host now beats by its document; a name may follow.
             (self.beat_at, self.name) = (Some(now), None);
         }
-        self.written = beat;
+        self.last_read = beat;
         self.watched_at.get_or_insert(now);
         match &self.name {
             Some(beat) if !beat.matches_document(&doc) => self.again_at = now + AGAIN_MS,

@@ -63,7 +63,7 @@ const FOREIGN_MAX: usize = 20;
 
 /// Which hosts' reports are read in a turn.
 #[derive(Clone, Copy)]
-pub enum Which<'a> {
+pub enum HostSelection<'a> {
     /// All hosts: something changed, and it is not known where.
     All,
     /// The named hosts, and hosts whose poll is due.
@@ -180,7 +180,7 @@ pub struct Hosts {
     names: HostNames,
     beats: Beats,
     eager_until: u64,
-    turns: HostRotation,
+    rotation: HostRotation,
     time: ReadTime,
     /// The owners whose files are read.
     pub owners: Owners,
@@ -209,7 +209,7 @@ impl Hosts {
                 unheard: None,
             },
             eager_until: 0,
-            turns: HostRotation::default(),
+            rotation: HostRotation::default(),
             time: ReadTime::default(),
             owners,
             alarms: Vec::new(),
@@ -308,12 +308,12 @@ impl Hosts {
     pub fn read_news(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
-        which: Which<'_>,
+        which: HostSelection<'_>,
         poll_ms: u64,
         no_work: &dyn Fn(&str) -> bool,
         inputs: &mut Vec<Input>,
     ) -> bool {
-        let hinted = matches!(which, Which::All);
+        let hinted = matches!(which, HostSelection::All);
         let first = self.names.is_new();
         let appeared = self.find_hosts(now_ms, hinted);
         if first || appeared {
@@ -321,7 +321,7 @@ impl Hosts {
         }
         let beats = first || self.is_beat_time(now_ms, hinted, no_work);
         if beats {
-            self.hear_beats(now_ms, wall_ms);
+            self.read_beats(now_ms, wall_ms);
         }
         self.time.unread_left = false;
         self.time.until = clock::boot_ms() + if first { FIRST_READ_MS } else { READ_MS };
@@ -373,7 +373,7 @@ impl Hosts {
         let pace = self.beat_pace(now_ms);
         let pace = (pace < LOAD_EVERY_MS).then_some(pace);
         let known = |name: &str| self.readers.contains_key(name);
-        for name in self.names.look(now_ms, hinted, pace, known) {
+        for name in self.names.find_new(now_ms, hinted, pace, known) {
             self.tags.insert(tag_of(&name), name.clone());
             self.readers.entry(name).or_default();
         }
@@ -395,7 +395,7 @@ impl Hosts {
         self.beats.names.changed()
     }
 
-    fn hear_beats(&mut self, now_ms: u64, wall_ms: i64) {
+    fn read_beats(&mut self, now_ms: u64, wall_ms: i64) {
         self.beats.listed_at = now_ms;
         let listed = match self.beats.names.list() {
             // No leader has had a version that creates it yet: hosts beat by their documents.
@@ -451,7 +451,7 @@ impl Hosts {
             };
             due.extend(in_turn(
                 &self.readers,
-                &mut self.turns.load,
+                &mut self.rotation.load,
                 looks,
                 lifeless,
             ));
@@ -513,13 +513,13 @@ impl Hosts {
         let due = due.filter(|(host, reader)| soon(host, reader));
         let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
         let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
-        if beats && self.turns.reports_at.is_none_or(rested) {
-            self.turns.reports_at = Some(now_ms);
+        if beats && self.rotation.reports_at.is_none_or(rested) {
+            self.rotation.reports_at = Some(now_ms);
             // Also for hosts whose beats name a file: another user's file in front of it is
             // reported.
             due.extend(in_turn(
                 &self.readers,
-                &mut self.turns.reports,
+                &mut self.rotation.reports,
                 OLD_LOOKS,
                 |_: &HostReader| true,
             ));
@@ -565,7 +565,7 @@ impl Hosts {
     fn due_reports(
         &mut self,
         now_ms: u64,
-        which: Which<'_>,
+        which: HostSelection<'_>,
         poll_ms: u64,
         no_work: &dyn Fn(&str) -> bool,
     ) -> Vec<(String, bool)> {
@@ -583,9 +583,9 @@ impl Hosts {
             let slow_ms = if idle { LOAD_EVERY_MS } else { poll_ms };
             reader.polling.set_slow(slow_ms.max(shared_ms));
             let named = match which {
-                Which::All => few || reader.polled,
-                Which::Hosts(names) => names.contains(host),
-                Which::Due => false,
+                HostSelection::All => few || reader.polled,
+                HostSelection::Hosts(names) => names.contains(host),
+                HostSelection::Due => false,
             };
             let news =
                 named || (end.is_some_and(|end| reader.lacks(end)) && !reader.is_stuck(now_ms));

@@ -25,7 +25,7 @@ use crate::sys::{self, clock, fs, users};
 use crate::text::width;
 use directory::Directory;
 pub use directory::is_missing;
-use large::{Decoded, LARGE, Progress, Reading};
+use large::{DecodedRequest, LARGE, LargeRead, Progress};
 use partial::PartialRequests;
 pub use request_file::parse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,13 +68,13 @@ const OPEN_MAX: usize = 64;
 
 /// The location of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct RequestLocation {
     /// The owner of the drop box.
     pub uid: u32,
     pub name: OsString,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for RequestLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name.to_string_lossy();
         write!(f, "inbox/{}/{}", self.uid, width::escape(&name))
@@ -82,17 +82,17 @@ impl std::fmt::Display for Place {
 }
 
 /// One request as it was read.
-pub struct Taken {
+pub struct ReadRequest {
     pub who: Requester,
     pub head: RequestHead,
     pub verbs: Vec<Verb>,
-    pub place: Place,
+    pub place: RequestLocation,
 }
 
 /// A request that will never be carried out.
-pub struct Rejected {
+pub struct RejectedRequest {
     pub token: Option<Token>,
-    pub place: Place,
+    pub place: RequestLocation,
     pub why: String,
 }
 
@@ -109,7 +109,7 @@ struct UnreadableFiles {
 
 /// Which drop boxes are checked in a turn.
 #[derive(Clone, Copy)]
-pub enum Boxes<'a> {
+pub enum BoxSelection<'a> {
     /// All: something changed, and it is not known where.
     All,
     /// Those of the named users (if requests are named, only these), and those whose poll is due.
@@ -117,7 +117,7 @@ pub enum Boxes<'a> {
 }
 
 /// When a user's box is checked.
-struct Pace {
+struct BoxPolling {
     polling: Polling,
     gate: ChangeGate,
 }
@@ -127,7 +127,7 @@ pub struct Inbox {
     layout: Layout,
     directory: Directory,
     /// Users with a box.
-    uids: BTreeMap<u32, Pace>,
+    uids: BTreeMap<u32, BoxPolling>,
     /// Longest pause between two checks of a box without a hint, in milliseconds.
     poll_ms: u64,
     /// Boxes from which requests were taken in this turn.
@@ -138,10 +138,10 @@ pub struct Inbox {
     served: u32,
     /// Requests that turns are still processing, by number: no more requests of their users are
     /// taken.
-    held: BTreeMap<usize, Place>,
+    in_turns: BTreeMap<usize, RequestLocation>,
     last_held: usize,
     /// The large request that is read outside the turns.
-    reading: Reading,
+    reading: LargeRead,
     partial: PartialRequests,
     /// Users whose boxes were not checked because of `held`.
     passed_over: BTreeSet<u32>,
@@ -152,8 +152,8 @@ pub struct Inbox {
 /// What one turn has taken so far.
 #[derive(Default)]
 struct TakenRequests {
-    taken: Vec<Taken>,
-    rejected: Vec<Rejected>,
+    taken: Vec<ReadRequest>,
+    rejected: Vec<RejectedRequest>,
     bytes: usize,
 }
 
@@ -178,9 +178,9 @@ impl Inbox {
             accounts: BTreeMap::new(),
             rubbish: BTreeMap::new(),
             served: 0,
-            held: BTreeMap::new(),
+            in_turns: BTreeMap::new(),
             last_held: 0,
-            reading: Reading::default(),
+            reading: LargeRead::default(),
             partial: PartialRequests::default(),
             passed_over: BTreeSet::new(),
             account_pace: AccountPace::default(),
@@ -208,7 +208,7 @@ impl Inbox {
             let uid = name.to_str().and_then(uid_of);
             uid.is_some_and(|uid| uids.contains_key(&uid))
         };
-        for name in self.directory.look(now_ms, known)? {
+        for name in self.directory.search(now_ms, known)? {
             self.add_entry(&name);
         }
         self.try_stuck();
@@ -261,7 +261,7 @@ impl Inbox {
     }
 
     fn add(&mut self, uid: u32) {
-        let pace = || Pace {
+        let pace = || BoxPolling {
             polling: Polling::new(self.poll_ms),
             gate: ChangeGate::default(),
         };
@@ -282,7 +282,7 @@ impl Inbox {
 
     /// When any box is due for a check.
     pub fn due_ms(&self) -> Option<u64> {
-        let looked_into = |(uid, _): &(&u32, &Pace)| !self.passed_over.contains(*uid);
+        let looked_into = |(uid, _): &(&u32, &BoxPolling)| !self.passed_over.contains(*uid);
         let paces = self.uids.iter().filter(looked_into);
         let dues = paces.map(|(_, pace)| pace.polling.due_ms());
         dues.chain(self.reading.due_ms()).min()
@@ -335,7 +335,7 @@ impl Inbox {
 
     /// The names in a user's box that must be read; `None` if there is nothing to look for.
     /// `hinted`: a hint states that something is there, so no request to the server is needed.
-    fn fresh(
+    fn unread_names(
         &mut self,
         uid: u32,
         hinted: bool,
@@ -380,29 +380,29 @@ impl Inbox {
     fn take_from_box(
         &mut self,
         uid: u32,
-        boxes: Boxes<'_>,
+        boxes: BoxSelection<'_>,
         now_ms: u64,
         haul: &mut TakenRequests,
     ) -> Option<Vec<OsString>> {
-        if self.held.values().any(|place| place.uid == uid) {
+        if self.in_turns.values().any(|place| place.uid == uid) {
             self.passed_over.insert(uid);
             return None;
         }
         let none = BTreeSet::new();
         let (all, named, tokens) = match boxes {
-            Boxes::All => (true, false, &none),
-            Boxes::Of(uids) => {
+            BoxSelection::All => (true, false, &none),
+            BoxSelection::Of(uids) => {
                 let ready = self.reading.is_ready(uid);
                 let tokens = uids.get(&uid).filter(|_| !ready);
                 (false, ready || tokens.is_some(), tokens.unwrap_or(&none))
             }
         };
-        let due = |pace: &Pace| pace.polling.is_due(now_ms);
+        let due = |pace: &BoxPolling| pace.polling.is_due(now_ms);
         if !all && !named && !self.uids.get(&uid).is_some_and(due) {
             return None;
         }
         let before = haul.len();
-        let fresh = self.fresh(uid, all || named, tokens, now_ms);
+        let fresh = self.unread_names(uid, all || named, tokens, now_ms);
         let names = fresh.as_ref().is_some_and(|(_, names)| !names.is_empty());
         let left = fresh.filter(|_| names).map(|(own, names)| {
             let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, haul);
@@ -432,10 +432,14 @@ impl Inbox {
 
     /// Takes up to a turn's worth of requests from `boxes`: a fair share of each user's, then more
     /// while there is room.
-    pub fn take(&mut self, now_ms: u64, boxes: Boxes<'_>) -> (Vec<Taken>, Vec<Rejected>) {
+    pub fn take(
+        &mut self,
+        now_ms: u64,
+        boxes: BoxSelection<'_>,
+    ) -> (Vec<ReadRequest>, Vec<RejectedRequest>) {
         let mut haul = TakenRequests::default();
         self.open.clear();
-        self.reading.look(now_ms);
+        self.reading.note_search(now_ms);
         // The user who filled the last turn now comes last.
         let (first, rest): (Vec<u32>, Vec<u32>) =
             self.uids.keys().partition(|uid| **uid > self.served);
@@ -501,16 +505,16 @@ impl Inbox {
                 None => Err("not the name of a request".to_owned()),
                 Some(token) => self.read(own, token, &name, now_ms, &mut haul.bytes),
             };
-            let place = Place { uid, name };
+            let place = RequestLocation { uid, name };
             match read {
                 Ok(None) => {}
-                Ok(Some((who, head, verbs))) => haul.taken.push(Taken {
+                Ok(Some((who, head, verbs))) => haul.taken.push(ReadRequest {
                     who,
                     head,
                     verbs,
                     place,
                 }),
-                Err(why) => haul.rejected.push(Rejected { token, place, why }),
+                Err(why) => haul.rejected.push(RejectedRequest { token, place, why }),
             }
         }
         names.collect()
@@ -545,7 +549,7 @@ impl Inbox {
             ));
         }
         let (uid, name) = (own.uid, name.to_owned());
-        let place = Place { uid, name };
+        let place = RequestLocation { uid, name };
         let (head, verbs) = match decoded.content {
             Err(said) if said.partial && self.partial.may_grow(&place, now_ms) => return Ok(None),
             said => {
@@ -573,9 +577,9 @@ impl Inbox {
         own: &UserBox,
         name: &OsStr,
         now_ms: u64,
-    ) -> Result<Option<Decoded>, DropError> {
+    ) -> Result<Option<DecodedRequest>, DropError> {
         let (uid, name) = (own.uid, name.to_owned());
-        let place = Place { uid, name };
+        let place = RequestLocation { uid, name };
         match self.reading.take(&place) {
             Progress::Read(decoded) => return decoded.map(|decoded| Some(*decoded)),
             Progress::Waits => return Ok(None),
@@ -590,19 +594,19 @@ impl Inbox {
     }
 
     /// Records a request that is being processed until it is released. Returns its number.
-    pub fn hold(&mut self, place: Place) -> usize {
+    pub fn hold(&mut self, place: RequestLocation) -> usize {
         self.last_held += 1;
-        self.held.insert(self.last_held, place);
+        self.in_turns.insert(self.last_held, place);
         self.last_held
     }
 
     /// Releases requests by their numbers. The boxes of their users, which were not checked
     /// meanwhile, are checked at once.
-    pub fn release(&mut self, numbers: &[usize], now_ms: u64) -> Vec<Place> {
-        let places = numbers.iter().filter_map(|n| self.held.remove(n));
-        let places: Vec<Place> = places.collect();
+    pub fn release(&mut self, numbers: &[usize], now_ms: u64) -> Vec<RequestLocation> {
+        let places = numbers.iter().filter_map(|n| self.in_turns.remove(n));
+        let places: Vec<RequestLocation> = places.collect();
         for uid in self.passed_over.split_off(&0) {
-            match self.held.values().any(|place| place.uid == uid) {
+            match self.in_turns.values().any(|place| place.uid == uid) {
                 true => drop(self.passed_over.insert(uid)),
                 false => {
                     if let Some(pace) = self.uids.get_mut(&uid) {
@@ -617,7 +621,7 @@ impl Inbox {
 
     /// Removes requests that were carried out: the journal contains all of them. One that cannot be
     /// removed, because its owner closed the directory to the leader, is ignored from now on.
-    pub fn take_away(&mut self, places: &[&Place]) {
+    pub fn remove_done(&mut self, places: &[&RequestLocation]) {
         let mut at: Option<(u32, Option<UserBox>)> = None;
         for place in places {
             let own = match at.take() {
@@ -637,7 +641,7 @@ impl Inbox {
 
     /// Sets aside a request that will never be carried out, with a line that states why; a limited
     /// number for each user. A file that can be neither moved nor removed is ignored from now on.
-    pub fn set_aside(&mut self, bad: &Rejected, now_ms: u64) {
+    pub fn set_aside(&mut self, bad: &RejectedRequest, now_ms: u64) {
         let uid = bad.place.uid;
         let why = width::escape(&bad.why).into_owned();
         let rubbish = self.rubbish.entry(uid).or_default();
@@ -654,7 +658,7 @@ impl Inbox {
         let Some(own) = self.open_box(uid) else {
             return;
         };
-        let name = kept_name(&bad.place, kept);
+        let name = lost_found_name(&bad.place, kept);
         let dir = self.layout.lost_found();
         let moved = kept < KEPT_MAX && own.move_to(&bad.place.name, &dir.join(&name)).is_ok();
         let rubbish = self.rubbish.entry(uid).or_default();
@@ -667,7 +671,7 @@ impl Inbox {
         }
     }
 
-    fn skip_unremovable(&mut self, place: &Place) {
+    fn skip_unremovable(&mut self, place: &RequestLocation) {
         let stuck = &mut self.rubbish.entry(place.uid).or_default().stuck;
         if stuck.len() < STUCK_MAX {
             stuck.insert(place.name.clone());
@@ -717,7 +721,7 @@ fn uid_of(name: &str) -> Option<u32> {
 }
 
 /// A name for lost+found: regardless of what a user wrote, it is short, plain and unused.
-fn kept_name(place: &Place, n: u32) -> String {
+fn lost_found_name(place: &RequestLocation, n: u32) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let name = place.name.to_string_lossy();
     let name = name.chars().take(NAME_MAX);

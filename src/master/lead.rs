@@ -8,11 +8,11 @@ use super::Witness;
 use super::conf::Loaded;
 use super::disk_reserve::DiskReserve;
 use super::election::Leadership;
-use super::end::End;
+use super::end::LeaderEnd;
 use super::hints::Hints;
-use super::hosts::{Hosts, Which};
+use super::hosts::{HostSelection, Hosts};
 use super::inbox::{self, Inbox};
-use super::leader_metrics::Timed;
+use super::leader_metrics::TimedWork;
 use super::new_drop_boxes::NewDropBoxes;
 use super::notifier::Notifier;
 use super::outgoing::Outgoing;
@@ -97,7 +97,7 @@ fn is_of_cluster(event: &Event) -> bool {
 impl Leader {
     /// Repeats everything that is in force, then leads until the end. `bind`: an attempt runs
     /// elsewhere only after a report of its own host; see [`crate::lease::Protocol`].
-    pub(super) fn run(&mut self, bind: bool) -> End {
+    pub(super) fn run(&mut self, bind: bool) -> LeaderEnd {
         if let Err(end) = self.first(bind) {
             return end;
         }
@@ -118,7 +118,7 @@ impl Leader {
 
     /// The first actions of a new epoch: orders files for all hosts with everything in force, and a
     /// fresh view.
-    fn first(&mut self, bind: bool) -> Result<(), End> {
+    fn first(&mut self, bind: bool) -> Result<(), LeaderEnd> {
         let now = clock::boot_ms();
         // On a full share nothing is started, not even once; on any other the reserve is created
         // before anything can fill the share.
@@ -134,7 +134,7 @@ impl Leader {
             self.hosts.begin_with(host, ctl.part);
         }
         self.hosts
-            .read_news(times, Which::All, poll_ms, &no_work, &mut inputs);
+            .read_news(times, HostSelection::All, poll_ms, &no_work, &mut inputs);
         self.report_lost_history(&mut inputs);
         // Before the first turn can take a time of day as reached.
         self.compare_clock(&self.site.layout.epoch());
@@ -185,7 +185,7 @@ impl Leader {
 
     /// Collects inputs and takes a turn. `all`: something changed, and it is not known where.
     /// Returns true if there was something to do.
-    fn step(&mut self, now: u64, all: bool) -> Result<bool, End> {
+    fn step(&mut self, now: u64, all: bool) -> Result<bool, LeaderEnd> {
         let mut inputs = Vec::new();
         self.hints.take(None);
         let (boxes, hosts) = self.hints.due(now, &self.hosts);
@@ -242,8 +242,8 @@ impl Leader {
         inputs: &mut Vec<Input>,
     ) -> usize {
         let which = match all {
-            true => Which::All,
-            false => Which::Hosts(named),
+            true => HostSelection::All,
+            false => HostSelection::Hosts(named),
         };
         let poll_ms = self.poll_ms();
         let state = &self.core.state;
@@ -269,14 +269,14 @@ impl Leader {
         }
     }
 
-    fn turn(&mut self, inputs: Vec<Input>, now: u64) -> Result<bool, End> {
+    fn turn(&mut self, inputs: Vec<Input>, now: u64) -> Result<bool, LeaderEnd> {
         let loads = inputs
             .iter()
             .any(|input| matches!(input, Input::Load { .. }));
         self.core.set_share_full(self.reserve.is_full());
         let began_ns = clock::boot_ns();
         let ready = turn::turn(&mut self.core, inputs, clock::now());
-        self.view.meter.timed(Timed::Turn, began_ns);
+        self.view.meter.timed(TimedWork::Turn, began_ns);
         let (events, acks, wall_ms) = (&ready.events, &ready.acks, clock::wall_ms());
         self.view
             .meter
@@ -303,7 +303,7 @@ impl Leader {
     }
 
     /// Carries out the results of a turn, in the order that makes it safe.
-    fn carry_out(&mut self, mut ready: Ready, now: u64) -> Result<bool, End> {
+    fn carry_out(&mut self, mut ready: Ready, now: u64) -> Result<bool, LeaderEnd> {
         // They are already stored: otherwise the requests that bring them were not passed to the
         // turn.
         for blob in &ready.blobs {
@@ -347,7 +347,7 @@ impl Leader {
         let damaged = std::mem::take(&mut ready.damaged);
         self.out.orders.renew(damaged, now);
         let taken = self.inbox.release(&ready.taken, now);
-        self.inbox.take_away(&taken.iter().collect::<Vec<_>>());
+        self.inbox.remove_done(&taken.iter().collect::<Vec<_>>());
         self.store.clean(&ready.events);
         self.after(committed, ready.units >= turn::TURN_UNITS, now)?;
         Ok(ready.more)
@@ -359,7 +359,7 @@ impl Leader {
         &mut self,
         need: usize,
         mut write: impl FnMut(&mut Leader) -> Result<T, journal::Error>,
-    ) -> Result<T, End> {
+    ) -> Result<T, LeaderEnd> {
         loop {
             match write(self) {
                 Err(e) if e.is_no_space() => {
@@ -376,7 +376,7 @@ impl Leader {
         }
     }
 
-    pub(super) fn answer(&mut self, acks: &[Ack]) -> Result<(), End> {
+    pub(super) fn answer(&mut self, acks: &[Ack]) -> Result<(), LeaderEnd> {
         self.out.acks.push(acks);
         self.must(0, |leader| Ok(leader.out.acks.flush()?))?;
         self.hints.answered(acks);
@@ -384,7 +384,7 @@ impl Leader {
     }
 
     /// Makes the events durable and verifies that no other process leads.
-    fn commit(&mut self, events: &[Event]) -> Result<Position, End> {
+    fn commit(&mut self, events: &[Event]) -> Result<Position, LeaderEnd> {
         if events.is_empty() {
             return Ok(self.store.journal.position());
         }
@@ -398,7 +398,7 @@ impl Leader {
         let need = self.store.journal.pending_bytes();
         let began_ns = clock::boot_ns();
         let at = self.must(need, |leader| leader.store.journal.commit())?;
-        self.view.meter.timed(Timed::Sync, began_ns);
+        self.view.meter.timed(TimedWork::Sync, began_ns);
         if self.leadership.check() == Check::After {
             self.recheck()?;
         }
@@ -407,14 +407,14 @@ impl Leader {
         Ok(at)
     }
 
-    pub(super) fn recheck(&self) -> Result<(), End> {
+    pub(super) fn recheck(&self) -> Result<(), LeaderEnd> {
         let checked = self.leadership.recheck();
-        checked.map_err(|e| End::Lost(e.to_string()))
+        checked.map_err(|e| LeaderEnd::Lost(e.to_string()))
     }
 
     /// What may wait until the answers are written. `full`: requests used up their part of this
     /// turn, so other commands wait for further turns.
-    fn after(&mut self, at: Position, full: bool, now: u64) -> Result<(), End> {
+    fn after(&mut self, at: Position, full: bool, now: u64) -> Result<(), LeaderEnd> {
         // As with the rows: the round is repeated.
         if let Err(e) = self.view.tick(&self.core.state, full, now) {
             self.view_lags(&e);
@@ -439,7 +439,9 @@ impl Leader {
             self.store.maintain(&self.core.state, at, now, keep);
         }
         if self.leadership.is_lost() {
-            return Err(End::Lost("the lease was not renewed in time".to_owned()));
+            return Err(LeaderEnd::Lost(
+                "the lease was not renewed in time".to_owned(),
+            ));
         }
         self.end_in_known_epoch()
     }
@@ -478,7 +480,7 @@ impl Leader {
     /// Waits for a hint, a signal, or the time of the next check. Returns true if an event arrived,
     /// so that anything may have changed. If no events come, busy or not, only what hints named or
     /// what is due is checked.
-    fn wait(&mut self, began: u64, busy: bool) -> Result<bool, End> {
+    fn wait(&mut self, began: u64, busy: bool) -> Result<bool, LeaderEnd> {
         let now = clock::boot_ms();
         let mut until = now.saturating_add(self.idle_ms());
         if busy {
@@ -489,14 +491,14 @@ impl Leader {
                 clock::sleep_ms(until.saturating_sub(now));
                 let all = self.wakeups.has_events();
                 let stop = self.wakeups.stop.try_recv();
-                return stop.map_or(Ok(all), |_| Err(End::Stopped));
+                return stop.map_or(Ok(all), |_| Err(LeaderEnd::Stopped));
             }
         }
         loop {
             let left = until.saturating_sub(clock::boot_ms());
             let (events, heard) = (self.wakeups.channel(), self.hints.receiver());
             match thread::any(&self.wakeups.stop, events, heard, left) {
-                (Spoke::First, _) => return Err(End::Stopped),
+                (Spoke::First, _) => return Err(LeaderEnd::Stopped),
                 (Spoke::Second, _) => return Ok(true),
                 (Spoke::Third, Some(hint)) => self.hints.take(Some(hint)),
                 (Spoke::Third, None) => self.hints.note_closed(),

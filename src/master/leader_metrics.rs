@@ -29,7 +29,7 @@ pub(super) struct LeaderMetrics {
 
 /// Work of the leader that is timed.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timed {
+pub(super) enum TimedWork {
     Turn,
     Sync,
     Publication,
@@ -113,14 +113,14 @@ impl LeaderMetrics {
     }
 
     /// Counts work that began at `began_ns` of the boot clock.
-    pub(super) fn timed(&mut self, work: Timed, began_ns: u128) {
+    pub(super) fn timed(&mut self, work: TimedWork, began_ns: u128) {
         let ns = clock::boot_ns().saturating_sub(began_ns);
         let us = u64::try_from(ns / 1000).unwrap_or(u64::MAX);
         let figures = &mut self.figures;
         let histogram = match work {
-            Timed::Turn => &mut figures.turns,
-            Timed::Sync => &mut figures.syncs,
-            Timed::Publication => &mut figures.publications,
+            TimedWork::Turn => &mut figures.turns,
+            TimedWork::Sync => &mut figures.syncs,
+            TimedWork::Publication => &mut figures.publications,
         };
         histogram.add(WORK_BOUNDS_S, us);
     }

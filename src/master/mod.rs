@@ -50,7 +50,7 @@ use crate::sys::watch::Watcher;
 use crate::sys::{clock, failpoint, service, signals, thread};
 use crate::turn::Core;
 use crossbeam::channel::Receiver;
-use end::End;
+use end::LeaderEnd;
 use lead::Leader;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -113,7 +113,7 @@ pub struct Options {
     pub cache_ms: Option<u64>,
     /// Whether each open on this machine is answered by the server; `None` = derived from the
     /// mount.
-    pub fresh: Option<bool>,
+    pub opens_are_fresh: Option<bool>,
     /// The rules for writing; simulations remove them one by one.
     pub protocol: Protocol,
     /// Sizes at which files end, smaller in simulations; `None` = the defaults.
@@ -182,7 +182,7 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
             .unwrap_or_default(),
         takeover_ms: configured.0.config.cluster.lease_timeout_ms,
         cache_ms: options.cache_ms,
-        fresh: options.fresh,
+        opens_are_fresh: options.opens_are_fresh,
         protocol: options.protocol,
     };
     let wait = |ms: u64| thread::recv_timeout(&stop, ms).is_ok();
@@ -202,15 +202,15 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
     }
     let end = match take_over(site, leadership, configured, options, stop, listener) {
         Ok(mut leader) => leader.run(options.protocol.bind),
-        Err(NoLead::Refused(why)) => return Err(why),
-        Err(NoLead::Ended(end)) => end,
+        Err(NotLeading::Refused(why)) => return Err(why),
+        Err(NotLeading::Ended(end)) => end,
     };
     match end {
-        End::Stopped => {
+        LeaderEnd::Stopped => {
             service::stopping();
             Ok(EXIT_OK)
         }
-        End::Lost(why) => {
+        LeaderEnd::Lost(why) => {
             tracing::error!("stepping down: {why}");
             Ok(EXIT_LOST)
         }
@@ -218,22 +218,22 @@ pub fn serve(site: &Site, stop: Receiver<i32>, options: &Options) -> Result<i32,
 }
 
 /// Why a winner of the election does not lead.
-enum NoLead {
+enum NotLeading {
     /// It must not: another attempt would change nothing.
     Refused(String),
     /// It ended before it began.
-    Ended(End),
+    Ended(LeaderEnd),
 }
 
-impl From<String> for NoLead {
-    fn from(why: String) -> NoLead {
-        NoLead::Refused(why)
+impl From<String> for NotLeading {
+    fn from(why: String) -> NotLeading {
+        NotLeading::Refused(why)
     }
 }
 
-impl From<End> for NoLead {
-    fn from(end: End) -> NoLead {
-        NoLead::Ended(end)
+impl From<LeaderEnd> for NotLeading {
+    fn from(end: LeaderEnd) -> NotLeading {
+        NotLeading::Ended(end)
     }
 }
 
@@ -265,7 +265,7 @@ fn take_over(
     options: &Options,
     stop: Receiver<i32>,
     listener: Option<hints::Listener>,
-) -> Result<Leader, NoLead> {
+) -> Result<Leader, NotLeading> {
     let layout = site.layout();
     let cluster = leadership.cluster.cluster.clone();
     let epoch = leadership.epoch();
@@ -348,9 +348,9 @@ impl FirstWrites<'_> {
     fn must_or_end<T>(
         &mut self,
         write: impl FnMut() -> Result<T, journal::Error>,
-    ) -> Result<T, NoLead> {
+    ) -> Result<T, NotLeading> {
         self.must(write).map_err(|e| match e {
-            NoLead::Refused(why) => NoLead::Ended(End::Lost(why)),
+            NotLeading::Refused(why) => NotLeading::Ended(LeaderEnd::Lost(why)),
             ended => ended,
         })
     }
@@ -359,7 +359,7 @@ impl FirstWrites<'_> {
     fn must<T>(
         &mut self,
         mut write: impl FnMut() -> Result<T, journal::Error>,
-    ) -> Result<T, NoLead> {
+    ) -> Result<T, NotLeading> {
         loop {
             match write() {
                 Err(e) if e.is_no_space() => {
@@ -379,7 +379,7 @@ fn begin_journal(
     recovered: &journal::Recovered,
     options: &Options,
     (now, state): (Stamp, &mut State),
-) -> Result<Writer, NoLead> {
+) -> Result<Writer, NotLeading> {
     let layout = site.layout();
     let (cluster, epoch) = (&first.leadership.cluster.cluster, first.leadership.epoch());
     let mut writer = Writer::new(&layout, cluster, epoch);

@@ -40,7 +40,7 @@ impl NewDropBoxes {
     /// Whether the boxes are to be listed now; if it is too soon after a hint, the next search
     /// follows soon. `listing`: a listing is in progress. `dir`: the directory, if it raises no
     /// events.
-    pub(super) fn may_look(&mut self, now: u64, listing: bool, dir: Option<PathBuf>) -> bool {
+    pub(super) fn may_list(&mut self, now: u64, listing: bool, dir: Option<PathBuf>) -> bool {
         // One request shows whether a box was created: a user's first job need not wait for the
         // slow search.
         if let Some(dir) = dir.filter(|_| now.saturating_sub(self.seen.0) >= CHANGED_MS) {
@@ -73,20 +73,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = || Some(dir.path().to_owned());
         let mut new_boxes = NewDropBoxes::new();
-        assert!(new_boxes.may_look(10_000, false, path()), "at once");
+        assert!(new_boxes.may_list(10_000, false, path()), "at once");
         assert_eq!(new_boxes.wait_ms(false), None);
-        assert!(!new_boxes.may_look(12_000, false, path()), "no change");
+        assert!(!new_boxes.may_list(12_000, false, path()), "no change");
         fs::mkdir(&dir.path().join("1001"), 0o755).unwrap();
-        assert!(!new_boxes.may_look(12_500, false, path()), "not asked yet");
-        assert!(new_boxes.may_look(13_000, false, path()), "one was made");
+        assert!(!new_boxes.may_list(12_500, false, path()), "not asked yet");
+        assert!(new_boxes.may_list(13_000, false, path()), "one was made");
         new_boxes.expect();
-        assert!(!new_boxes.may_look(13_010, false, None), "too soon");
+        assert!(!new_boxes.may_list(13_010, false, None), "too soon");
         // A hint during a listing is handled by the next listing.
-        assert!(new_boxes.may_look(13_020, true, None));
+        assert!(new_boxes.may_list(13_020, true, None));
         assert_eq!(new_boxes.wait_ms(false), Some(HINTED_MS));
-        assert!(new_boxes.may_look(13_040, false, None));
-        assert!(new_boxes.may_look(13_060, true, None), "it goes on");
-        assert!(!new_boxes.may_look(13_080, false, None));
-        assert!(new_boxes.may_look(13_060 + EVERY_MS, false, None));
+        assert!(new_boxes.may_list(13_040, false, None));
+        assert!(new_boxes.may_list(13_060, true, None), "it goes on");
+        assert!(!new_boxes.may_list(13_080, false, None));
+        assert!(new_boxes.may_list(13_060 + EVERY_MS, false, None));
     }
 }

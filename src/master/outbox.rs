@@ -38,7 +38,7 @@ const DAMAGES_MAX: usize = 10;
 const SHOWN_MS: u64 = 3_600_000;
 
 /// A framed file with its next sequence number.
-pub(super) struct Framed {
+pub(super) struct FramedFile {
     pub(super) file: Appender,
     seq: u64,
     pub(super) buffer: Vec<u8>,
@@ -46,14 +46,14 @@ pub(super) struct Framed {
     pub(super) sync: bool,
 }
 
-impl Framed {
+impl FramedFile {
     pub(super) fn create(
         path: &std::path::Path,
         header: &Header,
         sync: bool,
-    ) -> sys::Result<Framed> {
+    ) -> sys::Result<FramedFile> {
         fs::mkdir_p(fs::parent(path), 0o755)?;
-        let mut framed = Framed {
+        let mut framed = FramedFile {
             file: Appender::create_new(path)?,
             seq: 0,
             buffer: Vec::new(),
@@ -99,7 +99,7 @@ pub(super) struct Orders {
     waiting: BTreeSet<String>,
     /// Hosts whose orders began to wait, with the reason, or no longer wait, since the last turn
     /// that got these news.
-    news: Vec<(String, Option<String>)>,
+    wait_changes: Vec<(String, Option<String>)>,
     /// A write failed since [`Orders::take_failed`].
     failed: bool,
     /// The point of the journal from which the orders follow, and the last one that was sent to a
@@ -114,7 +114,7 @@ pub(super) struct Orders {
 
 /// Starts of which not a single byte was written, with their hosts.
 #[derive(Default, Debug, PartialEq)]
-pub(super) struct Unsent {
+pub(super) struct UnsentStarts {
     /// The host's orders wait for something other than room.
     pub held_up: Vec<(String, AttemptId)>,
     /// They wait for room on the share, unless it turns out to be a problem of the host alone
@@ -128,7 +128,7 @@ struct HostOrders {
     /// The previous part, which the host may still be reading.
     before: u64,
     /// `None`: a write failed. All orders in force go to the next part.
-    framed: Option<Framed>,
+    framed: Option<FramedFile>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
     trouble: Option<WriteProblem>,
@@ -183,7 +183,7 @@ impl Orders {
             hosts: BTreeMap::new(),
             sync,
             waiting: BTreeSet::new(),
-            news: Vec::new(),
+            wait_changes: Vec::new(),
             failed: false,
             point: None,
             point_sent: None,
@@ -234,7 +234,7 @@ impl Orders {
     }
 
     /// Begins the next part of a host's orders. Returns the file of the previous part.
-    fn begin_part(&mut self, host: &str) -> sys::Result<Option<Framed>> {
+    fn begin_part(&mut self, host: &str) -> sys::Result<Option<FramedFile>> {
         let last = self.hosts.get(host).map_or(0, |file| file.part);
         let (part, framed) = self.open(host, last + 1)?;
         let file = self.hosts.entry(host.to_owned()).or_default();
@@ -243,12 +243,12 @@ impl Orders {
         Ok(file.framed.replace(framed))
     }
 
-    fn open(&self, host: &str, from: u64) -> sys::Result<(u64, Framed)> {
+    fn open(&self, host: &str, from: u64) -> sys::Result<(u64, FramedFile)> {
         let mut part = from;
         loop {
             let header = Header::new(FileKind::Orders, &self.cluster, self.epoch, part);
             let path = self.layout.orders(host, self.epoch, part);
-            match Framed::create(&path, &header, self.sync) {
+            match FramedFile::create(&path, &header, self.sync) {
                 // No other process writes orders of this epoch, so a file with this name is
                 // skipped.
                 Err(e) if e.is_taken() && part < from + TAKEN_MAX => part += 1,
@@ -267,9 +267,9 @@ impl Orders {
         now: u64,
         state: &State,
         again: &dyn Fn(&str) -> Vec<Order>,
-    ) -> Unsent {
+    ) -> UnsentStarts {
         let mut touched = BTreeSet::new();
-        let mut unsent = Unsent::default();
+        let mut unsent = UnsentStarts::default();
         for (host, order) in orders {
             self.prepare(&host, now, state, again);
             let file = self.hosts.get_mut(&host).expect("just prepared");
@@ -346,17 +346,17 @@ impl Orders {
 
     /// When the first of the waiting orders are to be written again.
     pub(super) fn retry_at(&self) -> Option<u64> {
-        self.troubles().map(|(_, t)| t.retry_at).min()
+        self.write_problems().map(|(_, t)| t.retry_at).min()
     }
 
-    fn troubles(&self) -> impl Iterator<Item = (&String, &WriteProblem)> {
+    fn write_problems(&self) -> impl Iterator<Item = (&String, &WriteProblem)> {
         let trouble = |host| Some((host, self.hosts.get(host)?.trouble.as_ref()?));
         self.waiting.iter().filter_map(trouble)
     }
 
     /// Why orders wait for room on the share, if they do.
     pub(super) fn lacks_room(&self) -> Option<&str> {
-        let mut all = self.troubles();
+        let mut all = self.write_problems();
         all.find(|(_, t)| t.no_room).map(|(_, t)| t.text.as_str())
     }
 
@@ -368,14 +368,14 @@ impl Orders {
             if let Some(t) = trouble.filter(|t| t.no_room) {
                 (t.no_room, t.own) = (false, true);
                 t.retry_at = now + t.pause_ms;
-                self.news.push((host.clone(), Some(t.text.clone())));
+                self.wait_changes.push((host.clone(), Some(t.text.clone())));
             }
         }
     }
 
     /// The alarm for administrators about orders that wait for something other than room.
     pub(super) fn alarm(&self) -> Option<String> {
-        let held_up: Vec<_> = self.troubles().filter(|(_, t)| !t.no_room).collect();
+        let held_up: Vec<_> = self.write_problems().filter(|(_, t)| !t.no_room).collect();
         let named = held_up.iter().take(NAMED_MAX);
         let named: Vec<String> = named
             .map(|(host, t)| format!("{host}: {}", t.text))
@@ -395,12 +395,12 @@ impl Orders {
 
     /// Hosts whose orders began to wait, with the reason, or no longer wait.
     pub(super) fn take_changes(&mut self) -> Vec<(String, Option<String>)> {
-        std::mem::take(&mut self.news)
+        std::mem::take(&mut self.wait_changes)
     }
 
     /// Whether [`Orders::take_changes`] would return something.
     pub(super) fn has_changes(&self) -> bool {
-        !self.news.is_empty()
+        !self.wait_changes.is_empty()
     }
 
     /// Whether a write failed since the last call: the cause may be the share, and not only one
@@ -473,7 +473,8 @@ impl Orders {
         let held_up = file.is_held_up();
         if was_held_up != held_up {
             let text = file.trouble.as_ref().map(|t| t.text.clone());
-            self.news.push((host.to_owned(), text.filter(|_| held_up)));
+            self.wait_changes
+                .push((host.to_owned(), text.filter(|_| held_up)));
         }
     }
 

@@ -68,10 +68,10 @@ struct Delta {
 
 /// A round in progress.
 #[derive(Debug, Default)]
-struct Round {
+struct PublishRound {
     /// Shards still to be written, the last one first.
     todo: Vec<ShardKey>,
-    made: Vec<(String, Option<ShardInfo>)>,
+    written: Vec<(String, Option<ShardInfo>)>,
     /// Everything is written: shards that the round does not write are gone.
     full: bool,
 }
@@ -123,7 +123,7 @@ pub(super) struct Publisher {
     older: Vec<DeltaPart>,
     delta: Delta,
     dirty: BTreeSet<ShardKey>,
-    round: Option<Round>,
+    round: Option<PublishRound>,
     /// The first round, which writes everything, has ended.
     complete: bool,
     trash: Vec<RemovableFile>,
@@ -354,7 +354,7 @@ impl Publisher {
         let mut round = self.round.take().unwrap_or_default();
         while let Some(key) = round.todo.last().copied() {
             match self.write_shard(state, key) {
-                Ok(info) => round.made.push((key.to_string(), info)),
+                Ok(info) => round.written.push((key.to_string(), info)),
                 Err(e) => {
                     self.round = Some(round);
                     return Err(e);
@@ -394,16 +394,16 @@ impl Publisher {
             self.dirty.extend(state.shards());
         }
         let todo: Vec<ShardKey> = std::mem::take(&mut self.dirty).into_iter().rev().collect();
-        self.round = Some(Round {
+        self.round = Some(PublishRound {
             todo,
-            made: Vec::new(),
+            written: Vec::new(),
             full,
         });
         self.flush()?;
         self.write_manifest()
     }
 
-    fn end_round(&mut self, round: Round, now: u64) -> sys::Result<()> {
+    fn end_round(&mut self, round: PublishRound, now: u64) -> sys::Result<()> {
         let generation = self.generation;
         let mut throw = |file: String| {
             self.trash.push(RemovableFile {
@@ -417,7 +417,7 @@ impl Publisher {
             shards.into_values().for_each(|old| throw(old.file));
             shards = BTreeMap::new();
         }
-        for (key, info) in round.made {
+        for (key, info) in round.written {
             let old = match info {
                 Some(info) => shards.insert(key, info),
                 None => shards.remove(&key),

@@ -3,9 +3,9 @@
 //!
 //! [`super::inbox`] does the reading. Owns no file except the directory `inbox/`, if it is missing.
 
-use super::end::End;
+use super::end::LeaderEnd;
 use super::hints::NamedBoxes;
-use super::inbox::{Boxes, Rejected, Taken, is_missing};
+use super::inbox::{BoxSelection, ReadRequest, RejectedRequest, is_missing};
 use super::lead::Leader;
 use crate::lease::Check;
 use crate::record::ack::Ack;
@@ -21,14 +21,14 @@ impl Leader {
         now: u64,
         all: bool,
         hinted: &NamedBoxes,
-    ) -> Result<(), End> {
+    ) -> Result<(), LeaderEnd> {
         let unknown = hinted.keys().filter(|uid| !self.inbox.find(**uid)).count();
         if all || unknown > 0 {
             self.new_boxes.expect();
         }
         // If events are raised, they show that a box was created.
         let dir = (!self.wakeups.has_events()).then(|| self.site.layout.inbox());
-        if !self.new_boxes.may_look(now, self.inbox.is_listing(), dir) {
+        if !self.new_boxes.may_list(now, self.inbox.is_listing(), dir) {
             return Ok(());
         }
         if let Err(e) = self.inbox.find_users(now) {
@@ -43,7 +43,7 @@ impl Leader {
 
     /// Handles the error `e` that prevented the search for drop boxes. The leader creates a missing
     /// directory again, but creates nothing if the share is not the one on which it leads.
-    fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), End> {
+    fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), LeaderEnd> {
         let mut text = format!("new users are not seen: {e}");
         if is_missing(e) {
             self.recheck()?;
@@ -66,11 +66,11 @@ impl Leader {
         now: u64,
         all: bool,
         hinted: &NamedBoxes,
-    ) -> (Vec<Taken>, Vec<Rejected>) {
+    ) -> (Vec<ReadRequest>, Vec<RejectedRequest>) {
         self.inbox.set_poll(self.poll_ms());
         let boxes = match all {
-            true => Boxes::All,
-            false => Boxes::Of(hinted),
+            true => BoxSelection::All,
+            false => BoxSelection::Of(hinted),
         };
         if !self.reserve.is_full() {
             return self.inbox.take(now, boxes);
@@ -89,9 +89,9 @@ impl Leader {
     /// another.
     pub(super) fn keep_blobs(
         &mut self,
-        taken: Vec<Taken>,
+        taken: Vec<ReadRequest>,
         now: u64,
-    ) -> Result<(Vec<Taken>, Vec<Rejected>), End> {
+    ) -> Result<(Vec<ReadRequest>, Vec<RejectedRequest>), LeaderEnd> {
         let (mut good, mut refused) = (Vec::new(), Vec::new());
         for request in taken {
             let mut stored = Ok(());
@@ -109,7 +109,7 @@ impl Leader {
             };
             let text = format!("jobs are refused whose script or environment is not stored: {why}");
             self.view.raise("blobs", text, now);
-            refused.push(Rejected {
+            refused.push(RejectedRequest {
                 token: Some(request.head.token),
                 place: request.place,
                 why: format!("its script or environment cannot be stored: {why}"),
@@ -124,7 +124,11 @@ impl Leader {
     }
 
     /// Sets unreadable requests aside, and answers those for which that is possible.
-    pub(super) fn reject(&mut self, rejected: Vec<Rejected>, now: u64) -> Result<(), End> {
+    pub(super) fn reject(
+        &mut self,
+        rejected: Vec<RejectedRequest>,
+        now: u64,
+    ) -> Result<(), LeaderEnd> {
         if !rejected.is_empty() && self.leadership.check() == Check::After {
             self.recheck()?;
         }

@@ -3,7 +3,7 @@
 //! decides what follows.
 
 use super::election;
-use super::end::End;
+use super::end::LeaderEnd;
 use super::lead::Leader;
 use super::outgoing::REMIND_MS;
 use crate::record::point::Point;
@@ -60,12 +60,12 @@ impl Leader {
 
     /// Ends a leader whose epoch hosts have seen before, so that the next leader's epoch is new to
     /// them.
-    pub(super) fn end_in_known_epoch(&self) -> Result<(), End> {
+    pub(super) fn end_in_known_epoch(&self) -> Result<(), LeaderEnd> {
         let state = &self.core.state;
         match state.restored() {
             Some((above, _)) if above >= state.epoch() => {
                 election::skip_epoch(&self.site.layout, above, &self.site.host)?;
-                Err(End::Lost(format!(
+                Err(LeaderEnd::Lost(format!(
                     "the share was restored: the next leader's epoch is above {above}"
                 )))
             }
@@ -75,7 +75,7 @@ impl Leader {
 
     /// Lets one host remember how far the journal has come. If an older copy later replaces the
     /// share, the loss of jobs that were accepted and are pending for long is then noticed, too.
-    pub(super) fn store_point_on_host(&mut self, now: u64) -> Result<(), End> {
+    pub(super) fn store_point_on_host(&mut self, now: u64) -> Result<(), LeaderEnd> {
         let at = self.store.journal.position();
         let (core, here) = (&self.core, (at.segment, at.seq));
         self.out.orders.follow_from(core.state.point(here));

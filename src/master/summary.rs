@@ -2,9 +2,9 @@
 //!
 //! A failed write costs freshness, never a job. [`super::publish`] writes the files.
 
-use super::end::End;
+use super::end::LeaderEnd;
 use super::lead::Leader;
-use super::leader_metrics::Timed;
+use super::leader_metrics::TimedWork;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
 use crate::record::job_group::JobGroup;
@@ -19,7 +19,7 @@ const ALARMS_MAX: usize = 50;
 impl Leader {
     /// Writes the changes of this turn for readers, in one write. `answers`: a command waits for an
     /// answer. Rows that no command waits for are written at most a few times a second.
-    pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), End> {
+    pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), LeaderEnd> {
         let changed = self.core.state.take_delta();
         if !changed.is_empty() && self.view.has_summary {
             let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
@@ -111,7 +111,7 @@ impl Leader {
     fn publish_documents(&mut self, now: u64) {
         let began_ns = clock::boot_ns();
         self.write_documents(now);
-        self.view.meter.timed(Timed::Publication, began_ns);
+        self.view.meter.timed(TimedWork::Publication, began_ns);
         if self.view.meter.is_due(now) {
             let (name, figures) = self.view.meter.document();
             let wrote = self.view.publisher.document(name, figures);

@@ -8,7 +8,7 @@
 //!
 //! After the loss of leadership nothing is written and nothing is cleaned up.
 
-use super::{LockState, Lost, encode, read_fixed, try_lock};
+use super::{LeadershipLost, LockState, encode, read_fixed, try_lock};
 use crate::lease::{Check, Settings as Rules, Verdict, check_overdue, judge, lease_over};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN};
 use crate::spool::Layout;
@@ -27,7 +27,7 @@ const COMPLAIN_MS: u64 = 60_000;
 
 /// Data that the leader's threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct RenewalState {
     pub layout: Layout,
     pub rules: Rules,
     pub check: Check,
@@ -37,7 +37,7 @@ pub(super) struct Shared {
     /// When the last successful renewal was sent (boot clock, ms): no process saw it earlier.
     pub renewed: AtomicU64,
     /// When the last successful check of the epoch began (boot clock, ms).
-    pub looked: AtomicU64,
+    pub epoch_checked: AtomicU64,
     pub leading: AtomicBool,
     /// DISK FULL, for readers of the beat.
     pub full: AtomicBool,
@@ -48,10 +48,12 @@ pub(super) struct Shared {
     pub beat: Mutex<Option<(u64, u64)>>,
 }
 
-impl Shared {
-    pub(super) fn check_lease(&self) -> Result<(), Lost> {
+impl RenewalState {
+    pub(super) fn check_lease(&self) -> Result<(), LeadershipLost> {
         if self.lost.load(Ordering::Acquire) {
-            return Err(Lost("a thread of this process found it lost".into()));
+            return Err(LeadershipLost(
+                "a thread of this process found it lost".into(),
+            ));
         }
         let now = clock::boot_ms();
         let renewed = self.renewed.load(Ordering::Acquire);
@@ -59,7 +61,7 @@ impl Shared {
             let ms = now.saturating_sub(renewed);
             return Err(self.lose(format!("the beat could not be renewed for {ms} ms")));
         }
-        let looked = self.looked.load(Ordering::Acquire);
+        let looked = self.epoch_checked.load(Ordering::Acquire);
         if check_overdue(&self.rules, looked, now) {
             let ms = now.saturating_sub(looked);
             return Err(self.lose(format!("the epoch could not be looked at for {ms} ms")));
@@ -69,8 +71,8 @@ impl Shared {
 
     /// Records the loss of leadership. The thread that finds it first gives the reason: the others
     /// only see the flag.
-    fn lose(&self, why: String) -> Lost {
-        let lost = Lost(why);
+    fn lose(&self, why: String) -> LeadershipLost {
+        let lost = LeadershipLost(why);
         if !self.lost.swap(true, Ordering::AcqRel) {
             tracing::error!("{lost}");
         }
@@ -82,7 +84,7 @@ impl Shared {
     /// unchanged: that takes one request to a file server. Otherwise the file is opened, read and
     /// closed. `gate` belongs to the caller: what another thread is about to read has not been
     /// read.
-    pub(super) fn check_epoch(&self, gate: &mut ChangeGate) -> Result<(), Lost> {
+    pub(super) fn check_epoch(&self, gate: &mut ChangeGate) -> Result<(), LeadershipLost> {
         let mark = sys::fs::mark(&self.layout.epoch());
         // Taken after the answer: the mark must not seem older than it is.
         let now = clock::boot_ms();
@@ -114,20 +116,20 @@ impl Shared {
 
 /// The running threads. When this is dropped, they end and the lock is released.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(super) struct RenewalThreads {
     /// A message wakes the beat; when it is disconnected, the threads end.
     stop: Option<(Sender<()>, Sender<()>)>,
     threads: Vec<Thread>,
 }
 
-impl Threads {
+impl RenewalThreads {
     /// Starts the threads. `count`: of the beat before the first one; `on_lost` as for `campaign`.
     pub(super) fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<RenewalState>,
         lock: LockState,
         count: u64,
-        on_lost: impl Fn(&Lost) + Send + 'static,
-    ) -> Threads {
+        on_lost: impl Fn(&LeadershipLost) + Send + 'static,
+    ) -> RenewalThreads {
         let (wake, stopped) = bounded(1);
         let (end_look, look_ended) = bounded(1);
         let (alive, gone) = bounded::<()>(0);
@@ -151,11 +153,13 @@ impl Threads {
             }),
             spawn("look", move || {
                 let shared = look.shared.clone();
-                keep_on(&shared, &look_ended, "looking at the lease", || look.look());
+                keep_on(&shared, &look_ended, "looking at the lease", || {
+                    look.check_epoch()
+                });
             }),
             spawn("watchdog", move || watchdog(&watched, &gone, on_lost)),
         ];
-        Threads {
+        RenewalThreads {
             stop: Some((wake, end_look)),
             threads,
         }
@@ -169,7 +173,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for RenewalThreads {
     fn drop(&mut self) {
         self.stop = None;
         // A thread may hang on the share: the thread that drops this must not.
@@ -191,7 +195,7 @@ pub(super) fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Thread {
 
 /// Calls a function every T/6 from start to start, or as fast as possible.
 fn keep_on(
-    shared: &Shared,
+    shared: &RenewalState,
     stopped: &Receiver<()>,
     what: &str,
     mut act: impl FnMut() -> sys::Result<()>,
@@ -217,7 +221,7 @@ fn keep_on(
 }
 
 /// Reads only the clock and atomics. `gone` is disconnected when the beat ended in good order.
-fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
+fn watchdog(shared: &RenewalState, gone: &Receiver<()>, on_lost: impl Fn(&LeadershipLost)) {
     let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
     loop {
         if let Err(lost) = shared.check_lease() {
@@ -234,7 +238,7 @@ fn watchdog(shared: &Shared, gone: &Receiver<()>, on_lost: impl Fn(&Lost)) {
 
 /// The thread that renews the beat.
 struct Beat {
-    shared: Arc<Shared>,
+    shared: Arc<RenewalState>,
     file: Option<OverwriteFile>,
     count: u64,
     complained_at: Option<u64>,
@@ -294,13 +298,13 @@ impl Beat {
 
 /// The thread that checks whether this process may continue to lead.
 struct EpochChecker {
-    shared: Arc<Shared>,
+    shared: Arc<RenewalState>,
     lock: LockState,
     epoch: ChangeGate,
 }
 
 impl EpochChecker {
-    fn look(&mut self) -> sys::Result<()> {
+    fn check_epoch(&mut self) -> sys::Result<()> {
         let shared = &self.shared;
         let began = clock::boot_ms();
         // A higher epoch is detected here even while the leader has nothing to write to the
@@ -308,7 +312,7 @@ impl EpochChecker {
         if shared.check != Check::Never && shared.check_epoch(&mut self.epoch).is_err() {
             return Ok(());
         }
-        shared.looked.store(began, Ordering::Release);
+        shared.epoch_checked.store(began, Ordering::Release);
         let open = *shared.open_beat();
         if let Some(id) = open
             && !overwrite_file::names(&shared.layout.beat(), id)?

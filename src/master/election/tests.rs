@@ -5,13 +5,13 @@ use crate::record::FORMAT;
 use std::fs;
 use std::time::Duration;
 
-struct Bed {
+struct TestElection {
     dir: tempfile::TempDir,
 }
 
-impl Bed {
-    fn new() -> Bed {
-        let bed = Bed {
+impl TestElection {
+    fn new() -> TestElection {
+        let bed = TestElection {
             dir: tempfile::tempdir().unwrap(),
         };
         let layout = bed.layout();
@@ -33,7 +33,7 @@ impl Bed {
         crate::spool::owners(&cluster())
     }
 
-    fn campaign(&self, on_lost: impl Fn(&Lost) + Send + 'static) -> Leadership {
+    fn campaign(&self, on_lost: impl Fn(&LeadershipLost) + Send + 'static) -> Leadership {
         let wait = |ms| {
             clock::sleep_ms(ms);
             false
@@ -51,7 +51,7 @@ fn a_strangers_claim_and_epoch_file_are_not_believed() {
         println!("skipped: only root can give files away");
         return;
     }
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let forged = bed.layout().claim(8);
     for own in [6, 7] {
         fs::write(bed.layout().claim(own), b"x").unwrap();
@@ -86,13 +86,13 @@ fn settings() -> Settings {
         host: "h1".into(),
         takeover_ms: 3000,
         cache_ms: None,
-        fresh: None,
+        opens_are_fresh: None,
     }
 }
 
 #[test]
 fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     for epoch in 1..4 {
         let t = clock::boot_ms();
         let lead = bed.campaign(|_| {});
@@ -108,7 +108,7 @@ fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
 
 #[test]
 fn a_second_candidate_waits_while_the_first_beats() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let lead = bed.campaign(|_| {});
     lead.set_leading(true);
     let until = clock::boot_ms() + 600;
@@ -131,7 +131,7 @@ fn a_second_candidate_waits_while_the_first_beats() {
 #[test]
 fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
     for other in [7, 0] {
-        let bed = Bed::new();
+        let bed = TestElection::new();
         let (tx, rx) = bounded(1);
         let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
         let doc = EpochDoc {
@@ -151,7 +151,7 @@ fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
 
 #[test]
 fn an_idle_leader_notices_a_higher_epoch_by_itself() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let (tx, rx) = bounded(1);
     let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
     let doc = EpochDoc {
@@ -164,7 +164,7 @@ fn an_idle_leader_notices_a_higher_epoch_by_itself() {
 
 #[test]
 fn a_leader_that_cannot_renew_falls_silent_before_t() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let (tx, rx) = bounded(1);
     let t = clock::boot_ms();
     let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
@@ -178,7 +178,7 @@ fn a_leader_that_cannot_renew_falls_silent_before_t() {
 
 #[test]
 fn a_replaced_lock_file_ends_a_leader() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let (tx, rx) = bounded(1);
     let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
     fs::remove_file(bed.layout().lock()).unwrap();
@@ -188,7 +188,7 @@ fn a_replaced_lock_file_ends_a_leader() {
 
 #[test]
 fn a_frozen_holder_of_the_lock_is_replaced_after_t() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let frozen = Lock::try_take(&bed.layout().lock()).unwrap().unwrap();
     let doc = EpochDoc {
         epoch: 4,
@@ -221,7 +221,7 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
     let e = open_cluster(&Layout::new(empty.path()), None).unwrap_err();
     assert!(e.0.contains("not mounted"), "{e}");
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let pin = bed.dir.path().join("pin");
     for _ in 0..2 {
         open_cluster(&bed.layout(), Some(&pin)).unwrap();
@@ -250,7 +250,7 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
 /// A host may report the next epoch before this client sees which host claimed it.
 #[test]
 fn a_claim_that_a_cache_may_hide_is_waited_for() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     fs::write(bed.layout().claim(6), b"x").unwrap();
     let highest = |cache_ms| highest(&bed.layout(), bed.owners(), 7, cache_ms).unwrap();
     assert_eq!(highest(0), 6);
@@ -271,7 +271,7 @@ fn a_claim_that_a_cache_may_hide_is_waited_for() {
 
 #[test]
 fn old_claims_go_and_recent_ones_stay() {
-    let bed = Bed::new();
+    let bed = TestElection::new();
     for n in 1..=150 {
         fs::write(bed.layout().claim(n), b"").unwrap();
     }
@@ -286,7 +286,7 @@ fn old_claims_go_and_recent_ones_stay() {
 #[test]
 fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
     const RENEW_MS: u64 = 500;
-    let bed = Bed::new();
+    let bed = TestElection::new();
     let layout = bed.layout();
     let lead = bed.campaign(|_| {});
     let mut candidate = Candidate {

@@ -55,7 +55,7 @@ impl HostNames {
 
     /// Names of hosts that are not `known`, if a search is due and something changed. `hinted`:
     /// something changed anywhere. `eager_ms`: how often to search while hosts start up.
-    pub(super) fn look(
+    pub(super) fn find_new(
         &mut self,
         now_ms: u64,
         hinted: bool,

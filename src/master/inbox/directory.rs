@@ -26,9 +26,9 @@ pub(super) struct Directory {
     open: Option<DropBox>,
     gate: ChangeGate,
     listing: Option<Listing>,
-    hidden: Hidden,
+    hidden: ForeignNames,
     /// What the last complete listing found.
-    met: Option<Hidden>,
+    listed: Option<ForeignNames>,
 }
 
 /// Whether a search failed because the directory does not exist.
@@ -38,7 +38,7 @@ pub fn is_missing(e: &sys::Error) -> bool {
 
 /// Names that no Corral command creates here.
 #[derive(Default)]
-struct Hidden {
+struct ForeignNames {
     names: usize,
     first: OsString,
 }
@@ -50,8 +50,8 @@ impl Directory {
             open: None,
             gate: ChangeGate::default(),
             listing: None,
-            hidden: Hidden::default(),
-            met: None,
+            hidden: ForeignNames::default(),
+            listed: None,
         }
     }
 
@@ -69,12 +69,12 @@ impl Directory {
     ///
     /// # Errors
     /// The directory cannot be opened or listed.
-    pub(super) fn look(
+    pub(super) fn search(
         &mut self,
         now_ms: u64,
         known: impl Fn(&OsStr) -> bool,
     ) -> sys::Result<Vec<OsString>> {
-        let looked = self.look_on(now_ms, known);
+        let looked = self.continue_search(now_ms, known);
         if looked.is_err() {
             (self.listing, self.open) = (None, None);
             self.gate.forget();
@@ -82,7 +82,7 @@ impl Directory {
         looked
     }
 
-    fn look_on(
+    fn continue_search(
         &mut self,
         now_ms: u64,
         known: impl Fn(&OsStr) -> bool,
@@ -105,7 +105,7 @@ impl Directory {
             match listing.next_name()? {
                 None => {
                     self.listing = None;
-                    self.met = Some(std::mem::take(&mut self.hidden));
+                    self.listed = Some(std::mem::take(&mut self.hidden));
                 }
                 Some(name) if name.as_encoded_bytes().first() == Some(&b'.') => {
                     self.hidden.names += 1;
@@ -123,7 +123,7 @@ impl Directory {
     /// The alarm for administrators about the last listing, once for each; there is something to
     /// remove.
     pub(super) fn take_alarm(&mut self) -> Option<String> {
-        let met = self.met.take().filter(|met| met.names >= HIDDEN_MIN)?;
+        let met = self.listed.take().filter(|met| met.names >= HIDDEN_MIN)?;
         let found = self.stat(&met.first).ok().flatten();
         let owner = found.map_or_else(String::new, |f| format!(" of uid {}", f.uid));
         let first = met.first.to_string_lossy();

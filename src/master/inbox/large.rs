@@ -1,7 +1,7 @@
 //! Requests that are too large to be read within a turn: one at a time is read and decoded on a
 //! separate thread. Decides nothing about the content.
 
-use super::Place;
+use super::RequestLocation;
 use super::request_file::{Unreadable, parse};
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
 use crate::sys::dropbox::{DropError, DroppedFile};
@@ -16,16 +16,16 @@ const LOOK_MS: u64 = 20;
 const KEPT_MS: u64 = 60_000;
 
 /// A request as it was read: its bytes, its owner and its content.
-pub(super) struct Decoded {
+pub(super) struct DecodedRequest {
     pub bytes: usize,
     pub uid: u32,
     pub content: Result<(RequestHead, Vec<Verb>), Unreadable>,
 }
 
 /// Reads and decodes a request.
-pub(super) fn decode(file: DroppedFile) -> Result<Decoded, DropError> {
+pub(super) fn decode(file: DroppedFile) -> Result<DecodedRequest, DropError> {
     let dropped = file.read(REQUEST_MAX as u64)?;
-    Ok(Decoded {
+    Ok(DecodedRequest {
         bytes: dropped.bytes.len(),
         uid: dropped.uid,
         content: parse(&dropped.bytes),
@@ -34,11 +34,11 @@ pub(super) fn decode(file: DroppedFile) -> Result<Decoded, DropError> {
 
 /// The request that is being read.
 #[derive(Default)]
-pub(super) struct Reading(Option<Under>);
+pub(super) struct LargeRead(Option<ReadInProgress>);
 
-struct Under {
-    place: Place,
-    done: Receiver<Result<Decoded, DropError>>,
+struct ReadInProgress {
+    place: RequestLocation,
+    done: Receiver<Result<DecodedRequest, DropError>>,
     begun_ms: u64,
     asked_ms: u64,
 }
@@ -48,13 +48,13 @@ pub(super) enum Progress {
     /// It is not the request that is being read.
     Other,
     Waits,
-    Read(Result<Box<Decoded>, DropError>),
+    Read(Result<Box<DecodedRequest>, DropError>),
 }
 
-impl Reading {
+impl LargeRead {
     /// Whether it has been read: its user's box must be checked.
     pub(super) fn is_ready(&self, uid: u32) -> bool {
-        let ready = |under: &Under| under.place.uid == uid && !under.done.is_empty();
+        let ready = |under: &ReadInProgress| under.place.uid == uid && !under.done.is_empty();
         self.0.as_ref().is_some_and(ready)
     }
 
@@ -64,8 +64,8 @@ impl Reading {
     }
 
     /// Notes that a turn looks for requests.
-    pub(super) fn look(&mut self, now_ms: u64) {
-        let late = |under: &Under| now_ms.saturating_sub(under.begun_ms) > KEPT_MS;
+    pub(super) fn note_search(&mut self, now_ms: u64) {
+        let late = |under: &ReadInProgress| now_ms.saturating_sub(under.begun_ms) > KEPT_MS;
         self.0
             .take_if(|under| late(under) && !under.done.is_empty());
         if let Some(under) = &mut self.0 {
@@ -74,7 +74,7 @@ impl Reading {
     }
 
     /// Takes this request, if it has been read.
-    pub(super) fn take(&mut self, place: &Place) -> Progress {
+    pub(super) fn take(&mut self, place: &RequestLocation) -> Progress {
         let Some(under) = self.0.as_ref().filter(|under| under.place == *place) else {
             return Progress::Other;
         };
@@ -93,7 +93,7 @@ impl Reading {
     }
 
     /// Starts to read the request unless another one is being read.
-    pub(super) fn begin(&mut self, place: &Place, file: DroppedFile, now_ms: u64) {
+    pub(super) fn begin(&mut self, place: &RequestLocation, file: DroppedFile, now_ms: u64) {
         if self.0.is_some() {
             return;
         }
@@ -101,7 +101,7 @@ impl Reading {
         let work = move || drop(tx.send(decode(file)));
         match thread::spawn("request", 2 << 20, work) {
             Ok(_) => {
-                self.0 = Some(Under {
+                self.0 = Some(ReadInProgress {
                     place: place.clone(),
                     done,
                     begun_ms: now_ms,

@@ -1,7 +1,7 @@
 //! Requests that were read while they are written: since when each was seen in this state. Reads no
 //! file.
 
-use super::Place;
+use super::RequestLocation;
 use std::collections::BTreeMap;
 
 /// How long the leader waits for the rest of a request, in milliseconds. A command writes a short
@@ -12,11 +12,11 @@ const MOST: usize = 4096;
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(super) struct PartialRequests(BTreeMap<Place, u64>);
+pub(super) struct PartialRequests(BTreeMap<RequestLocation, u64>);
 
 impl PartialRequests {
     /// Whether the request, which is incomplete at `now` (boot clock, ms), may still be completed.
-    pub(super) fn may_grow(&mut self, place: &Place, now: u64) -> bool {
+    pub(super) fn may_grow(&mut self, place: &RequestLocation, now: u64) -> bool {
         if self.0.len() >= MOST {
             // The command may have withdrawn the file of some of them.
             let young = |seen: &u64| now.saturating_sub(*seen) < 2 * GROW_MS;
@@ -34,7 +34,7 @@ impl PartialRequests {
     }
 
     /// Forgets a request that is complete or gone.
-    pub(super) fn forget(&mut self, place: &Place) {
+    pub(super) fn forget(&mut self, place: &RequestLocation) {
         if !self.0.is_empty() {
             self.0.remove(place);
         }
@@ -42,7 +42,7 @@ impl PartialRequests {
 
     /// Whether incomplete requests are expected to be completed in this user's box.
     pub(super) fn are_in(&self, uid: u32) -> bool {
-        let first = Place {
+        let first = RequestLocation {
             uid,
             name: std::ffi::OsString::new(),
         };
@@ -55,8 +55,8 @@ impl PartialRequests {
 mod tests {
     use super::*;
 
-    fn place(uid: u32, n: usize) -> Place {
-        Place {
+    fn place(uid: u32, n: usize) -> RequestLocation {
+        RequestLocation {
             uid,
             name: format!("r.{n}").into(),
         }

@@ -7,7 +7,7 @@ use crate::record::header::{FileKind, Header};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-struct Share {
+struct TestInbox {
     _dir: tempfile::TempDir,
     layout: Layout,
     inbox: Inbox,
@@ -17,8 +17,8 @@ struct Share {
 /// Another account, for tests that run as root.
 const OTHER: u32 = 65_534;
 
-impl Share {
-    fn new() -> Share {
+impl TestInbox {
+    fn new() -> TestInbox {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         for (d, mode) in layout.directories() {
@@ -26,7 +26,7 @@ impl Share {
             fs::chmod(&d, mode).unwrap();
         }
         fs::mkdir_p(&layout.epoch_dir(1), 0o755).unwrap();
-        Share {
+        TestInbox {
             inbox: Inbox::new(&layout),
             layout,
             _dir: dir,
@@ -59,12 +59,12 @@ impl Share {
     /// aside.
     fn turn(&mut self) -> (usize, usize) {
         self.inbox.find_users(clock::boot_ms()).unwrap();
-        let (taken, rejected) = self.inbox.take(1, Boxes::All);
+        let (taken, rejected) = self.inbox.take(1, BoxSelection::All);
         for bad in &rejected {
             self.inbox.set_aside(bad, 1);
         }
-        let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
-        self.inbox.take_away(&places);
+        let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.place).collect();
+        self.inbox.remove_done(&places);
         (taken.len(), rejected.len())
     }
 
@@ -75,7 +75,7 @@ impl Share {
 
 #[test]
 fn a_box_replaced_by_a_link_leads_nowhere() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
     assert_eq!(s.turn(), (1, 0));
@@ -96,7 +96,7 @@ fn a_box_replaced_by_a_link_leads_nowhere() {
 #[test]
 fn a_user_database_that_does_not_answer_makes_requests_wait() {
     use users::tests::AWAY;
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     if !users::may_switch() {
         println!("skipped: only root can make a box of somebody else");
         return;
@@ -116,7 +116,7 @@ fn a_user_database_that_does_not_answer_makes_requests_wait() {
 
 #[test]
 fn a_request_that_another_user_owns_is_refused() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     if !users::may_switch() {
         println!("skipped: only root can make a file of somebody else");
         return;
@@ -125,7 +125,7 @@ fn a_request_that_another_user_owns_is_refused() {
     let request = s.request(&own, 7);
     fs::chown(&request, OTHER, OTHER).unwrap();
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let (taken, rejected) = s.inbox.take(1, Boxes::All);
+    let (taken, rejected) = s.inbox.take(1, BoxSelection::All);
     assert_eq!((taken.len(), rejected.len()), (0, 1));
     let why = &rejected[0].why;
     assert!(why.contains(&format!("owned by uid {OTHER}")), "{why}");
@@ -133,7 +133,7 @@ fn a_request_that_another_user_owns_is_refused() {
 
 #[test]
 fn a_link_to_another_users_box_takes_nothing_from_it() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     if !users::may_switch() {
         println!("skipped: only root can make a box of somebody else");
         return;
@@ -154,7 +154,7 @@ fn a_link_to_another_users_box_takes_nothing_from_it() {
 
 #[test]
 fn a_box_made_by_somebody_else_is_cleared_for_its_user() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     if !users::may_switch() {
         println!("skipped: only root can make a box of somebody else");
         return;
@@ -178,7 +178,7 @@ fn a_box_made_by_somebody_else_is_cleared_for_its_user() {
 
 #[test]
 fn a_box_that_everyone_can_write_is_not_served() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
     fs::chmod(&own, 0o777).unwrap();
@@ -189,7 +189,7 @@ fn a_box_that_everyone_can_write_is_not_served() {
 
 #[test]
 fn names_beside_the_boxes_are_cleared() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let dir = s.layout.inbox();
     for junk in ["file", "007", "4294967296", "-1"] {
         fs::publish(&dir.join(junk), b"").unwrap();
@@ -205,7 +205,7 @@ fn names_beside_the_boxes_are_cleared() {
 
 #[test]
 fn rubbish_is_kept_within_bounds_and_named_plainly() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     for n in 0..300 {
         fs::publish(&own.join(format!("junk{n}")), b"x").unwrap();
@@ -239,7 +239,7 @@ fn rubbish_is_kept_within_bounds_and_named_plainly() {
 
 #[test]
 fn a_file_that_may_not_be_read_is_refused_once() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     let path = s.request(&own, 1);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o0)).unwrap();
@@ -255,7 +255,7 @@ fn a_file_that_may_not_be_read_is_refused_once() {
 /// On a network file system a command writes a short request where it is read.
 #[test]
 fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let (own, uid) = (s.own(), s.uid);
     let mut head = RequestHead {
         token: Token(1),
@@ -275,9 +275,9 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     let mut look = |at: u64, hinted: bool| {
         let named = NamedBoxes::from([(uid, BTreeSet::from([Token(1)]))]);
         let boxes = if hinted {
-            Boxes::Of(&named)
+            BoxSelection::Of(&named)
         } else {
-            Boxes::All
+            BoxSelection::All
         };
         let (taken, rejected) = s.inbox.take(at, boxes);
         (taken.len(), rejected.len(), s.inbox.due_ms().unwrap())
@@ -306,21 +306,25 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
 /// A directory that its owner closed to the leader: the request in it is carried out once.
 #[test]
 fn a_request_that_cannot_be_removed_is_answered_once() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let (taken, _) = s.inbox.take(1, Boxes::All);
-    let places: Vec<&Place> = taken.iter().map(|t| &t.place).collect();
+    let (taken, _) = s.inbox.take(1, BoxSelection::All);
+    let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.place).collect();
     // Root can remove the contents of a directory with any mode, but not a directory that is not
     // empty.
     let path = own.join(&places[0].name);
     fs::remove(&path).unwrap();
     fs::mkdir_p(&path.join("x"), 0o755).unwrap();
-    s.inbox.take_away(&places);
+    s.inbox.remove_done(&places);
     fs::remove_tree(&path).unwrap();
     s.request(&own, 1);
-    assert_eq!(s.inbox.take(1, Boxes::All).0.len(), 0, "it is passed over");
+    assert_eq!(
+        s.inbox.take(1, BoxSelection::All).0.len(),
+        0,
+        "it is passed over"
+    );
     assert!(fs::exists(&path));
     // Once it can be removed, it is removed, and a later entry with its name is accepted.
     s.inbox.find_users(clock::boot_ms()).unwrap();
@@ -333,7 +337,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
 /// Regardless of `touch -d`, requests are taken when the leader sees them.
 #[test]
 fn the_time_of_a_file_means_nothing() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     for (n, year) in [(1, "2037"), (2, "1970"), (3, "2020")] {
         let path = s.request(&own, n);
@@ -345,14 +349,14 @@ fn the_time_of_a_file_means_nothing() {
         assert!(touch.unwrap().success());
     }
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let (taken, _) = s.inbox.take(1, Boxes::All);
+    let (taken, _) = s.inbox.take(1, BoxSelection::All);
     let order: Vec<u128> = taken.iter().map(|t| t.head.token.0).collect();
     assert_eq!(order, [1, 2, 3]);
 }
 
 #[test]
 fn one_users_flood_leaves_room_for_the_others() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     if !users::may_switch() {
         println!("skipped: only root can make a box of somebody else");
         return;
@@ -367,19 +371,19 @@ fn one_users_flood_leaves_room_for_the_others() {
         fs::chown(&request, OTHER, OTHER).unwrap();
     }
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let (taken, _) = s.inbox.take(1, Boxes::All);
+    let (taken, _) = s.inbox.take(1, BoxSelection::All);
     let of = |uid: u32| taken.iter().filter(|t| t.place.uid == uid).count();
     assert_eq!((of(s.uid), of(OTHER)), (TAKE_MAX - 3, 3));
 }
 
 #[test]
 fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.inbox.find_users(clock::boot_ms()).unwrap();
     s.inbox.set_poll(1000);
     let none = NamedBoxes::new();
-    let take = |inbox: &mut Inbox, now: u64| inbox.take(now, Boxes::Of(&none)).0.len();
+    let take = |inbox: &mut Inbox, now: u64| inbox.take(now, BoxSelection::Of(&none)).0.len();
     assert_eq!(take(&mut s.inbox, 1), 0);
     s.request(&own, 1);
     assert_eq!(take(&mut s.inbox, 2), 0, "not due");
@@ -401,34 +405,45 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     // A hint needs no poll.
     s.request(&own, 2);
     let named = NamedBoxes::from([(s.uid, BTreeSet::new())]);
-    assert_eq!(s.inbox.take(now + 1, Boxes::Of(&named)).0.len(), 1);
+    assert_eq!(s.inbox.take(now + 1, BoxSelection::Of(&named)).0.len(), 1);
 }
 
 #[test]
 fn a_named_request_is_read_without_a_listing_and_the_others_wait_for_the_poll() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.inbox.find_users(1).unwrap();
     s.inbox.set_poll(1000);
-    assert!(s.inbox.take(1, Boxes::Of(&NamedBoxes::new())).0.is_empty());
+    assert!(
+        s.inbox
+            .take(1, BoxSelection::Of(&NamedBoxes::new()))
+            .0
+            .is_empty()
+    );
     (1..=3).for_each(|n| drop(s.request(&own, n)));
     let tokens = BTreeSet::from([Token(2), Token(99)]);
     let named = NamedBoxes::from([(s.uid, tokens)]);
-    let (taken, rejected) = s.inbox.take(2, Boxes::Of(&named));
+    let (taken, rejected) = s.inbox.take(2, BoxSelection::Of(&named));
     assert_eq!(
         (taken.len(), rejected.len()),
         (1, 0),
         "nobody made request 99"
     );
     assert_eq!(taken[0].head.token, Token(2));
-    s.inbox.take_away(&[&taken[0].place]);
+    s.inbox.remove_done(&[&taken[0].place]);
     let due = s.inbox.due_ms().unwrap();
-    assert_eq!(s.inbox.take(due, Boxes::Of(&NamedBoxes::new())).0.len(), 2);
+    assert_eq!(
+        s.inbox
+            .take(due, BoxSelection::Of(&NamedBoxes::new()))
+            .0
+            .len(),
+        2
+    );
 }
 
 #[test]
 fn many_boxes_are_polled_less_often_each() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     (1..=100).for_each(|uid| s.inbox.add(uid));
     s.inbox.set_poll(1000);
     assert_eq!(s.inbox.poll_ms, BOX_POLL_MAX_MS);
@@ -441,19 +456,19 @@ fn many_boxes_are_polled_less_often_each() {
 /// A long request takes several turns: its user's next one waits, and is not taken twice either.
 #[test]
 fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
     s.inbox.find_users(clock::boot_ms()).unwrap();
-    let (mut taken, _) = s.inbox.take(1, Boxes::All);
+    let (mut taken, _) = s.inbox.take(1, BoxSelection::All);
     let number = s.inbox.hold(taken.remove(0).place);
     s.request(&own, 2);
-    assert!(s.inbox.take(2, Boxes::All).0.is_empty());
+    assert!(s.inbox.take(2, BoxSelection::All).0.is_empty());
     assert_eq!(s.inbox.due_ms(), None, "no look is due meanwhile");
     let places = s.inbox.release(&[number], 3);
-    s.inbox.take_away(&places.iter().collect::<Vec<_>>());
+    s.inbox.remove_done(&places.iter().collect::<Vec<_>>());
     assert_eq!(s.inbox.due_ms(), Some(3));
-    let (taken, _) = s.inbox.take(3, Boxes::Of(&NamedBoxes::new()));
+    let (taken, _) = s.inbox.take(3, BoxSelection::Of(&NamedBoxes::new()));
     assert_eq!(taken[0].head.token, Token(2));
 }
 
@@ -461,7 +476,7 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
 fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     use std::sync::atomic::{AtomicU32, Ordering};
     static ASKED: AtomicU32 = AtomicU32::new(0);
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
     s.inbox.look_up = |_| {
@@ -471,19 +486,19 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     };
     s.inbox.find_users(clock::boot_ms()).unwrap();
     for now in [10, 11, 12, 1_000] {
-        let (taken, rejected) = s.inbox.take(now, Boxes::All);
+        let (taken, rejected) = s.inbox.take(now, BoxSelection::All);
         assert!(taken.is_empty() && rejected.is_empty(), "it waits");
     }
     assert_eq!(ASKED.load(Ordering::Relaxed), 1);
     assert!(s.inbox.is_waiting(1_000));
     s.inbox.look_up = account;
-    let (taken, _) = s.inbox.take(100_000, Boxes::All);
+    let (taken, _) = s.inbox.take(100_000, BoxSelection::All);
     assert_eq!(taken.len(), 1);
     // Known users are still served while it is unavailable again, and for longer than an account is
     // considered valid.
     s.inbox.look_up = |_| Err(sys::Error::invalid("look up", "a user".as_ref(), "away"));
     s.request(&own, 2);
-    let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, Boxes::All);
+    let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, BoxSelection::All);
     assert_eq!(taken.len(), 2);
 }
 
@@ -491,7 +506,7 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
 /// user is still found.
 #[test]
 fn many_names_among_the_boxes_are_looked_through_in_parts() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let dir = s.layout.inbox();
     (0..12_000).for_each(|n| drop(std::fs::File::create(dir.join(format!(".x{n}"))).unwrap()));
     s.request(&s.own(), 1);
@@ -519,7 +534,7 @@ fn many_names_among_the_boxes_are_looked_through_in_parts() {
 
 #[test]
 fn of_many_foreign_names_a_part_is_cleared_in_each_look() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let dir = s.layout.inbox();
     for n in 0..directory::ASKED_MAX + 10 {
         fs::publish(&dir.join(format!("junk{n}")), b"").unwrap();
@@ -532,7 +547,7 @@ fn of_many_foreign_names_a_part_is_cleared_in_each_look() {
 
 #[test]
 fn a_box_that_a_hint_named_is_found_without_a_listing() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     s.inbox.find_users(clock::boot_ms()).unwrap();
     assert!(!s.inbox.find(s.uid));
     s.own();
@@ -542,7 +557,7 @@ fn a_box_that_a_hint_named_is_found_without_a_listing() {
 /// A mistake of an administrator, or another account with write permission there.
 #[test]
 fn a_directory_of_boxes_that_is_gone_is_made_again() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let dir = s.layout.inbox();
     let before = std::fs::metadata(&dir).unwrap().permissions();
     for file in [false, true] {
@@ -569,7 +584,7 @@ fn a_directory_of_boxes_that_is_gone_is_made_again() {
 /// 64 MB are read and decoded outside the turns, one request at a time.
 #[test]
 fn a_large_request_is_read_beside_the_turns() {
-    let mut s = Share::new();
+    let mut s = TestInbox::new();
     let own = s.own();
     for n in [1, 2] {
         let path = s.request(&own, n);
@@ -588,16 +603,19 @@ fn a_large_request_is_read_beside_the_turns() {
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let none = NamedBoxes::new();
     let (mut now, mut tokens) = (1, Vec::new());
-    assert!(s.inbox.take(now, Boxes::All).0.is_empty(), "read in a turn");
+    assert!(
+        s.inbox.take(now, BoxSelection::All).0.is_empty(),
+        "read in a turn"
+    );
     while tokens.len() < 2 && now < 20_000 {
         clock::sleep_ms(1);
         now = s.inbox.due_ms().unwrap().max(now + 1);
-        let (taken, rejected) = s.inbox.take(now, Boxes::Of(&none));
+        let (taken, rejected) = s.inbox.take(now, BoxSelection::Of(&none));
         assert!(rejected.is_empty() && taken.len() <= 1);
         for request in taken {
             assert!(request.verbs.len() > 1000);
             tokens.push(request.head.token.0);
-            s.inbox.take_away(&[&request.place]);
+            s.inbox.remove_done(&[&request.place]);
         }
     }
     assert_eq!(tokens, [1, 2]);

@@ -7,7 +7,7 @@ use crate::record::event::Event;
 use crate::record::frame::Reader;
 use crate::record::order::{StartOrder, TaskUnits};
 
-struct Bed {
+struct TestOutbox {
     _dir: tempfile::TempDir,
     layout: Layout,
     state: State,
@@ -55,15 +55,15 @@ fn to(host: &str, order: Order) -> Vec<(String, Order)> {
     vec![(host.to_owned(), order)]
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl TestOutbox {
+    fn new() -> TestOutbox {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         let mut state = State::default();
         let spec = Box::new(Spec::default());
         state.apply(&Event::Spec { id: 1, spec });
         let orders = Orders::new(&layout, "c", 3).unwrap();
-        Bed {
+        TestOutbox {
             _dir: dir,
             layout,
             state,
@@ -103,7 +103,7 @@ impl Bed {
 /// On a share that hosts reach through a server, unsynced data are read half a minute later.
 #[test]
 fn orders_are_synced_where_hosts_would_not_see_them_else() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     for sync in [true, false] {
         bed.orders.sync = sync;
         let host = format!("h-{sync}");
@@ -116,7 +116,7 @@ fn orders_are_synced_where_hosts_would_not_see_them_else() {
 
 #[test]
 fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     bed.obstruct("h1");
     bed.orders.prepare("h1", 1_000, &bed.state, &none);
     bed.orders.prepare("h2", 1_000, &bed.state, &none);
@@ -157,7 +157,7 @@ fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely(
 
 #[test]
 fn a_start_that_was_not_written_is_told_of_and_one_that_may_have_been_is_not() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     bed.obstruct("h1");
     let starts = [to("h1", start(1, "h1")), to("h2", start(2, "h2"))].concat();
     assert_eq!(bed.write(starts, 1), [("h1".to_owned(), attempt(1))]);
@@ -172,7 +172,7 @@ fn a_start_that_was_not_written_is_told_of_and_one_that_may_have_been_is_not() {
 
 #[test]
 fn part_files_that_somebody_else_made_are_passed_over() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     for part in 1..=3 {
         fs::mkdir_p(&bed.layout.orders("h1", 3, part), 0o755).unwrap();
     }
@@ -184,7 +184,7 @@ fn part_files_that_somebody_else_made_are_passed_over() {
 
 #[test]
 fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     fs::mkdir_p(bed.layout.root(), 0o755).unwrap();
     fs::publish(&bed.layout.hosts(), b"in the way").unwrap();
     for n in 0..3_000 {
@@ -203,7 +203,7 @@ fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
 
 #[test]
 fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     bed.write(to("h1", cancel(1)), 1_000);
     let damaged = |part| {
         vec![DamagedOrders {
@@ -241,9 +241,9 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
 /// A quota on one host's directory, or a read-only mount of it: the others have room.
 #[test]
 fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     bed.write([to("h1", cancel(1)), to("h2", cancel(2))].concat(), 1_000);
-    let fail = |bed: &mut Bed, code: i32, now: u64| {
+    let fail = |bed: &mut TestOutbox, code: i32, now: u64| {
         let e = std::io::Error::from_raw_os_error(code);
         let e = sys::Error::new("append to", &bed.layout.orders("h1", 3, 1), e);
         bed.orders.note::<()>("h1", Err(e), now);
@@ -282,14 +282,14 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
 
 #[test]
 fn a_file_is_made_with_the_first_order_and_says_first_for_whom_it_is() {
-    let mut bed = Bed::new();
+    let mut bed = TestOutbox::new();
     let ledger = Order::Ledger { id: "l".into() };
     let in_force = |_: &str| vec![Order::Ledger { id: "l".into() }, start(7, "h1")];
     for epoch in [1, 2] {
         fs::mkdir_p(&bed.layout.host("h1"), 0o755).unwrap();
         fs::publish(&bed.layout.orders("h1", epoch, 1), b"of before").unwrap();
     }
-    let there = |bed: &Bed| fs::list_dir(&bed.layout.host("h1"), 9).unwrap().len();
+    let there = |bed: &TestOutbox| fs::list_dir(&bed.layout.host("h1"), 9).unwrap().len();
     bed.orders.sweep();
     assert_eq!(there(&bed), 2, "nothing to say, nothing to do");
     for id in [1, 2] {

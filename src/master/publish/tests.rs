@@ -6,13 +6,13 @@ use crate::record::event::{Event, Submitted};
 use crate::spool::view::JobSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-struct Bed {
+struct TestPublisher {
     dir: tempfile::TempDir,
     state: State,
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl TestPublisher {
+    fn new() -> TestPublisher {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
         let mut state = State::default();
@@ -29,7 +29,7 @@ impl Bed {
                 spec: Box::new(spec),
             });
         }
-        Bed { dir, state }
+        TestPublisher { dir, state }
     }
 
     fn layout(&self) -> Layout {
@@ -104,7 +104,7 @@ fn turn(state: &mut State, p: &mut Publisher) {
 /// A full disk may cut a group of rows anywhere.
 #[test]
 fn a_group_cut_anywhere_is_no_damage_to_readers() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     bed.turn(&mut bed.publisher(1));
     for id in [1, 2] {
         bed.submit(id);
@@ -130,7 +130,7 @@ fn a_group_cut_anywhere_is_no_damage_to_readers() {
 
 #[test]
 fn rows_are_seen_from_the_delta_and_then_from_shards() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     assert_eq!(bed.seen(), []);
     for id in [1, 2, 1500] {
@@ -153,7 +153,7 @@ fn rows_are_seen_from_the_delta_and_then_from_shards() {
 
 #[test]
 fn a_round_in_slices_never_hides_a_row() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     p.finish(&bed.state).unwrap();
     for id in 0..20 {
@@ -173,7 +173,7 @@ fn a_round_in_slices_never_hides_a_row() {
 
 #[test]
 fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     bed.submit(1);
     bed.turn(&mut p);
@@ -188,7 +188,7 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
     assert_eq!(bed.seen(), bed.due());
     p.finish(&bed.state).unwrap();
     assert_eq!(bed.seen(), bed.due());
-    let names = |bed: &Bed| {
+    let names = |bed: &TestPublisher| {
         let m = ViewReader::new(&bed.layout()).manifest().unwrap();
         m.shards.into_iter().map(|s| s.file).collect::<Vec<_>>()
     };
@@ -208,7 +208,7 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
 
 #[test]
 fn a_damaged_old_view_is_replaced() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     std::fs::write(bed.layout().view_file(view::MANIFEST), b"nonsense").unwrap();
     let mut p = bed.publisher(3);
     bed.submit(5);
@@ -219,7 +219,7 @@ fn a_damaged_old_view_is_replaced() {
 
 #[test]
 fn small_changes_wait_and_large_ones_begin_a_round() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     p.finish(&bed.state).unwrap();
     let now = clock::boot_ms();
@@ -237,7 +237,7 @@ fn small_changes_wait_and_large_ones_begin_a_round() {
 
 #[test]
 fn documents_are_written_when_they_change() {
-    let bed = Bed::new();
+    let bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     let row = |name: &str| view::QueueRow {
         name: name.into(),
@@ -256,7 +256,7 @@ fn documents_are_written_when_they_change() {
 /// A concurrent reader sees every row that was flushed before it began, and no job going backwards.
 #[test]
 fn a_racing_reader_sees_all_that_was_acknowledged() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     let acked = AtomicU32::new(0);
     let started = AtomicU32::new(0);
@@ -304,7 +304,7 @@ fn a_racing_reader_sees_all_that_was_acknowledged() {
 #[test]
 #[cfg(unix)]
 fn a_failing_delta_is_replaced_by_the_next_round() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let mut p = bed.publisher(1);
     p.finish(&bed.state).unwrap();
     p.delta.app = Some(Appender::open("/dev/full".as_ref()).unwrap());
@@ -337,7 +337,7 @@ fn speed_of_two_million_jobs() {
     use crate::record::report::Ended;
     use crate::state_loader::Loader;
     use std::time::Instant;
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let layout = bed.layout();
     for (dir, _) in layout.directories() {
         std::fs::create_dir_all(dir).unwrap();
@@ -402,7 +402,7 @@ fn speed_of_two_million_jobs() {
 
 #[test]
 fn directories_in_the_place_of_view_files_are_got_out_of_the_way() {
-    let mut bed = Bed::new();
+    let mut bed = TestPublisher::new();
     let layout = bed.layout();
     for name in [view::MANIFEST, view::PARAMS, "000001.000001.delta.yaml"] {
         std::fs::create_dir_all(layout.view_file(name).join("sub")).unwrap();
@@ -418,7 +418,7 @@ fn directories_in_the_place_of_view_files_are_got_out_of_the_way() {
 
 #[test]
 fn a_view_that_cannot_be_written_keeps_nobody_from_leading() {
-    let bed = Bed::new();
+    let bed = TestPublisher::new();
     let dir = bed.layout().view();
     std::fs::remove_dir(&dir).unwrap();
     std::fs::write(&dir, b"in the way").unwrap();
