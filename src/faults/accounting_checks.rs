@@ -21,13 +21,13 @@ use std::sync::Arc;
 const MARK_MAX: u64 = 4096;
 
 /// Identifies an end on both sides: its time and its result.
-type End = (i64, Option<i32>, i32);
+type EndIdentity = (i64, Option<i32>, i32);
 
 /// The contents of the journal.
 #[derive(Default)]
-struct Journal {
+struct JournalContents {
     /// Each with the position after it.
-    ends: BTreeMap<AttemptId, (Position, End)>,
+    ends: BTreeMap<AttemptId, (Position, EndIdentity)>,
     /// Reasons of silences, and the number of each.
     silences: BTreeMap<String, u32>,
     /// It begins after the very first event: the earlier part was removed by compaction.
@@ -51,7 +51,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     let journal = read(layout, &cluster)?;
     let mark = mark(layout)?;
     let mut wrong = against_silences(&journal, silences);
-    let mut accounted: BTreeMap<AttemptId, End> = BTreeMap::new();
+    let mut accounted: BTreeMap<AttemptId, EndIdentity> = BTreeMap::new();
     let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
     let each = records.for_each(
         &mut |r| {
@@ -89,7 +89,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     Ok(wrong)
 }
 
-fn against_silences(journal: &Journal, confirmed: &BTreeSet<String>) -> Vec<String> {
+fn against_silences(journal: &JournalContents, confirmed: &BTreeSet<String>) -> Vec<String> {
     let missing = |why: &&String| !journal.late && !journal.silences.contains_key(*why);
     let missing = confirmed.iter().filter(missing);
     let missing = missing.map(|why| format!("silence {why} was confirmed and is not on record"));
@@ -98,10 +98,10 @@ fn against_silences(journal: &Journal, confirmed: &BTreeSet<String>) -> Vec<Stri
     missing.chain(twice).collect()
 }
 
-fn read(layout: &Layout, cluster: &str) -> Result<Journal, String> {
-    let mut journal = Journal {
+fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
+    let mut journal = JournalContents {
         late: true,
-        ..Journal::default()
+        ..JournalContents::default()
     };
     let mut first = true;
     let mut history = History::new(layout, cluster);

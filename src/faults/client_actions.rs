@@ -5,9 +5,9 @@
 
 use super::clients::{ANSWER_S, Client, SubmittedJob};
 use super::configuration::{self, Settings};
-use super::confirmed::{Confirmed, Fact};
+use super::confirmed::{ConfirmedSettings, Setting};
 use super::cron_checks::{CRON_NAME, SCHEDULE};
-use super::world::Inner;
+use super::world::WorldState;
 use crate::client::requests::{NoAnswer, send_and_wait};
 use crate::config::{self, OsNames};
 use crate::model::JobKey;
@@ -160,14 +160,14 @@ impl Client<'_> {
         }
         if self.signal("ckill", j, how) == Some(Code::Ok) {
             let mut inner = self.os.lock();
-            let Inner { kernel, cluster } = &mut *inner;
+            let WorldState { kernel, cluster } = &mut *inner;
             cluster.history.kill_accepted(kernel, j);
         }
     }
 
     fn requeue(&self, id: u32, states: &[&str]) {
         self.pause_randomly(4000);
-        self.os.lock().cluster.history.requeue_asked(id);
+        self.os.lock().cluster.history.note_requeue_request(id);
         let verb = Verb::Requeue {
             sel: one(JobKey::job(id)),
             hold: false,
@@ -181,7 +181,7 @@ impl Client<'_> {
     /// Migrates a job: what was saved, or may be run again, continues elsewhere.
     fn migrate(&self, id: u32) {
         self.pause_randomly(4000);
-        self.os.lock().cluster.history.migration_asked(id);
+        self.os.lock().cluster.history.note_migration_request(id);
         let verb = Verb::Migrate {
             sel: one(JobKey::job(id)),
             hosts: String::new(),
@@ -193,7 +193,7 @@ impl Client<'_> {
 
     /// Signals a job of another user, which only an administrator may do.
     fn kill_job_of_another_user(&self) {
-        let history = |inner: &Inner| inner.cluster.history.job_of_another(&self.site.host);
+        let history = |inner: &WorldState| inner.cluster.history.job_of_another(&self.site.host);
         let Some((host, id)) = history(&self.os.lock()) else {
             return;
         };
@@ -213,7 +213,7 @@ impl Client<'_> {
 
     fn broken(&self, text: String) {
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster.history.broken(kernel, text);
     }
 
@@ -222,7 +222,7 @@ impl Client<'_> {
         self.pause_randomly(2000);
         let _ = self.signal("cstop", JobKey::job(id), SignalAction::Stop);
         self.pause_randomly(6000);
-        self.os.lock().cluster.history.resume_asked(id);
+        self.os.lock().cluster.history.note_resume_request(id);
         let _ = self.signal("cresume", JobKey::job(id), SignalAction::Resume);
     }
 
@@ -231,7 +231,7 @@ impl Client<'_> {
     pub(super) fn resume(&self) -> bool {
         let stopped = self.with_stopped(|own| own.clone());
         for id in stopped {
-            self.os.lock().cluster.history.resume_asked(id);
+            self.os.lock().cluster.history.note_resume_request(id);
             let code = self.signal("cresume", JobKey::job(id), SignalAction::Resume);
             if code == Some(Code::NotFound) {
                 self.with_stopped(|own| own.remove(&id));
@@ -247,14 +247,14 @@ impl Client<'_> {
     }
 
     /// Requests a change that is permanent from its answer on.
-    fn settle(&self, command: &str, fact: Fact, value: &str, verb: Verb) {
-        self.confirm(|known| known.asked(&fact));
+    fn settle(&self, command: &str, fact: Setting, value: &str, verb: Verb) {
+        self.confirm(|known| known.note_request(&fact));
         let answer = self.code(command, verb);
         let answer = answer.map(|code| (code == Code::Ok).then(|| value.to_owned()));
         self.confirm(|known| known.answered(fact, answer));
     }
 
-    fn confirm(&self, change: impl FnOnce(&mut Confirmed)) {
+    fn confirm(&self, change: impl FnOnce(&mut ConfirmedSettings)) {
         change(&mut self.os.lock().cluster.history.confirmed);
     }
 
@@ -266,24 +266,24 @@ impl Client<'_> {
         let (fact, value, option) = match self.below(5) {
             0 => {
                 spec.project = format!("p{n}");
-                (Fact::Project(id), spec.project.clone(), "P")
+                (Setting::Project(id), spec.project.clone(), "P")
             }
             1 => {
                 spec.priority = n;
-                (Fact::Priority(id), n.to_string(), "sp")
+                (Setting::Priority(id), n.to_string(), "sp")
             }
             2 => {
                 // Far above the time that any task takes: it only matters that the limit arrives.
                 spec.limits.run_s = Some(86_400 + u64::from(n));
-                (Fact::RunLimit(id), (86_400 + n).to_string(), "W")
+                (Setting::RunLimit(id), (86_400 + n).to_string(), "W")
             }
             3 => {
                 spec.limits.mem_b = Some(u64::from(n) << 40);
-                (Fact::Memory(id), (u64::from(n) << 40).to_string(), "M")
+                (Setting::Memory(id), (u64::from(n) << 40).to_string(), "M")
             }
             _ => {
                 (spec.min, spec.max) = (1 + n % 2, 1 + n % 2);
-                (Fact::Slots(id), spec.min.to_string(), "n")
+                (Setting::Slots(id), spec.min.to_string(), "n")
             }
         };
         changes.set.push(option.to_owned());
@@ -295,7 +295,7 @@ impl Client<'_> {
         let queue = ["normal", OTHER][self.below(2) as usize].to_owned();
         let (sel, value) = (one(JobKey::job(id)), queue.clone());
         let verb = Verb::Switch { sel, queue };
-        self.settle("cswitch", Fact::JobQueue(id), &value, verb);
+        self.settle("cswitch", Setting::JobQueue(id), &value, verb);
     }
 
     fn move_job(&self, id: u32) {
@@ -311,7 +311,7 @@ impl Client<'_> {
             false => JobKey::job(job.id),
         };
         let (index, text) = (self.below(2) as u32, self.below(1000).to_string());
-        let (sel, fact) = (one(j), Fact::Message(j, index));
+        let (sel, fact) = (one(j), Setting::Message(j, index));
         let value = text.clone();
         self.settle("cpost", fact, &value, Verb::Post { sel, index, text });
     }
@@ -354,10 +354,10 @@ impl Client<'_> {
     fn queue_to(&self, act: QueueAct) {
         let name = OTHER.to_owned();
         let (fact, value) = match act {
-            QueueAct::Open => (Fact::QueueOpen(name), "true"),
-            QueueAct::Close => (Fact::QueueOpen(name), "false"),
-            QueueAct::Activate => (Fact::QueueActive(name), "true"),
-            QueueAct::Inactivate => (Fact::QueueActive(name), "false"),
+            QueueAct::Open => (Setting::QueueOpen(name), "true"),
+            QueueAct::Close => (Setting::QueueOpen(name), "false"),
+            QueueAct::Activate => (Setting::QueueActive(name), "true"),
+            QueueAct::Inactivate => (Setting::QueueActive(name), "false"),
         };
         let (names, comment) = (vec![OTHER.to_owned()], String::new());
         self.command(
@@ -373,7 +373,7 @@ impl Client<'_> {
     }
 
     /// Sends a request of the administrator; the same request of another user must be refused.
-    fn command(&self, what: &str, fact: Fact, value: &str, verb: Verb) {
+    fn command(&self, what: &str, fact: Setting, value: &str, verb: Verb) {
         match self.administers() {
             true => self.settle("cadmin", fact, value, verb),
             false => {
@@ -400,10 +400,10 @@ impl Client<'_> {
     fn host_to(&self, name: &str, act: HostAct) {
         let (fact, on) = match act {
             HostAct::Open | HostAct::Close => {
-                (Fact::HostClosed(name.to_owned()), act == HostAct::Close)
+                (Setting::HostClosed(name.to_owned()), act == HostAct::Close)
             }
             HostAct::Lock { .. } | HostAct::Unlock => {
-                (Fact::HostLocked(name.to_owned()), act != HostAct::Unlock)
+                (Setting::HostLocked(name.to_owned()), act != HostAct::Unlock)
             }
         };
         let value = on.to_string();
@@ -455,7 +455,7 @@ impl Client<'_> {
             1 => (JobGroupAct::Limit(Some(limit)), limit.to_string()),
             _ => (JobGroupAct::Remove, String::new()),
         };
-        let fact = Fact::JobGroup(name.clone());
+        let fact = Setting::JobGroup(name.clone());
         self.settle("cgmod", fact, &value, Verb::JobGroup { name, act });
     }
 
@@ -466,15 +466,15 @@ impl Client<'_> {
             let code = self.code("cadmin", Verb::Reconfig);
             return self.only_admin("reconfigure", code);
         }
-        self.confirm(|known| known.asked(&Fact::Config));
+        self.confirm(|known| known.note_request(&Setting::Config));
         let path = self.site.layout().config();
         if let Err(e) = fs::durable_write(&path, text.as_bytes()) {
             // The content of the file is now unknown.
             tracing::warn!("{e}");
-            return self.confirm(|known| known.answered(Fact::Config, Err(())));
+            return self.confirm(|known| known.answered(Setting::Config, Err(())));
         }
         match digest(&text) {
-            Ok(value) => self.settle("cadmin", Fact::Config, &value, Verb::Reconfig),
+            Ok(value) => self.settle("cadmin", Setting::Config, &value, Verb::Reconfig),
             Err(e) => self.broken(format!("the cb.yaml of the simulation is invalid: {e}")),
         }
     }
@@ -486,7 +486,7 @@ impl Client<'_> {
 
     /// Defines this client's cron job, once: repeats until it is answered.
     pub(super) fn define_cron(&self) {
-        let wanted = |inner: &Inner| {
+        let wanted = |inner: &WorldState| {
             let (plan, history) = (&inner.cluster.plan, &inner.cluster.history);
             plan.crons && !history.clients.crons.defined.contains(&self.slot)
         };

@@ -4,7 +4,7 @@
 
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;
-use super::world::Inner;
+use super::world::WorldState;
 use crate::client::cwait::watch;
 use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
@@ -106,7 +106,7 @@ impl Client<'_> {
         };
         let answer = send(self.site, "csub", request, ANSWER_S);
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let waited = Duration::from_micros(kernel.now - began).as_millis() as u64;
         if led {
             let longest = &mut cluster.history.clients.longest_ms;
@@ -143,13 +143,13 @@ impl Client<'_> {
     fn wait_for(&self, name: &str, job: &SubmittedJob) {
         let code = watch(self.site, job.id, job.taken, &mut |_| {});
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster.history.waited(kernel, name, job.id, code);
     }
 
     fn submission(&self, name: &str) -> (RequestHead, Submission) {
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let rng = &mut kernel.rng;
         let head = RequestHead {
             script: match rng.permille(300) {
@@ -225,7 +225,7 @@ impl Client<'_> {
         let began = self.os.lock().kernel.now;
         let found = view.collect(&JobSet::all());
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let who = &kernel.procs[self.os.proc].name.clone();
         match found {
             Ok((jobs, reading)) => {

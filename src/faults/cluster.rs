@@ -17,7 +17,7 @@ const CHECK_US: u64 = S;
 
 /// A process that should run.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct ProcessSlot {
     pub role: Role,
     pub machine: usize,
     pub proc: Option<ProcId>,
@@ -198,7 +198,7 @@ pub(super) struct Cluster {
     pub server: Server,
     pub machines: Vec<Machine>,
     pub handles: Handles,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<ProcessSlot>,
     agenda: Agenda,
     pub history: History,
     pub tasks: Tasks,
@@ -296,7 +296,7 @@ impl Cluster {
     }
 
     fn add_slot(&mut self, role: Role, machine: usize) {
-        self.slots.push(Slot {
+        self.slots.push(ProcessSlot {
             role,
             machine,
             proc: None,
@@ -336,7 +336,7 @@ impl Cluster {
         self.keep_crash_point();
         kernel.steps += 1;
         if self.calm_at.is_none() && kernel.steps >= self.plan.steps {
-            self.begin_calm(kernel);
+            self.end_faults(kernel);
         }
     }
 
@@ -354,7 +354,7 @@ impl Cluster {
     }
 
     /// Ends the faults.
-    fn begin_calm(&mut self, kernel: &mut Kernel) {
+    fn end_faults(&mut self, kernel: &mut Kernel) {
         self.calm_at = Some(kernel.now);
         kernel.trace("world", || "the faults end".to_owned());
         let now = kernel.now;

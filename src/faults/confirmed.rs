@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A setting.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Fact {
+pub(super) enum Setting {
     Project(u32),
     Priority(u32),
     Slots(u32),
@@ -31,20 +31,20 @@ pub(super) enum Fact {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Confirmed {
-    values: BTreeMap<Fact, String>,
+pub(super) struct ConfirmedSettings {
+    values: BTreeMap<Setting, String>,
     /// Settings for which a change was requested but not answered.
-    open: BTreeSet<Fact>,
+    open: BTreeSet<Setting>,
     /// Settings for which a change was requested and the answer is still awaited.
-    asking: BTreeSet<Fact>,
+    asking: BTreeSet<Setting>,
     /// Whether any change of the cluster was ever requested.
     pub of_cluster: bool,
 }
 
-impl Confirmed {
+impl ConfirmedSettings {
     /// Notes that a client requests a change.
-    pub(super) fn asked(&mut self, fact: &Fact) {
-        use Fact::{Config, HostClosed, HostLocked, QueueActive, QueueOpen};
+    pub(super) fn note_request(&mut self, fact: &Setting) {
+        use Setting::{Config, HostClosed, HostLocked, QueueActive, QueueOpen};
         self.of_cluster |= matches!(
             fact,
             QueueOpen(_) | QueueActive(_) | HostClosed(_) | HostLocked(_) | Config
@@ -54,7 +54,7 @@ impl Confirmed {
     }
 
     /// Notes the answer: the value that was confirmed; `Ok(None)` = the change was refused.
-    pub(super) fn answered(&mut self, fact: Fact, answer: Result<Option<String>, ()>) {
+    pub(super) fn answered(&mut self, fact: Setting, answer: Result<Option<String>, ()>) {
         self.asking.remove(&fact);
         match answer {
             Ok(Some(value)) if !self.open.contains(&fact) => drop(self.values.insert(fact, value)),
@@ -65,7 +65,7 @@ impl Confirmed {
 
     /// Reverts everything to an earlier state. A request that is in progress may get an answer from
     /// before the restore, out of a cache.
-    pub(super) fn revert_to(&mut self, then: Confirmed) {
+    pub(super) fn revert_to(&mut self, then: ConfirmedSettings) {
         self.values = then.values;
         self.open.extend(then.asking);
         self.open.extend(self.asking.iter().cloned());
@@ -74,14 +74,17 @@ impl Confirmed {
 
     /// Whether the administrator was answered that the host is closed or locked.
     pub(super) fn takes_no_jobs(&self, host: &str) -> bool {
-        let facts = [Fact::HostClosed(host.into()), Fact::HostLocked(host.into())];
+        let facts = [
+            Setting::HostClosed(host.into()),
+            Setting::HostLocked(host.into()),
+        ];
         let holds = |fact| self.values.get(fact).is_some_and(|value| value == "true");
         facts.iter().any(holds)
     }
 
     /// Settings whose value in a leader's state differs from the confirmed one.
     pub(super) fn check(&self, epoch: u64, state: &State) -> Vec<String> {
-        let differs = |(fact, confirmed): (&Fact, &String)| {
+        let differs = |(fact, confirmed): (&Setting, &String)| {
             let has = value(fact, state)?;
             (has != *confirmed)
                 .then(|| format!("epoch {epoch} has {fact:?} as {has}, confirmed was {confirmed}"))
@@ -90,29 +93,29 @@ impl Confirmed {
     }
 }
 
-fn value(fact: &Fact, state: &State) -> Option<String> {
+fn value(fact: &Setting, state: &State) -> Option<String> {
     let spec = |id: &u32| state.spec_of(*id);
     Some(match fact {
-        Fact::Project(id) => spec(id)?.project.clone(),
-        Fact::Priority(id) => spec(id)?.priority.to_string(),
-        Fact::Slots(id) => spec(id)?.min.to_string(),
-        Fact::RunLimit(id) => spec(id)?.limits.run_s.unwrap_or(0).to_string(),
-        Fact::Memory(id) => spec(id)?.limits.mem_b.unwrap_or(0).to_string(),
-        Fact::JobQueue(id) => spec(id)?.queue.clone(),
-        Fact::Message(j, index) => {
+        Setting::Project(id) => spec(id)?.project.clone(),
+        Setting::Priority(id) => spec(id)?.priority.to_string(),
+        Setting::Slots(id) => spec(id)?.min.to_string(),
+        Setting::RunLimit(id) => spec(id)?.limits.run_s.unwrap_or(0).to_string(),
+        Setting::Memory(id) => spec(id)?.limits.mem_b.unwrap_or(0).to_string(),
+        Setting::JobQueue(id) => spec(id)?.queue.clone(),
+        Setting::Message(j, index) => {
             state.job(j.id)?;
             let mut messages = state.messages(*j).iter();
             let message = messages.find(|message| message.index == *index);
             message.map_or(String::new(), |message| message.text.clone())
         }
-        Fact::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
-        Fact::QueueActive(name) => state.queue_ctl(name).active.to_string(),
-        Fact::HostClosed(name) => state.host_ctl(name).closed.to_string(),
-        Fact::HostLocked(name) => state.host_ctl(name).lock.is_some().to_string(),
-        Fact::JobGroup(name) => {
+        Setting::QueueOpen(name) => state.queue_ctl(name).open.to_string(),
+        Setting::QueueActive(name) => state.queue_ctl(name).active.to_string(),
+        Setting::HostClosed(name) => state.host_ctl(name).closed.to_string(),
+        Setting::HostLocked(name) => state.host_ctl(name).lock.is_some().to_string(),
+        Setting::JobGroup(name) => {
             let limit = state.job_group(name).and_then(|group| group.limit);
             limit.map_or(String::new(), |limit| limit.to_string())
         }
-        Fact::Config => state.config_digest().to_owned(),
+        Setting::Config => state.config_digest().to_owned(),
     })
 }

@@ -2,22 +2,22 @@
 //! it is not done within the time limit after the faults. The effects are those of `cluster`,
 //! `injector`, `processes` and `share_restore`.
 
-use super::cluster::{Cluster, Event, Slot};
+use super::cluster::{Cluster, Event, ProcessSlot};
 use super::kernel::{Kernel, S};
 use super::plan::{Role, Trigger};
 use super::processes;
-use super::world::{Inner, World};
+use super::world::{World, WorldState};
 use std::sync::Arc;
 
 /// Maximum time (µs) for everything to finish after the faults have ended.
 const CALM_US: u64 = 900 * S;
 
 /// Carries out the event with that number.
-pub(super) fn carry_out_event(world: &Arc<World>, inner: &mut Inner, n: u64) {
+pub(super) fn carry_out_event(world: &Arc<World>, inner: &mut WorldState, n: u64) {
     let Some(event) = inner.cluster.take_event(n) else {
         return;
     };
-    let Inner { kernel, cluster } = inner;
+    let WorldState { kernel, cluster } = inner;
     match event {
         Event::NextFault => cluster.next_fault(kernel),
         Event::Start(slot) => processes::start(world, inner, slot),
@@ -41,7 +41,7 @@ pub(super) fn carry_out_event(world: &Arc<World>, inner: &mut Inner, n: u64) {
 impl Cluster {
     /// Ends the run if everything is done or the time is over.
     fn check_end(&mut self, kernel: &mut Kernel) {
-        let client = |s: &Slot| matches!(s.role, Role::Client | Role::RestoreAdmin);
+        let client = |s: &ProcessSlot| matches!(s.role, Role::Client | Role::RestoreAdmin);
         let served = self.slots.iter().all(|s| !client(s) || s.done);
         self.check_restore(kernel);
         if self.history.failed() || (served && self.history.all_ended(&self.tasks)) {

@@ -6,7 +6,7 @@
 //! than it has; what readers of the view see was the state of some leader. `leader_checks` checks
 //! the state of leaders. Only judges.
 
-use super::confirmed::Confirmed;
+use super::confirmed::ConfirmedSettings;
 use super::cron_checks::CronChecks;
 use super::file_checks::FileChecks;
 use super::kernel::Kernel;
@@ -32,18 +32,18 @@ pub(super) struct Started {
 }
 
 /// The end of a job as published by a leader: state, exit code, attempt.
-pub(super) type Final = (JobStat, Option<i32>, u32);
+pub(super) type PublishedEnd = (JobStat, Option<i32>, u32);
 
 /// What leaders, clients and readers know; a restore of the share from a copy reverts it.
 #[derive(Clone, Default)]
-pub(super) struct Known {
+pub(super) struct KnownFacts {
     /// Ids by name, as answered to clients.
     pub acked: BTreeMap<String, u32>,
-    pub finals: BTreeMap<JobKey, Final>,
+    pub finals: BTreeMap<JobKey, PublishedEnd>,
     /// Jobs all of whose parts have ended.
     pub ended: BTreeSet<u32>,
     /// Ends that readers saw.
-    shown: BTreeMap<JobKey, JobStat>,
+    ends_read: BTreeMap<JobKey, JobStat>,
     /// The last attempt that a leader had created when a kill was accepted.
     killed: BTreeMap<JobKey, u32>,
     /// The highest attempt that a leader has created.
@@ -118,14 +118,14 @@ pub(super) struct History {
     /// Broken promises, the first one first.
     pub broken: Vec<String>,
     /// Errors found where no trace could be written: the next check reports them.
-    pub late: Vec<String>,
+    pub deferred_errors: Vec<String>,
     pub limits: Limits,
-    pub known: Known,
+    pub known: KnownFacts,
     pub starts: BTreeMap<RunKey, Started>,
     pub runs: Runs,
     pub reruns: Reruns,
     /// States and attempts in which some leader had a job.
-    pub passed: BTreeSet<(JobKey, JobStat, u32)>,
+    pub leader_states: BTreeSet<(JobKey, JobStat, u32)>,
     /// Attempts whose slots leaders do not count: an administrator forced them onto a host, or the
     /// job was removed by `ckill -r` while its tasks may still run.
     pub uncounted: BTreeSet<AttemptId>,
@@ -137,7 +137,7 @@ pub(super) struct History {
     /// What files contained while they were written.
     pub file_checks: FileChecks,
     /// Settings that were answered to clients as being in force.
-    pub confirmed: Confirmed,
+    pub confirmed: ConfirmedSettings,
     /// What is known of a share that was restored from a copy.
     pub restored: RestoredShare,
 }
@@ -251,12 +251,12 @@ impl History {
     }
 
     /// Records that an owner requests a migration: what was saved and then ended runs again.
-    pub(super) fn migration_asked(&mut self, id: u32) {
+    pub(super) fn note_migration_request(&mut self, id: u32) {
         self.reruns.migrated.insert(id);
     }
 
     /// Records that an owner requests that what runs of a job, or has ended, runs again.
-    pub(super) fn requeue_asked(&mut self, id: u32) {
+    pub(super) fn note_requeue_request(&mut self, id: u32) {
         self.reruns.requeued.insert(id);
         self.known.killed.retain(|j, _| j.id != id);
     }
@@ -269,7 +269,7 @@ impl History {
 
     /// Records that a job is resumed. If the share was restored from a copy, that releases what was
     /// held: it may run again, regardless of what happened to it after the copy was made.
-    pub(super) fn resume_asked(&mut self, id: u32) {
+    pub(super) fn note_resume_request(&mut self, id: u32) {
         if self.restored.at.is_some() {
             self.reruns.requeued.insert(id);
         }
@@ -305,7 +305,7 @@ impl History {
                 wrong.push(format!("{who} read {j} twice in one view"));
             }
             if stat.is_finished() && lasts {
-                self.known.shown.insert(j, stat);
+                self.known.ends_read.insert(j, stat);
             }
             let name = job.row.name.as_ref();
             let acked = self.known.acked.iter().find(|(_, id)| **id == j.id);
@@ -314,7 +314,7 @@ impl History {
             }
             // The waiting part of an array has no state of its own.
             let whole = j.idx == 0 && (job.row.arr.is_some() || stat.is_waiting());
-            if !whole && !self.passed.contains(&(j, stat, at)) {
+            if !whole && !self.leader_states.contains(&(j, stat, at)) {
                 wrong.push(format!(
                     "{who} read {j} as {stat} in attempt {at}: no leader ever had it so"
                 ));
@@ -325,7 +325,7 @@ impl History {
 
     /// Checks at the end of a run that everything that readers saw as ended ended in that way.
     pub(super) fn check_final_ends(&mut self, kernel: &mut Kernel) {
-        for (j, stat) in self.known.shown.clone() {
+        for (j, stat) in self.known.ends_read.clone() {
             let truth = self.known.finals.get(&j).map(|end| end.0);
             if truth != Some(stat) && !self.reruns.requeued.contains(&j.id) {
                 let text = format!("{j} was shown as {stat}, ended as {truth:?}");

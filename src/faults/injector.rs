@@ -3,7 +3,7 @@
 //! then is defined in `cluster`.
 
 use super::breakpoint::Breakpoint;
-use super::cluster::{Cluster, Event, Slot};
+use super::cluster::{Cluster, Event, ProcessSlot};
 use super::disk::Disk;
 use super::kernel::{Kernel, MS, ProcId};
 use super::plan::{Fault, Role, ScriptedFault, Trigger};
@@ -127,7 +127,8 @@ impl Cluster {
     }
 
     fn slots_on(&self, machine: usize) -> Vec<usize> {
-        let on = |s: &Slot| s.machine == machine && s.proc.is_some() && s.role != Role::Shepherds;
+        let on =
+            |s: &ProcessSlot| s.machine == machine && s.proc.is_some() && s.role != Role::Shepherds;
         (0..self.slots.len())
             .filter(|n| on(&self.slots[*n]))
             .collect()

@@ -26,7 +26,7 @@ struct SimThread {
     name: String,
     proc: ProcId,
     real: Option<Thread>,
-    go: Arc<AtomicBool>,
+    may_run: Arc<AtomicBool>,
     /// Only the newest entry of a thread in the queue counts.
     turn: u64,
     ended: bool,
@@ -34,13 +34,13 @@ struct SimThread {
 
 /// What waits for its time: a thread, or an event of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Due {
+enum DueItem {
     Thread(ThreadId, u64),
     Event(u64),
 }
 
 /// What comes next.
-pub(super) enum Next {
+pub(super) enum NextItem {
     Run(ThreadId),
     Event(u64),
 }
@@ -71,7 +71,7 @@ pub(super) struct Kernel {
     pub rng: SplitMix64,
     threads: Vec<SimThread>,
     pub procs: Vec<Proc>,
-    queue: BinaryHeap<Reverse<(u64, u64, Due)>>,
+    queue: BinaryHeap<Reverse<(u64, u64, DueItem)>>,
     order: u64,
     /// The run is over: everything unwinds.
     pub over: bool,
@@ -105,20 +105,20 @@ impl Kernel {
         BEGIN_MS + (self.now / MS) as i64
     }
 
-    fn push(&mut self, at: u64, due: Due) {
+    fn push(&mut self, at: u64, due: DueItem) {
         self.order += 1;
         self.queue.push(Reverse((at, self.order, due)));
     }
 
     /// Event `n` of the cluster is due at `at`.
     pub(super) fn event_at(&mut self, at: u64, n: u64) {
-        self.push(at.max(self.now), Due::Event(n));
+        self.push(at.max(self.now), DueItem::Event(n));
     }
 
     pub(super) fn wake_at(&mut self, thread: ThreadId, at: u64) {
         let t = &mut self.threads[thread];
         t.turn += 1;
-        let due = Due::Thread(thread, t.turn);
+        let due = DueItem::Thread(thread, t.turn);
         self.push(at, due);
     }
 
@@ -139,21 +139,21 @@ impl Kernel {
     }
 
     /// The next thread to run, or the event that comes before it.
-    pub(super) fn next(&mut self) -> Next {
+    pub(super) fn next(&mut self) -> NextItem {
         loop {
             let Some(Reverse((at, _, due))) = self.queue.pop() else {
                 // Nothing is due: all remaining threads unwind.
                 self.over = true;
                 let left = self.threads.iter().position(|t| !t.ended);
-                return Next::Run(left.expect("the last thread ends the run"));
+                return NextItem::Run(left.expect("the last thread ends the run"));
             };
             if !self.over {
                 self.now = self.now.max(at);
             }
             match due {
-                Due::Event(n) if !self.over => return Next::Event(n),
-                Due::Event(_) => {}
-                Due::Thread(id, turn) => {
+                DueItem::Event(n) if !self.over => return NextItem::Event(n),
+                DueItem::Event(_) => {}
+                DueItem::Thread(id, turn) => {
                     let thread = &self.threads[id];
                     if thread.ended || thread.turn != turn {
                         continue;
@@ -166,7 +166,7 @@ impl Kernel {
                         self.wake_at(id, frozen + late);
                         continue;
                     }
-                    return Next::Run(id);
+                    return NextItem::Run(id);
                 }
             }
         }
@@ -192,7 +192,7 @@ impl Kernel {
             name,
             proc,
             real: None,
-            go: go.clone(),
+            may_run: go.clone(),
             turn: 0,
             ended: false,
         });
@@ -207,13 +207,13 @@ impl Kernel {
 
     /// The flag that lets a thread run.
     pub(super) fn go_flag(&self, id: ThreadId) -> Arc<AtomicBool> {
-        self.threads[id].go.clone()
+        self.threads[id].may_run.clone()
     }
 
     /// A function that lets a thread run, to be called when the world is no longer locked.
     pub(super) fn resume(&self, id: ThreadId) -> impl FnOnce() + use<> {
         let thread = &self.threads[id];
-        let (go, real) = (thread.go.clone(), thread.real.clone());
+        let (go, real) = (thread.may_run.clone(), thread.real.clone());
         move || {
             go.store(true, Ordering::Release);
             if let Some(real) = real {

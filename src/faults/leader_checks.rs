@@ -6,7 +6,7 @@
 //! its hosts; every state is sound. Only judges.
 
 use super::cron_checks::CRON_NAME;
-use super::history::{Final, History};
+use super::history::{History, PublishedEnd};
 use super::kernel::Kernel;
 use super::tasks::RunKey;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
@@ -124,10 +124,11 @@ impl History {
     pub(super) fn committed(&mut self, epoch: u64, state: &State) {
         for job in state.jobs() {
             let name = name_of(job);
-            self.late.extend(self.restored.names(job.id, name));
+            self.deferred_errors
+                .extend(self.restored.names(job.id, name));
             for (j, work) in works(job) {
                 let at = work.attempt;
-                self.passed.insert((j, work.stat, at));
+                self.leader_states.insert((j, work.stat, at));
                 let a = AttemptId { j, at };
                 // Excludes what a leader created that was overtaken meanwhile.
                 let mark = state.mark(j);
@@ -164,7 +165,7 @@ impl History {
             .iter()
             .find(|h| new && self.confirmed.takes_no_jobs(h))
         {
-            self.late.push(format!(
+            self.deferred_errors.push(format!(
                 "attempt {a} is bound to {closed}, which is closed or locked"
             ));
         }
@@ -184,7 +185,7 @@ impl History {
 
     fn check_jobs(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         let mut names: BTreeMap<&str, u32> = BTreeMap::new();
-        let mut wrong = std::mem::take(&mut self.late);
+        let mut wrong = std::mem::take(&mut self.deferred_errors);
         for job in state.jobs() {
             let (id, name) = (job.id, name_of(job));
             let spec = state.spec(job.spec);
@@ -231,7 +232,7 @@ impl History {
         kernel: &mut Kernel,
         epoch: u64,
         state: &State,
-        (j, work, now): (JobKey, &Work, Final),
+        (j, work, now): (JobKey, &Work, PublishedEnd),
     ) -> Vec<String> {
         let mut wrong = Vec::new();
         if !self.known.finals.contains_key(&j) {
@@ -337,7 +338,7 @@ fn fate_of(work: &Work) -> Option<&JobEnd> {
 }
 
 /// How a job ended, if it has and no requeue can bring it back.
-fn final_of(work: &Work) -> Option<Final> {
+fn final_of(work: &Work) -> Option<PublishedEnd> {
     let fate = fate_of(work);
     let code = fate
         .filter(|f| f.reason == TermReason::None)

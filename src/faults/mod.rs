@@ -174,7 +174,7 @@ fn run_cluster<T>(
     seed: u64,
     cluster: Cluster,
     log: bool,
-    result: impl FnOnce(&mut world::Inner) -> T,
+    result: impl FnOnce(&mut world::WorldState) -> T,
 ) -> T {
     let handlers = Handlers {
         event: events::carry_out_event,

@@ -3,8 +3,8 @@
 
 use super::disk::{self, HandleId, Ino};
 use super::kernel::MS;
-use super::simulated_os::{Place, SimulatedOs, errno};
-use super::world::Inner;
+use super::simulated_os::{FileSystemPath, SimulatedOs, errno};
+use super::world::WorldState;
 use crate::sys::file::Handle;
 use crate::sys::fs::Stat;
 use std::fmt;
@@ -48,7 +48,7 @@ impl ShareFile {
     /// Caches a write; may reject or shorten it.
     fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         if cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
@@ -71,10 +71,10 @@ impl ShareFile {
 
 impl Handle for ShareFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.os.call("read", Place::Share(&self.path))?;
+        self.os.call("read", FileSystemPath::Share(&self.path))?;
         let mut state = self.state();
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         if self.direct && cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
@@ -89,7 +89,7 @@ impl Handle for ShareFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.os.call("write", Place::Local(&self.path))?;
+        self.os.call("write", FileSystemPath::Local(&self.path))?;
         let n = self.keep(offset, bytes)?;
         let mut state = self.state();
         state.size = state.size.max(offset + n as u64);
@@ -97,12 +97,12 @@ impl Handle for ShareFile {
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.os.call("append", Place::Local(&self.path))?;
+        self.os.call("append", FileSystemPath::Local(&self.path))?;
         let offset = self.state().size;
         let n = self.keep(offset, bytes)?;
         self.state().size = offset + n as u64;
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let file_checks = &mut cluster.history.file_checks;
         let wrong = file_checks.appended(self.os.proc, self.id, &self.path, &bytes[..n]);
         cluster.history.all_broken(kernel, wrong);
@@ -110,9 +110,10 @@ impl Handle for ShareFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.os.call("truncate", Place::Share(&self.path))?;
+        self.os
+            .call("truncate", FileSystemPath::Share(&self.path))?;
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster
             .flush(kernel, self.os.machine, self.ino)
             .map_err(errno)?;
@@ -121,9 +122,9 @@ impl Handle for ShareFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.os.call("fsync", Place::Share(&self.path))?;
+        self.os.call("fsync", FileSystemPath::Share(&self.path))?;
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         if cluster.handles.is_void(self.id) {
             return Err(errno(libc::EIO));
         }
@@ -151,9 +152,9 @@ impl Handle for ShareFile {
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        self.os.call("lock", Place::Share(&self.path))?;
+        self.os.call("lock", FileSystemPath::Share(&self.path))?;
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         if cluster.server.grace_until > kernel.now {
             return Ok(false);
         }
@@ -188,9 +189,9 @@ impl Drop for ShareFile {
         };
         if dirty && !std::thread::panicking() {
             // A close sends cached writes; its error goes to no caller.
-            if os.call("close", Place::Share(&self.path)).is_ok() {
+            if os.call("close", FileSystemPath::Share(&self.path)).is_ok() {
                 let mut inner = os.lock();
-                let Inner { kernel, cluster } = &mut *inner;
+                let WorldState { kernel, cluster } = &mut *inner;
                 let _ = cluster.flush(kernel, os.machine, self.ino);
             }
         }
@@ -225,7 +226,7 @@ impl fmt::Debug for LocalFile {
 
 impl LocalFile {
     fn call(&self, what: &'static str) -> io::Result<()> {
-        self.os.call(what, Place::Local(&self.path))
+        self.os.call(what, FileSystemPath::Local(&self.path))
     }
 
     /// Works on the disk, if its machine was not restarted since.
@@ -234,7 +235,7 @@ impl LocalFile {
         f: impl FnOnce(&mut disk::Disk, i64) -> Result<T, disk::Errno>,
     ) -> io::Result<T> {
         let mut inner = self.os.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let machine = &mut cluster.machines[self.os.machine];
         if machine.boot != self.os.boot {
             return Err(errno(libc::EIO));

@@ -2,13 +2,13 @@
 //! and the clients. Starts them and, like a supervisor, restarts them.
 
 use super::clients::Client;
-use super::cluster::{Cluster, Event, Slot};
+use super::cluster::{Cluster, Event, ProcessSlot};
 use super::configuration::{self, SERVICE, Settings};
 use super::history::History;
 use super::kernel::{Kernel, MS, ProcId};
 use super::plan::{Role, Trigger};
 use super::simulated_os::{SHARE, SimulatedOs};
-use super::world::{Inner, World};
+use super::world::{World, WorldState};
 use super::{restore_admin, shepherds};
 use crate::admin::init;
 use crate::host::exe;
@@ -23,14 +23,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Creates the cluster, then starts everything.
-pub(super) fn begin(world: &Arc<World>, inner: &mut Inner) {
+pub(super) fn begin(world: &Arc<World>, inner: &mut WorldState) {
     spawn(world, inner, 0, "setup".into(), SERVICE, 0, make);
 }
 
 /// Starts a process on a machine: its first thread runs `body` from `at` on.
 fn spawn(
     world: &Arc<World>,
-    inner: &mut Inner,
+    inner: &mut WorldState,
     machine: usize,
     name: String,
     uid: u32,
@@ -62,7 +62,7 @@ fn make(os: &SimulatedOs) {
     };
     let made = init::make(&Layout::new(SHARE), "sim", &config);
     let mut inner = os.world.lock();
-    let Inner { kernel, cluster } = &mut *inner;
+    let WorldState { kernel, cluster } = &mut *inner;
     match made {
         Ok(doc) => cluster.doc = Some(doc),
         Err(e) => {
@@ -83,8 +83,8 @@ fn make(os: &SimulatedOs) {
 }
 
 /// Starts the process of a slot, if it should run and does not.
-pub(super) fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
-    let Inner { kernel, cluster } = inner;
+pub(super) fn start(world: &Arc<World>, inner: &mut WorldState, slot: usize) {
+    let WorldState { kernel, cluster } = inner;
     let s = &mut cluster.slots[slot];
     let (role, machine) = (s.role, s.machine);
     let runs = s.proc.is_some_and(|p| kernel.procs[p].threads > 0);
@@ -124,8 +124,8 @@ pub(super) fn start(world: &Arc<World>, inner: &mut Inner, slot: usize) {
 }
 
 /// Handles the end of a process: its supervisor starts another one.
-pub(super) fn ended(inner: &mut Inner, proc: usize) {
-    let Inner { kernel, cluster } = inner;
+pub(super) fn ended(inner: &mut WorldState, proc: usize) {
+    let WorldState { kernel, cluster } = inner;
     let Some(slot) = cluster.slots.iter().position(|s| s.proc == Some(proc)) else {
         return;
     };
@@ -235,7 +235,7 @@ impl fmt::Debug for HistoryWitness {
 impl HistoryWitness {
     fn check(&self, check: impl FnOnce(&mut History, &mut Kernel)) {
         let mut inner = self.0.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         check(&mut cluster.history, kernel);
     }
 }
@@ -243,9 +243,9 @@ impl HistoryWitness {
 impl Witness for HistoryWitness {
     fn recovered(&self, epoch: u64, state: &State) {
         let mut inner = self.0.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster.history.recovered(kernel, epoch, state);
-        let leads = |s: &Slot| s.role == Role::Leader && s.proc == Some(self.1);
+        let leads = |s: &ProcessSlot| s.role == Role::Leader && s.proc == Some(self.1);
         if cluster.slots.iter().any(leads) {
             cluster.run_script(kernel, |t| matches!(t, Trigger::Recovered), Some(self.1));
         }

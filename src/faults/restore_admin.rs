@@ -3,7 +3,7 @@
 
 use super::clients::Client;
 use super::plan::Role;
-use super::world::Inner;
+use super::world::WorldState;
 use crate::client::requests::send_and_wait;
 use crate::model::JobKey;
 use crate::record::request::{Selector, SignalAction, Verb};
@@ -12,7 +12,7 @@ use crate::record::request::{Selector, SignalAction, Verb};
 const ANSWER_S: u64 = 60;
 
 /// The administrator's observations.
-struct Seen {
+struct AdminObservations {
     alarm: bool,
     /// Everything that follows from the restore has happened.
     over: bool,
@@ -26,7 +26,7 @@ struct Seen {
 pub(super) fn run(client: &Client<'_>) -> String {
     loop {
         client.pause_randomly(3000);
-        let seen = look(client);
+        let seen = observe(client);
         if seen.alarm {
             client.pause_randomly(15_000);
             let answer = send_and_wait(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
@@ -46,9 +46,9 @@ pub(super) fn run(client: &Client<'_>) -> String {
     "everything is released".into()
 }
 
-fn look(client: &Client<'_>) -> Seen {
+fn observe(client: &Client<'_>) -> AdminObservations {
     let inner = client.os.world.lock();
-    let Inner { kernel, cluster } = &*inner;
+    let WorldState { kernel, cluster } = &*inner;
     let history = &cluster.history;
     let mut slots = cluster.slots.iter();
     let served = slots.all(|s| s.role != Role::Client || s.done);
@@ -57,7 +57,7 @@ fn look(client: &Client<'_>) -> Seen {
         true => history.known.open.keys().copied().collect(),
         false => Vec::new(),
     };
-    Seen {
+    AdminObservations {
         alarm: history.restored.is_alarm(),
         over,
         held,
@@ -68,7 +68,13 @@ fn look(client: &Client<'_>) -> Seen {
 /// Resumes held jobs, also those that ran between the copy and its return.
 fn release(client: &Client<'_>, ids: &[u32]) {
     for id in ids {
-        client.os.world.lock().cluster.history.resume_asked(*id);
+        client
+            .os
+            .world
+            .lock()
+            .cluster
+            .history
+            .note_resume_request(*id);
         let sel = Selector {
             ids: vec![JobKey::job(*id).to_string()],
             ..Selector::default()

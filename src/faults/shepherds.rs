@@ -3,13 +3,13 @@
 //! simulates all shepherds of a host. A spawner finishes its received messages even if `cbexe` has
 //! ended, and the next spawner waits for that.
 
-use super::cluster::{Cluster, Slot};
+use super::cluster::{Cluster, ProcessSlot};
 use super::kernel::{Kernel, MS};
 use super::own_units::{OwnUnit, in_env};
 use super::plan::{Role, Trigger};
 use super::simulated_os::{LOCAL, SimulatedOs};
 use super::tasks::{ShepherdAct, Spawner, Task};
-use super::world::{Inner, World, current};
+use super::world::{World, WorldState, current};
 use crate::host::exe::spawn::{SpawnerEvent, Wire};
 use crate::host::local::Local;
 use crate::host::silence::Silence;
@@ -40,7 +40,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
     loop {
         let (act, wait, runs) = {
             let mut inner = os.world.lock();
-            let Inner { kernel, cluster } = &mut *inner;
+            let WorldState { kernel, cluster } = &mut *inner;
             let act = cluster.tasks.take(machine, kernel.now);
             let next = cluster.tasks.next_at(machine);
             let wait = next.map_or(IDLE_US, |at| at.saturating_sub(kernel.now));
@@ -70,7 +70,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
 /// Makes each shepherd of a rerunnable task end it if its host was silent for too long.
 fn fence(os: &SimulatedOs) {
     let mut inner = os.world.lock();
-    let Inner { kernel, cluster } = &mut *inner;
+    let WorldState { kernel, cluster } = &mut *inner;
     let here = |t: &&Task| t.machine == os.machine && t.alive && t.rerunnable && t.sig == 0;
     let tasks = cluster.tasks.table.iter().filter(|(_, t)| here(t));
     let pids: Vec<i32> = tasks.map(|(pid, _)| *pid).collect();
@@ -105,14 +105,14 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
     };
     if !record(local, log, (&rec, spec.mark)) {
         let mut inner = os.world.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let at = kernel.now + RETRY_US;
         let todo = ShepherdAct::Start(Box::new(spec), log);
         cluster.tasks.plan(kernel, os.machine, at, todo);
         return;
     }
     let mut inner = os.world.lock();
-    let Inner { kernel, cluster } = &mut *inner;
+    let WorldState { kernel, cluster } = &mut *inner;
     let code = if kernel.rng.permille(100) { 3 } else { 0 };
     let ms = kernel.rng.between(1, cluster.plan.work.task_ms);
     let at = kernel.now + ms * MS;
@@ -168,7 +168,7 @@ fn limits(os: &SimulatedOs, local: &Local, pid: i32) {
         return;
     };
     let mut inner = os.world.lock();
-    let Inner { kernel, cluster } = &mut *inner;
+    let WorldState { kernel, cluster } = &mut *inner;
     if let Some(task) = cluster.tasks.table.get_mut(&pid) {
         task.limit_changes = new.n;
     }
@@ -180,7 +180,7 @@ fn limits(os: &SimulatedOs, local: &Local, pid: i32) {
 fn end(os: &SimulatedOs, local: &Local, pid: i32, plan: u64) {
     let task = {
         let mut inner = os.world.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let Some(task) = cluster.tasks.table.get_mut(&pid) else {
             return;
         };
@@ -207,7 +207,7 @@ fn end(os: &SimulatedOs, local: &Local, pid: i32, plan: u64) {
     let end = TaskRec::End(Box::new(end));
     let recorded = record(local, task.log, (&end, task.mark));
     let mut inner = os.world.lock();
-    let Inner { kernel, cluster } = &mut *inner;
+    let WorldState { kernel, cluster } = &mut *inner;
     if recorded {
         if let Some(task) = cluster.tasks.table.get_mut(&pid) {
             task.alive = false;
@@ -273,7 +273,7 @@ impl Wire for SimWire {
         self.buf.extend_from_slice(bytes);
         let mut used = 0;
         let mut inner = self.world.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let mut at = kernel.now;
         while let Ok(Some((json, n))) = split(&self.buf[used..]) {
             used += n;
@@ -325,7 +325,7 @@ impl Cluster {
             .check_units_of((task, units), &self.tasks, host);
         self.history.all_broken(kernel, wrong);
         self.history.task_started(kernel, task, host, on_host);
-        let executes = |s: &&Slot| s.role == Role::Executor && s.machine == task.machine;
+        let executes = |s: &&ProcessSlot| s.role == Role::Executor && s.machine == task.machine;
         let proc = self.slots.iter().find(executes).and_then(|s| s.proc);
         self.run_script(kernel, |t| matches!(t, Trigger::Started), proc);
     }

@@ -9,7 +9,7 @@ use super::disk::{self, Disk, Errno, Ino};
 use super::kernel::{Kernel, MS, ProcId};
 use super::open_file::{HandleState, LocalFile, ShareFile};
 use super::plan::Role;
-use super::world::{Inner, ProcessEnded, World, current};
+use super::world::{ProcessEnded, World, WorldState, current};
 use crate::sys::file::{Handle, How};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::platform;
@@ -34,28 +34,29 @@ pub(super) struct SimulatedOs {
 
 /// The file system on which a path is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place<'p> {
+pub(super) enum FileSystemPath<'p> {
     Share(&'p str),
     Local(&'p str),
 }
 
-impl<'p> Place<'p> {
-    fn of(path: &'p Path) -> io::Result<Place<'p>> {
+impl<'p> FileSystemPath<'p> {
+    fn of(path: &'p Path) -> io::Result<FileSystemPath<'p>> {
         let text = path.to_str().ok_or_else(|| errno(libc::EINVAL))?;
         if let Some(rest) = text.strip_prefix(SHARE) {
-            return Ok(Place::Share(rest));
+            return Ok(FileSystemPath::Share(rest));
         }
         let rest = text.strip_prefix(LOCAL);
-        rest.map(Place::Local).ok_or_else(|| errno(libc::ENOENT))
+        rest.map(FileSystemPath::Local)
+            .ok_or_else(|| errno(libc::ENOENT))
     }
 
     fn is_share(self) -> bool {
-        matches!(self, Place::Share(_))
+        matches!(self, FileSystemPath::Share(_))
     }
 
     /// The path below the root of its file system.
     fn path(self) -> &'p str {
-        let (Place::Share(path) | Place::Local(path)) = self;
+        let (FileSystemPath::Share(path) | FileSystemPath::Local(path)) = self;
         path
     }
 }
@@ -68,20 +69,20 @@ pub(super) fn errno(code: Errno) -> io::Error {
 type Entry = (Ino, String);
 
 impl SimulatedOs {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.world.lock()
     }
 
     /// Makes a call take time: it hangs as long as the share does not answer, and may fail on a
     /// flaky machine.
-    pub(super) fn call(&self, what: &'static str, on: Place<'_>) -> io::Result<()> {
+    pub(super) fn call(&self, what: &'static str, on: FileSystemPath<'_>) -> io::Result<()> {
         if std::thread::panicking() {
             return Err(errno(libc::EIO));
         }
         let remote = on.is_share();
         let us = {
             let mut inner = self.lock();
-            let Inner { kernel, cluster } = &mut *inner;
+            let WorldState { kernel, cluster } = &mut *inner;
             // Only calls that write count as steps.
             if !matches!(what, "open" | "read" | "stat" | "list") {
                 cluster.step(kernel);
@@ -119,7 +120,7 @@ impl SimulatedOs {
             self.world.pause(wait);
         }
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let flaky = cluster.machines[self.machine].flaky_until > kernel.now;
         if flaky && kernel.rng.permille(60) {
             let code = kernel.rng.pick(&[libc::EIO, libc::EIO, libc::ESTALE]);
@@ -157,7 +158,7 @@ impl SimulatedOs {
 
     fn open_share(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.now;
         let (dir, name) = cluster.share.parent(path).map_err(errno)?;
         let key = (dir, name.to_owned());
@@ -227,15 +228,15 @@ impl SimulatedOs {
     fn change(
         &self,
         what: &'static str,
-        at: Place<'_>,
+        at: FileSystemPath<'_>,
         repeated: Option<Errno>,
         work: impl FnOnce(&mut Disk, i64, Result<(), Errno>) -> Result<Vec<Entry>, Errno>,
     ) -> io::Result<()> {
         self.call(what, at)?;
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.server_ms();
-        let Place::Share(path) = at else {
+        let FileSystemPath::Share(path) = at else {
             let disk = &mut cluster.machines[self.machine].local;
             return work(disk, now, Ok(())).map(drop).map_err(errno);
         };
@@ -287,7 +288,7 @@ impl SimulatedOs {
 
     fn open_local(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.server_ms();
         let disk = &mut cluster.machines[self.machine].local;
         let (dir, name) = disk.parent(path).map_err(errno)?;
@@ -333,10 +334,14 @@ impl SimulatedOs {
     }
 
     /// Both names of a call, which must be on one file system.
-    fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(Place<'p>, &'p str)> {
-        match (Place::of(from)?, Place::of(to)?) {
-            (Place::Share(from), Place::Share(to)) => Ok((Place::Share(from), to)),
-            (Place::Local(from), Place::Local(to)) => Ok((Place::Local(from), to)),
+    fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(FileSystemPath<'p>, &'p str)> {
+        match (FileSystemPath::of(from)?, FileSystemPath::of(to)?) {
+            (FileSystemPath::Share(from), FileSystemPath::Share(to)) => {
+                Ok((FileSystemPath::Share(from), to))
+            }
+            (FileSystemPath::Local(from), FileSystemPath::Local(to)) => {
+                Ok((FileSystemPath::Local(from), to))
+            }
             _ => Err(errno(libc::EXDEV)),
         }
     }
@@ -356,26 +361,26 @@ fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
 
 impl platform::Machine for SimulatedOs {
     fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.call(if how.create { "create" } else { "open" }, at)?;
         match at {
-            Place::Share(path) => self.open_share(path, how),
-            Place::Local(path) => self.open_local(path, how),
+            FileSystemPath::Share(path) => self.open_share(path, how),
+            FileSystemPath::Local(path) => self.open_local(path, how),
         }
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.call("stat", at)?;
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let path = match at {
-            Place::Local(path) => {
+            FileSystemPath::Local(path) => {
                 let local = &cluster.machines[self.machine].local;
                 let ino = local.find(path).map_err(errno)?;
                 return self.stat_of(local, ino, None);
             }
-            Place::Share(path) => path,
+            FileSystemPath::Share(path) => path,
         };
         let (dir, name) = cluster.share.parent(path).map_err(errno)?;
         let key = (dir, name.to_owned());
@@ -400,13 +405,13 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn stat_now(&self, path: &Path) -> io::Result<Stat> {
-        let at = Place::of(path)?;
-        let Place::Share(inside) = at else {
+        let at = FileSystemPath::of(path)?;
+        let FileSystemPath::Share(inside) = at else {
             return self.stat(path);
         };
         self.call("stat", at)?;
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let (dir, name) = cluster.share.parent(inside).map_err(errno)?;
         let cache = &mut cluster.machines[self.machine].cache;
         // A name considered missing is not looked up, regardless of the flags of the call.
@@ -445,7 +450,7 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.change("unlink", at, Some(libc::ENOENT), |disk, now, _| {
             let (dir, name) = disk.parent(at.path())?;
             disk.unlink(dir, name, now)?;
@@ -454,7 +459,7 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn mkdir(&self, path: &Path, mode: u32) -> io::Result<()> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.change("mkdir", at, Some(libc::EEXIST), |disk, now, room| {
             let (dir, name) = disk.parent(at.path())?;
             if disk.child(dir, name).is_err() {
@@ -466,7 +471,7 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn rmdir(&self, path: &Path) -> io::Result<()> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.change("rmdir", at, None, |disk, now, _| {
             let (dir, name) = disk.parent(at.path())?;
             disk.rmdir(dir, name, now)?;
@@ -475,10 +480,10 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>> {
-        let at = Place::of(path)?;
+        let at = FileSystemPath::of(path)?;
         self.call("list", at)?;
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let read = |disk: &Disk, path: &str| -> Result<(Ino, Vec<(String, bool)>), Errno> {
             let ino = disk.find(path)?;
             let entries = disk.node(ino)?.entries.as_ref().ok_or(libc::ENOTDIR)?;
@@ -488,8 +493,8 @@ impl platform::Machine for SimulatedOs {
         };
         let machine = &mut cluster.machines[self.machine];
         let names = match at {
-            Place::Local(path) => read(&machine.local, path).map_err(errno)?.1,
-            Place::Share(path) => {
+            FileSystemPath::Local(path) => read(&machine.local, path).map_err(errno)?.1,
+            FileSystemPath::Share(path) => {
                 let (ino, fresh) = read(&cluster.share, path).map_err(errno)?;
                 let lists = &mut machine.cache.lists;
                 match lists.get(&ino).filter(|(_, until)| *until > kernel.now) {
@@ -507,12 +512,12 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.call("syncdir", Place::of(path)?)
+        self.call("syncdir", FileSystemPath::of(path)?)
     }
 
     fn fs_kind(&self, path: &Path) -> FsKind {
-        match Place::of(path) {
-            Ok(Place::Share(_)) => FsKind::Nfs,
+        match FileSystemPath::of(path) {
+            Ok(FileSystemPath::Share(_)) => FsKind::Nfs,
             _ => FsKind::Local,
         }
     }
@@ -524,7 +529,7 @@ impl platform::Machine for SimulatedOs {
 
     fn boot_ns(&self) -> u128 {
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         let machine = &mut cluster.machines[self.machine];
         if std::thread::panicking() {
             // A thread that unwinds waits for nothing.
@@ -604,7 +609,7 @@ impl platform::Machine for SimulatedOs {
 
     fn send_order(&self, pid: i32, value: u64) -> bool {
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster.tasks.order(kernel, self.machine, pid, value)
     }
 }

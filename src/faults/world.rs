@@ -7,7 +7,7 @@
 //! is due, the caller what happens to the cluster.
 
 use super::cluster::Cluster;
-use super::kernel::{Kernel, Next, ProcId, ThreadId};
+use super::kernel::{Kernel, NextItem, ProcId, ThreadId};
 use crate::sys::platform;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use std::thread::Thread;
 pub(super) struct ProcessEnded;
 
 /// The whole simulated world; locked by the only thread that runs.
-pub(super) struct Inner {
+pub(super) struct WorldState {
     pub kernel: Kernel,
     pub cluster: Cluster,
 }
@@ -26,13 +26,13 @@ pub(super) struct Inner {
 /// Functions that the world calls for everything that is not one of its threads.
 pub(super) struct Handlers {
     /// An event of the cluster, by its number.
-    pub event: fn(&Arc<World>, &mut Inner, u64),
+    pub event: fn(&Arc<World>, &mut WorldState, u64),
     /// The last thread of a process has ended.
-    pub process_ended: fn(&mut Inner, ProcId),
+    pub process_ended: fn(&mut WorldState, ProcId),
 }
 
 pub(super) struct World {
-    inner: Mutex<Inner>,
+    inner: Mutex<WorldState>,
     handlers: Handlers,
     /// The thread that waits for the end of the run.
     main: Thread,
@@ -71,7 +71,7 @@ impl World {
     ) -> Arc<World> {
         let kernel = Kernel::new(seed, keep_log);
         Arc::new(World {
-            inner: Mutex::new(Inner { kernel, cluster }),
+            inner: Mutex::new(WorldState { kernel, cluster }),
             handlers,
             main: std::thread::current(),
             main_go: AtomicBool::new(false),
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// Locks the world, for the thread that runs.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.inner
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -88,7 +88,7 @@ impl World {
     /// Starts a thread of a process; it runs from `at` on.
     pub(super) fn start(
         self: &Arc<World>,
-        inner: &mut Inner,
+        inner: &mut WorldState,
         proc: ProcId,
         name: String,
         at: u64,
@@ -116,7 +116,7 @@ impl World {
         };
         platform::leave();
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         if let Err(payload) = ended
             && !payload.is::<ProcessEnded>()
         {
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// Resumes the thread that is due next. The caller does not run afterwards.
-    fn resume_next(self: &Arc<World>, mut inner: MutexGuard<'_, Inner>) {
+    fn resume_next(self: &Arc<World>, mut inner: MutexGuard<'_, WorldState>) {
         if inner.kernel.is_finished() {
             self.main_go.store(true, Ordering::Release);
             drop(inner);
@@ -149,11 +149,11 @@ impl World {
     }
 
     /// The next thread to run; events that are due earlier are carried out here.
-    fn next(self: &Arc<World>, inner: &mut Inner) -> ThreadId {
+    fn next(self: &Arc<World>, inner: &mut WorldState) -> ThreadId {
         loop {
             match inner.kernel.next() {
-                Next::Run(id) => return id,
-                Next::Event(n) => (self.handlers.event)(self, inner, n),
+                NextItem::Run(id) => return id,
+                NextItem::Event(n) => (self.handlers.event)(self, inner, n),
             }
             if inner.kernel.over {
                 inner.kernel.wake_all(None);
@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Runs the world until it is over. `begin` starts the first processes.
-    pub(super) fn run(self: &Arc<World>, begin: impl FnOnce(&Arc<World>, &mut Inner)) {
+    pub(super) fn run(self: &Arc<World>, begin: impl FnOnce(&Arc<World>, &mut WorldState)) {
         let mut inner = self.lock();
         begin(self, &mut inner);
         self.resume_next(inner);

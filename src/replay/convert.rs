@@ -105,7 +105,7 @@ pub fn aleang(from: &Aleang<'_>, wish: AleangOptions<'_>) -> Result<Converted, S
     aleang_hosts(&mut out, &tables.clusters);
     aleang_shares(&mut out, &tables, &members);
     aleang_queues(&mut out, &tables, wish.backfill);
-    aleang_limits(&mut out, &tables, &workload.asks)?;
+    aleang_limits(&mut out, &tables, &workload.requests)?;
     Ok(Converted {
         workload,
         config: out,
@@ -565,7 +565,7 @@ mod tests {
         let c = openb(&from).unwrap();
         loads(&c.config);
         let w = &c.workload;
-        let texts: Vec<&str> = w.asks.iter().map(|a| a.res_req.as_str()).collect();
+        let texts: Vec<&str> = w.requests.iter().map(|a| a.res_req.as_str()).collect();
         let part = "rusage[vcpu=12:ram=16384:gpu=0.46]";
         assert!(texts.contains(&part), "{texts:?}");
         let both = "select[T4 || P100] rusage[vcpu=1:ram=1:gpu=2]";

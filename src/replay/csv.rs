@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn resources_become_a_requirement() {
         let w = parse("submit,run,mem,gpu,licence\n0,1,2G,0.5,3\n").unwrap();
-        assert_eq!(w.asks[0].res_req, "rusage[mem=2G:gpu=0.5:licence=3]");
+        assert_eq!(w.requests[0].res_req, "rusage[mem=2G:gpu=0.5:licence=3]");
     }
 
     #[test]
@@ -353,6 +353,6 @@ mod tests {
         let w = w.unwrap();
         let again = read(&write(&w).unwrap(), "again", &|_| false).unwrap();
         assert_eq!(again.jobs, w.jobs);
-        assert_eq!(again.asks, w.asks);
+        assert_eq!(again.requests, w.requests);
     }
 }

@@ -2,9 +2,9 @@
 //! `cbsim when` and of the estimate of `cjobs --why`. Owns how running jobs are copied; reads
 //! nothing.
 
-use super::live_cluster::{Present, Samples};
-use super::virtual_cluster::{Begun, Decider, Replay};
-use super::virtual_leader::{LiveSetting, Setting, VirtualLeader};
+use super::live_cluster::{PresentWorkload, Samples};
+use super::virtual_cluster::{Decider, Replay, StartedProgress};
+use super::virtual_leader::{ClusterSetting, LiveSetting, VirtualLeader};
 use super::workload::Principals;
 use crate::config::Config;
 use crate::model::{JobKey, Stamp};
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The cluster that is simulated forward.
-pub struct Beginning {
+pub struct SimulationStart {
     pub state: State,
     pub config: Arc<Config>,
     /// Load samples by host; measured load stays constant.
     pub samples: Samples,
     pub now: Stamp,
     /// What is waiting and running in it.
-    pub present: Present,
+    pub present: PresentWorkload,
     /// The time zone of windows.
     pub zone: TimeZone,
 }
@@ -29,7 +29,7 @@ pub struct Beginning {
 /// The results.
 pub struct StartEstimates {
     /// One for each requested job, in their order.
-    pub jobs: Vec<Estimated>,
+    pub jobs: Vec<StartEstimate>,
     /// Unfinished jobs without a run limit.
     pub unlimited: u64,
     /// The virtual time at which the simulation was stopped early, in milliseconds since the epoch.
@@ -37,7 +37,7 @@ pub struct StartEstimates {
 }
 
 /// When one job starts.
-pub struct Estimated {
+pub struct StartEstimate {
     pub j: JobKey,
     /// Milliseconds since the epoch. `None`: not before the simulation ended; never, if nothing was
     /// left.
@@ -46,12 +46,12 @@ pub struct Estimated {
     pub why: String,
 }
 
-impl Present {
+impl PresentWorkload {
     /// Passes on what has started.
     pub fn adopt(&self, replay: &mut Replay<'_>, core: &VirtualLeader<'_>) {
         replay.begin_at(0);
         for s in &self.started {
-            let begun = Begun {
+            let begun = StartedProgress {
                 start_ms: s.start_ms,
                 worked_ms: s.worked_ms,
                 limit_ms: core.limit_of(s.place),
@@ -65,14 +65,14 @@ impl Present {
 /// Simulates the cluster forward until the jobs have started or nothing is left to happen, and only
 /// as long as `go_on` allows.
 pub fn estimate(
-    begin: Beginning,
+    begin: SimulationStart,
     jobs: &[JobKey],
     go_on: Box<dyn FnMut() -> bool + '_>,
 ) -> StartEstimates {
     let present = begin.present;
     let place: BTreeMap<JobKey, u32> = present.keys.iter().copied().zip(0u32..).collect();
     let parties = Principals::of(&present.workload);
-    let mut core = VirtualLeader::new(Setting {
+    let mut core = VirtualLeader::new(ClusterSetting {
         workload: &present.workload,
         parties: &parties,
         config: begin.config,
@@ -94,7 +94,7 @@ pub fn estimate(
     let outcome = replay.run(&mut core);
     let one = |j: &JobKey| {
         let at = place.get(j).and_then(|at| outcome.starts[*at as usize]);
-        Estimated {
+        StartEstimate {
             j: *j,
             at: at.map(|ms| begin.now.0 + ms),
             why: place.get(j).map_or(String::new(), |at| core.why(*at)),
@@ -122,7 +122,7 @@ mod tests {
     const HOUR_MS: i64 = 3_600_000;
 
     /// Four jobs of one slot and 100 s for a single slot whose dispatch window opens at 6:00.
-    fn begin(zone: TimeZone) -> Beginning {
+    fn begin(zone: TimeZone) -> SimulationStart {
         let text = "cluster: {name: c, administrators: [root]}\n\
             hosts: [{name: h1, slots: 1}]\n\
             queues: [{name: normal, dispatch_window: '6:00-20:00'}]\n";
@@ -152,7 +152,7 @@ mod tests {
         };
         let (name, up, boot, t) = ("h1".to_owned(), true, String::new(), NOW);
         state.apply(&Event::HostSeen { name, up, boot, t });
-        Beginning {
+        SimulationStart {
             present: present(&state, NOW, 1).expect("few jobs"),
             state,
             config,

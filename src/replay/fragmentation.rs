@@ -8,7 +8,7 @@
 
 /// A common kind of task.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Need {
+pub struct TaskNeed {
     /// Its frequency, 0 to 1; all kinds together 1.
     pub part: f64,
     /// Amounts in thousandths, slots first, in the order of [`Free::amounts`].
@@ -19,14 +19,14 @@ pub struct Need {
 
 /// What is free on a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Free<'a> {
+pub struct FreeAmounts<'a> {
     pub amounts: &'a [i64],
     /// Free thousandths of each device; empty = the host has none.
     pub units: &'a [i64],
 }
 
-impl Need {
-    fn fits(&self, free: Free<'_>) -> bool {
+impl TaskNeed {
+    fn fits(&self, free: FreeAmounts<'_>) -> bool {
         let enough = self
             .amounts
             .iter()
@@ -45,7 +45,7 @@ impl Need {
 }
 
 /// Fragments on a host: thousandths of devices, or (with `by_slots`) thousandths of slots.
-pub fn fragments(free: Free<'_>, needs: &[Need], by_slots: bool) -> f64 {
+pub fn fragments(free: FreeAmounts<'_>, needs: &[TaskNeed], by_slots: bool) -> f64 {
     if by_slots {
         let slots = free.amounts.first().copied().unwrap_or(0);
         let useless = needs.iter().filter(|n| !n.fits(free)).map(|n| n.part);
@@ -67,9 +67,9 @@ pub fn fragments(free: Free<'_>, needs: &[Need], by_slots: bool) -> f64 {
 mod tests {
     use super::*;
 
-    fn needs(units: &[i64]) -> Vec<Need> {
+    fn needs(units: &[i64]) -> Vec<TaskNeed> {
         let part = 1.0 / units.len() as f64;
-        let each = units.iter().map(|unit| Need {
+        let each = units.iter().map(|unit| TaskNeed {
             part,
             amounts: vec![1000],
             unit: *unit,
@@ -78,7 +78,7 @@ mod tests {
     }
 
     fn on(units: &[i64], wants: &[i64]) -> f64 {
-        let free = Free {
+        let free = FreeAmounts {
             amounts: &[4000],
             units,
         };
@@ -108,16 +108,16 @@ mod tests {
 
     #[test]
     fn without_devices_slots_are_measured() {
-        let free = Free {
+        let free = FreeAmounts {
             amounts: &[3000, 0],
             units: &[],
         };
-        let mem = Need {
+        let mem = TaskNeed {
             part: 0.25,
             amounts: vec![1000, 500],
             unit: 0,
         };
-        let plain = Need {
+        let plain = TaskNeed {
             part: 0.75,
             amounts: vec![1000, 0],
             unit: 0,

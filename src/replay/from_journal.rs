@@ -14,10 +14,10 @@ use std::path::Path;
 
 /// Collects events.
 #[derive(Default)]
-struct Past {
+struct JournalReader {
     specs: HashMap<u32, Spec>,
     jobs: BTreeMap<u32, Submission>,
-    runs: BTreeMap<JobKey, Run>,
+    runs: BTreeMap<JobKey, JobAttempts>,
     left_out: LeftOut,
 }
 
@@ -29,7 +29,7 @@ struct Submission {
 
 /// The attempts of one job so far.
 #[derive(Default)]
-struct Run {
+struct JobAttempts {
     start: Option<Stamp>,
     stopped: Option<Stamp>,
     suspended_ms: u64,
@@ -37,7 +37,7 @@ struct Run {
     run_ms: Option<u64>,
 }
 
-impl Past {
+impl JournalReader {
     fn event(&mut self, event: Event) {
         match event {
             Event::Spec { id, spec } => {
@@ -186,7 +186,7 @@ fn job_request(spec: &Spec) -> JobRequest {
 /// It cannot be read, or no job in it ran to its end. Damaged lines are counted and named.
 pub fn read(path: &Path) -> Result<Workload, String> {
     let name = path.display().to_string();
-    let mut past = Past::default();
+    let mut past = JournalReader::default();
     match sys::caller::regular_file(path) {
         Some(_) => segment(path, &name, &mut past)?,
         None => {
@@ -204,7 +204,7 @@ pub fn read(path: &Path) -> Result<Workload, String> {
 }
 
 /// Reads one file of a journal, line by line.
-fn segment(path: &Path, name: &str, past: &mut Past) -> Result<(), String> {
+fn segment(path: &Path, name: &str, past: &mut JournalReader) -> Result<(), String> {
     let bytes = super::files::read(path)?;
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     for (n, line) in (1u64..).zip(bytes.split(|b| *b == b'\n')) {

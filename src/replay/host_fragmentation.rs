@@ -2,7 +2,7 @@
 //! workload are (by their requirement strings, weighted by jobs) and the last value of each host;
 //! the measure itself is `frag`'s. Reads the engine's books, never changes them.
 
-use super::fragmentation::{Free, Need, fragments};
+use super::fragmentation::{FreeAmounts, TaskNeed, fragments};
 use super::workload::Workload;
 use crate::config::Config;
 use crate::sched::{Engine, HostTable};
@@ -15,8 +15,8 @@ const DEVICE: &str = "gpu";
 const KINDS_MAX: usize = 64;
 
 /// See the head of this file.
-pub struct Waste {
-    needs: Vec<Need>,
+pub struct HostFragmentation {
+    needs: Vec<TaskNeed>,
     /// Resources of [`Need::amounts`] after the slots.
     names: Vec<String>,
     by_slots: bool,
@@ -27,25 +27,25 @@ pub struct Waste {
 
 /// What one task needs: slots, amounts by name, devices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct TaskKind {
     slots: i64,
     amounts: BTreeMap<String, i64>,
     unit: i64,
 }
 
-impl Waste {
-    pub fn new(workload: &Workload, config: &Config, hosts: &HostTable) -> Waste {
-        let mut jobs = vec![0u64; workload.asks.len()];
+impl HostFragmentation {
+    pub fn new(workload: &Workload, config: &Config, hosts: &HostTable) -> HostFragmentation {
+        let mut jobs = vec![0u64; workload.requests.len()];
         for job in &workload.jobs {
             jobs[job.ask as usize] += 1;
         }
-        let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
-        for (ask, n) in workload.asks.iter().zip(jobs) {
+        let mut kinds: BTreeMap<TaskKind, u64> = BTreeMap::new();
+        for (ask, n) in workload.requests.iter().zip(jobs) {
             for kind in kinds_of(&ask.res_req, ask.min, config, hosts.count() == 1) {
                 *kinds.entry(kind).or_default() += n;
             }
         }
-        let mut kinds: Vec<(Kind, u64)> = kinds.into_iter().collect();
+        let mut kinds: Vec<(TaskKind, u64)> = kinds.into_iter().collect();
         kinds.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         kinds.truncate(KINDS_MAX);
         let mut names: Vec<String> = Vec::new();
@@ -55,7 +55,7 @@ impl Waste {
             }
         }
         let all = kinds.iter().map(|(_, n)| n).sum::<u64>().max(1) as f64;
-        let needs = kinds.iter().map(|(kind, n)| Need {
+        let needs = kinds.iter().map(|(kind, n)| TaskNeed {
             part: *n as f64 / all,
             amounts: std::iter::once(kind.slots)
                 .chain(
@@ -69,7 +69,7 @@ impl Waste {
         let devices: f64 = hosts.iter().filter_map(|h| h.number(DEVICE)).sum();
         let by_slots = devices <= 0.0 || kinds.iter().all(|(kind, _)| kind.unit == 0);
         let slots: u64 = hosts.iter().map(|h| u64::from(h.slots)).sum();
-        Waste {
+        HostFragmentation {
             needs: needs.collect(),
             by_slots,
             hosts: vec![0.0; hosts.count()],
@@ -107,7 +107,7 @@ impl Waste {
             let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.left(at, res));
             amounts.extend(numbers.iter().map(left));
             let units = device.map_or(Vec::new(), |res| engine.units_left(at, res));
-            let free = Free {
+            let free = FreeAmounts {
                 amounts: &amounts,
                 units: &units,
             };
@@ -119,7 +119,7 @@ impl Waste {
 }
 
 /// The tasks of a requirement. A job that may be spread over hosts is considered slot by slot.
-fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<Kind> {
+fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<TaskKind> {
     let Ok(req) = ResReq::parse(res_req, config) else {
         return Vec::new();
     };
@@ -136,7 +136,7 @@ fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<Kin
         } else {
             1
         };
-        let mut kind = Kind {
+        let mut kind = TaskKind {
             slots: slots * 1000,
             amounts: BTreeMap::new(),
             unit: 0,

@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub type Samples = BTreeMap<String, (LoadDoc, u64)>;
 
 /// The data that were read from a share.
-pub struct Live {
+pub struct LiveCluster {
     pub state: State,
     /// Bytes of cb.yaml and its path.
     pub config: (Vec<u8>, String),
@@ -34,7 +34,7 @@ pub struct Live {
     pub notes: Vec<String>,
 }
 
-impl Live {
+impl LiveCluster {
     /// `config` with the definitions of the hosts' sensors, and the load samples with the values of
     /// their hosts under it, as a leader computes them.
     pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
@@ -54,19 +54,19 @@ impl Live {
 }
 
 /// Everything that is waiting or running, as a workload.
-pub struct Present {
+pub struct PresentWorkload {
     pub workload: Workload,
     /// The job of each place.
     pub keys: Vec<JobKey>,
     /// The jobs that had started.
-    pub started: Vec<Started>,
+    pub started: Vec<StartedJob>,
     /// Jobs without a run limit.
     pub unlimited: u64,
 }
 
 /// A job that holds slots when the replay begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Started {
+pub struct StartedJob {
     pub place: u32,
     /// Milliseconds relative to the beginning of the replay, not above 0.
     pub start_ms: i64,
@@ -95,7 +95,7 @@ pub fn cluster_id(layout: &Layout) -> Result<String, String> {
 ///
 /// # Errors
 /// The state cannot be recovered; the message names the file that prevents it.
-pub fn read(share: &Path) -> Result<Live, String> {
+pub fn read(share: &Path) -> Result<LiveCluster, String> {
     let layout = Layout::new(share);
     let cluster = cluster_id(&layout)?;
     let newest = Chain::newest(&layout).map_err(|e| e.to_string())?;
@@ -115,7 +115,7 @@ pub fn read(share: &Path) -> Result<Live, String> {
     }
     let path = layout.config();
     let config = super::files::read(&path)?;
-    Ok(Live {
+    Ok(LiveCluster {
         state: loader.state,
         config: (config, path.display().to_string()),
         samples,
@@ -128,8 +128,8 @@ pub fn read(share: &Path) -> Result<Live, String> {
 ///
 /// # Errors
 /// There is too much of it.
-pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, String> {
-    let mut found: Vec<(Job, JobRequest, JobKey, Option<Started>)> = Vec::new();
+pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<PresentWorkload, String> {
+    let mut found: Vec<(Job, JobRequest, JobKey, Option<StartedJob>)> = Vec::new();
     let mut unlimited = 0;
     for job in state.jobs().filter(|job| !job.is_finished()) {
         let spec = state.spec(job.spec);
@@ -180,9 +180,9 @@ pub fn present(state: &State, now: Stamp, assume_ms: u64) -> Result<Present, Str
     for (place, (job, ask, j, started)) in (0u32..).zip(found) {
         builder.push(job, ask)?;
         keys.push(j);
-        begun.extend(started.map(|s| Started { place, ..s }));
+        begun.extend(started.map(|s| StartedJob { place, ..s }));
     }
-    Ok(Present {
+    Ok(PresentWorkload {
         workload: builder.finish(),
         keys,
         started: begun,
@@ -195,7 +195,7 @@ pub fn number(j: JobKey) -> u64 {
     u64::from(j.idx) << 32 | u64::from(j.id)
 }
 
-fn started(work: &Work, now: Stamp) -> Option<Started> {
+fn started(work: &Work, now: Stamp) -> Option<StartedJob> {
     let run = work.run.as_deref().filter(|_| work.stat.is_started())?;
     let begun = if run.start == Stamp(0) {
         run.dispatch
@@ -210,7 +210,7 @@ fn started(work: &Work, now: Stamp) -> Option<Started> {
     let worked_ms = until
         .since_ms(begun)
         .saturating_sub(run.suspension.total_ms);
-    Some(Started {
+    Some(StartedJob {
         place: 0,
         start_ms: (begun.0 - now.0).min(0),
         worked_ms,
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(keys, ["5", "6[1]", "6[2]", "6[3]"]);
         assert_eq!(p.workload.jobs[0].submit_ms, -9000);
         assert_eq!((p.workload.jobs[3].run_ms, p.unlimited), (100_000, 0));
-        let started = Started {
+        let started = StartedJob {
             place: 2,
             start_ms: -6000,
             worked_ms: 6000,

@@ -10,7 +10,7 @@ pub const TAU_MS: u64 = 10_000;
 
 /// A job that ended. Times in milliseconds since the start of the workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct FinishedJob {
     /// Its place in the workload.
     pub job: u32,
     pub submit_ms: i64,
@@ -26,7 +26,7 @@ pub struct Done {
     pub deadline_ms: Option<i64>,
 }
 
-impl Done {
+impl FinishedJob {
     /// From submission to the first start.
     pub fn wait_ms(&self) -> u64 {
         u64::try_from(self.start_ms - self.submit_ms).unwrap_or(0)
@@ -145,7 +145,7 @@ pub struct Summary {
 }
 
 /// The figures that follow from the ended jobs alone; `slots` are those of all hosts.
-pub fn summarize(done: &[Done], slots: u64) -> Summary {
+pub fn summarize(done: &[FinishedJob], slots: u64) -> Summary {
     let n = done.len();
     if n == 0 {
         return Summary::default();
@@ -153,15 +153,15 @@ pub fn summarize(done: &[Done], slots: u64) -> Summary {
     let first = done.iter().map(|d| d.submit_ms).min().unwrap_or(0);
     let last = done.iter().map(|d| d.end_ms).max().unwrap_or(0);
     let makespan_s = (last - first) as f64 / 1000.0;
-    let work: u128 = done.iter().map(Done::work).sum();
+    let work: u128 = done.iter().map(FinishedJob::work).sum();
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
-    let jct_s = Spread::of(done.iter().map(Done::response_ms).collect());
+    let jct_s = Spread::of(done.iter().map(FinishedJob::response_ms).collect());
     Summary {
         jobs: n as u64,
-        wait_s: Spread::of(done.iter().map(Done::wait_ms).collect()),
+        wait_s: Spread::of(done.iter().map(FinishedJob::wait_ms).collect()),
         jct_s,
         avg_response_s: jct_s.mean,
-        avg_bsld: done.iter().map(Done::bounded_slowdown).sum::<f64>() / n as f64,
+        avg_bsld: done.iter().map(FinishedJob::bounded_slowdown).sum::<f64>() / n as f64,
         makespan_s,
         throughput_per_h: over(n as f64 * 3600.0, makespan_s),
         utilization: over(work as f64 / 1000.0, slots as f64 * makespan_s),
@@ -170,7 +170,7 @@ pub fn summarize(done: &[Done], slots: u64) -> Summary {
     }
 }
 
-fn sla(done: &[Done]) -> Sla {
+fn sla(done: &[FinishedJob]) -> Sla {
     let mut out = Sla::default();
     let mut late_ms = 0u128;
     for d in done {
@@ -192,9 +192,9 @@ fn sla(done: &[Done]) -> Sla {
 /// Fairness over parties: `of` returns the party of a job, `shares` are their shares (larger means
 /// more), `share_error` comes from the meter.
 pub fn fairness(
-    done: &[Done],
+    done: &[FinishedJob],
     shares: &[f64],
-    of: impl Fn(&Done) -> u32,
+    of: impl Fn(&FinishedJob) -> u32,
     share_error: f64,
 ) -> Fairness {
     let mut work = vec![0u128; shares.len()];
@@ -236,8 +236,8 @@ pub fn fairness(
 mod tests {
     use super::*;
 
-    fn job(submit: i64, start: i64, end: i64, slots: u32, user: u32) -> Done {
-        Done {
+    fn job(submit: i64, start: i64, end: i64, slots: u32, user: u32) -> FinishedJob {
+        FinishedJob {
             job: 0,
             submit_ms: submit * 1000,
             start_ms: start * 1000,
@@ -259,7 +259,7 @@ mod tests {
     /// | 3   | 2      | 2     | 62  | 2     | 1    | 0    | 60       | 1        |
     /// | 4   | 3      | 3     | 203 | 2     | 1    | 0    | 200      | 1        |
     /// | 5   | 4      | 150   | 155 | 4     | 2    | 146  | 151      | 151/10   |
-    fn five() -> Vec<Done> {
+    fn five() -> Vec<FinishedJob> {
         vec![
             job(0, 0, 100, 6, 0),
             job(1, 100, 150, 8, 0),

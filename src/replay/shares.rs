@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn shares(config: &Config, workload: &Workload, parties: &Principals) -> (Vec<f64>, Vec<f64>) {
     let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); parties.users.len()];
     let mut members: BTreeSet<(u32, u32)> = BTreeSet::new();
-    for (ask, (user, group)) in workload.asks.iter().zip(&parties.of_ask) {
+    for (ask, (user, group)) in workload.requests.iter().zip(&parties.of_ask) {
         let groups = &mut groups_of[*user as usize];
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());
@@ -78,7 +78,7 @@ mod tests {
             ..JobRequest::default()
         };
         Workload {
-            asks: users.iter().map(ask).collect(),
+            requests: users.iter().map(ask).collect(),
             ..Workload::default()
         }
     }

@@ -6,8 +6,8 @@ use super::metrics::{self, Summary};
 use super::plot::{Panel, svg};
 use super::report::{Report, table};
 use super::virtual_cluster::{Outcome, Replay};
-use super::virtual_leader::{Setting, VirtualLeader};
-use super::when::{self, Found};
+use super::virtual_leader::{ClusterSetting, VirtualLeader};
+use super::when::{self, LiveWorkload};
 use super::workload::{Principals, Workload, print_id, print_seconds};
 use super::{csv, files, from_journal, policy, shares, swf};
 use crate::config::{self, Config, OsNames};
@@ -64,7 +64,7 @@ pub struct TraceArgs {
 }
 
 /// One configuration for the replay.
-struct Run {
+struct TraceRun {
     name: String,
     config: Arc<Config>,
 }
@@ -91,7 +91,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
             if runs.is_empty() {
                 let (bytes, name) = &found.live.config;
                 let config = load(bytes, name)?;
-                runs.push(Run {
+                runs.push(TraceRun {
                     name: "now".to_owned(),
                     config,
                 });
@@ -129,7 +129,11 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
     Ok(0)
 }
 
-fn policies(args: &TraceArgs, file: &str, workload: &mut Workload) -> Result<Vec<Run>, String> {
+fn policies(
+    args: &TraceArgs,
+    file: &str,
+    workload: &mut Workload,
+) -> Result<Vec<TraceRun>, String> {
     let procs = args.procs.or(workload.procs).ok_or_else(|| {
         format!("{file} does not say how many processors there are: give --procs")
     })?;
@@ -138,12 +142,12 @@ fn policies(args: &TraceArgs, file: &str, workload: &mut Workload) -> Result<Vec
         let text = policy::config(name, procs)?;
         let config = load(text.as_bytes(), name)?;
         let name = name.clone();
-        Ok(Run { name, config })
+        Ok(TraceRun { name, config })
     });
     each.collect()
 }
 
-fn configs(args: &TraceArgs) -> Result<Vec<Run>, String> {
+fn configs(args: &TraceArgs) -> Result<Vec<TraceRun>, String> {
     let mut runs = Vec::new();
     for path in &args.config {
         let name = short_name(path, &args.config);
@@ -154,7 +158,7 @@ fn configs(args: &TraceArgs) -> Result<Vec<Run>, String> {
                 "{name} lists no host: a virtual cluster has only listed hosts"
             ));
         }
-        runs.push(Run { name, config });
+        runs.push(TraceRun { name, config });
     }
     Ok(runs)
 }
@@ -184,7 +188,7 @@ pub fn load(bytes: &[u8], name: &str) -> Result<Arc<Config>, String> {
     Err(text)
 }
 
-fn workload(args: &TraceArgs, runs: &[Run]) -> Result<(String, Workload), String> {
+fn workload(args: &TraceArgs, runs: &[TraceRun]) -> Result<(String, Workload), String> {
     let (path, is_swf) = match (&args.swf, &args.jobs) {
         (Some(path), _) => (path, true),
         (None, Some(path)) => {
@@ -205,7 +209,7 @@ fn workload(args: &TraceArgs, runs: &[Run]) -> Result<(String, Workload), String
     let workload = match is_swf {
         true => swf::read(&bytes, &file)?,
         false => csv::read(&bytes, &file, &|name| {
-            let declared = |run: &Run| run.config.hosts.resources.contains_key(name);
+            let declared = |run: &TraceRun| run.config.hosts.resources.contains_key(name);
             runs.iter().any(declared)
         })?,
     };
@@ -213,11 +217,11 @@ fn workload(args: &TraceArgs, runs: &[Run]) -> Result<(String, Workload), String
 }
 
 fn replay(
-    run: &Run,
+    run: &TraceRun,
     workload: &Workload,
     parties: &Principals,
     args: &TraceArgs,
-    live: Option<&Found>,
+    live: Option<&LiveWorkload>,
 ) -> Replayed {
     let (config, setting) = match live {
         Some(found) => {
@@ -226,7 +230,7 @@ fn replay(
         }
         None => (run.config.clone(), None),
     };
-    let mut core = VirtualLeader::new(Setting {
+    let mut core = VirtualLeader::new(ClusterSetting {
         workload,
         parties,
         config,
@@ -266,7 +270,7 @@ fn replay(
 /// Replays a workload on the hosts of a configuration. Returns what happened, without measurements.
 pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
     let parties = Principals::of(workload);
-    let mut core = VirtualLeader::new(Setting {
+    let mut core = VirtualLeader::new(ClusterSetting {
         workload,
         parties: &parties,
         config,
@@ -298,7 +302,7 @@ fn measured(
 }
 
 /// Reports the errors of a replay.
-fn report_errors(run: &Run, outcome: &Outcome) {
+fn report_errors(run: &TraceRun, outcome: &Outcome) {
     let name = &run.name;
     for (id, why) in &outcome.refused {
         tell!("cbsim: {name}: job {} was refused: {why}", print_id(*id));

@@ -6,7 +6,7 @@
 //! decides: a [`Decider`] does, the real core or a plain rule in tests.
 
 use super::meter::Meter;
-use super::metrics::Done;
+use super::metrics::FinishedJob;
 use super::workload::{Job, Workload};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -33,7 +33,7 @@ pub type Uses = SmallVec<[(u16, i64); 2]>;
 
 /// A decision about the job at this place in the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Decision {
     Start(Box<Start>),
     /// It runs with more slots from now on.
     Grow {
@@ -58,7 +58,7 @@ pub enum Act {
 
 /// What a pass left open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Next {
+pub struct PassOutcome {
     /// The pass was cut off: call it again at this instant.
     pub more: bool,
     /// When the passing of time alone may change something.
@@ -76,7 +76,7 @@ pub trait Decider {
     fn end(&mut self, job: u32, now_ms: i64, killed: bool);
 
     /// Runs one pass; decisions are added to `acts`.
-    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next;
+    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Decision>) -> PassOutcome;
 
     /// Called when nothing is left to happen: [`Decider::why`] is called next.
     fn explain(&mut self, _now_ms: i64) {}
@@ -97,7 +97,7 @@ pub struct Outcome {
     pub starts: Vec<Option<i64>>,
     /// The time at which it was stopped early: what had not started by then starts later or never.
     pub cut_at: Option<i64>,
-    pub done: Vec<Done>,
+    pub done: Vec<FinishedJob>,
     /// Starts, suspensions, resumptions, requeues, kills and growths.
     pub decisions: u64,
     /// Jobs ended by their run limit.
@@ -130,7 +130,7 @@ enum Stat {
 
 /// The current state of a job.
 #[derive(Clone, Debug, Default)]
-struct Live {
+struct JobProgress {
     stat: Stat,
     /// Counts changes of its speed: events of earlier counts are void.
     turn: u32,
@@ -150,7 +150,7 @@ struct Live {
     uses: Uses,
 }
 
-impl Live {
+impl JobProgress {
     /// Milliseconds until its work or its limit is reached, and whether the limit comes first.
     fn remaining(&self) -> (u64, bool) {
         let work = self.left.div_ceil(self.speed.max(1));
@@ -171,7 +171,7 @@ impl Live {
 
 /// The progress of a job that started before the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct StartedProgress {
     pub start_ms: i64,
     /// How long it has run, excluding suspension.
     pub worked_ms: u64,
@@ -191,7 +191,7 @@ pub struct Replay<'a> {
     workload: &'a Workload,
     /// User and group number of each ask.
     parties: &'a [(u32, u32)],
-    live: Vec<Live>,
+    live: Vec<JobProgress>,
     ends: BinaryHeap<Reverse<(i64, u32, u32)>>,
     next_job: usize,
     wake_ms: Option<i64>,
@@ -203,7 +203,7 @@ pub struct Replay<'a> {
     partial: bool,
     /// Called before each instant: false ends the replay there.
     go_on: Option<Box<dyn FnMut() -> bool + 'a>>,
-    acts: Vec<Act>,
+    acts: Vec<Decision>,
     /// The integrals, if they are needed.
     pub meter: Option<Meter>,
     out: Outcome,
@@ -219,7 +219,7 @@ impl<'a> Replay<'a> {
         Replay {
             workload,
             parties,
-            live: vec![Live::default(); workload.jobs.len()],
+            live: vec![JobProgress::default(); workload.jobs.len()],
             ends: BinaryHeap::new(),
             next_job: 0,
             wake_ms: None,
@@ -256,7 +256,7 @@ impl<'a> Replay<'a> {
 
     /// Takes over a job that has started before the replay begins. Call it for all of them, then
     /// [`Replay::run`].
-    pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: Begun) {
+    pub fn adopt(&mut self, at: u32, slots: u32, cpuf: u32, begun: StartedProgress) {
         let job = self.job(at);
         let speed = self.speed(at, slots, cpuf);
         let live = &mut self.live[at as usize];
@@ -423,12 +423,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn carry_out(&mut self, act: Act) {
+    fn carry_out(&mut self, act: Decision) {
         match act {
-            Act::Start(start) => self.start(*start),
-            Act::Grow { job, parts } => self.grow(job, &parts),
-            Act::Suspend { job } => self.stop(job),
-            Act::Resume { job } => {
+            Decision::Start(start) => self.start(*start),
+            Decision::Grow { job, parts } => self.grow(job, &parts),
+            Decision::Suspend { job } => self.stop(job),
+            Decision::Resume { job } => {
                 let live = &mut self.live[job as usize];
                 if live.stat == Stat::Suspended {
                     live.stat = Stat::Running;
@@ -438,12 +438,12 @@ impl<'a> Replay<'a> {
                     self.set_end(job);
                 }
             }
-            Act::Requeue { job } => {
+            Decision::Requeue { job } => {
                 self.stop(job);
                 self.meter_take(job, false);
                 self.begin_to_wait(job);
             }
-            Act::Kill { job } => {
+            Decision::Kill { job } => {
                 self.stop(job);
                 self.finish(job, true);
             }
@@ -533,7 +533,7 @@ impl<'a> Replay<'a> {
         let live = &mut self.live[at as usize];
         live.stat = Stat::Ended;
         self.out.at_limit += u64::from(killed);
-        self.out.done.push(Done {
+        self.out.done.push(FinishedJob {
             job: at,
             submit_ms: job.submit_ms,
             start_ms: live.first_start.unwrap_or(self.now_ms),

@@ -3,9 +3,9 @@
 //! `csub`'s. Owns the translation between places in the workload and jobs of the state (job id =
 //! place + 1); decides nothing.
 
-use super::host_fragmentation::Waste;
+use super::host_fragmentation::HostFragmentation;
 use super::live_cluster::Samples;
-use super::virtual_cluster::{Act, Decider, Next, Parts, Start, Uses};
+use super::virtual_cluster::{Decider, Decision, Parts, PassOutcome, Start, Uses};
 use super::virtual_hosts::Hosts;
 use super::workload::{Job, Principals, Workload};
 use crate::config::{Config, seconds_on};
@@ -40,7 +40,7 @@ pub struct VirtualLeader<'a> {
     hosts: HostTable,
     engine: Engine,
     /// What is free and of no use, if that is needed.
-    waste: Option<Waste>,
+    waste: Option<HostFragmentation>,
     /// Hosts whose bookings changed since the waste was last computed.
     touched: Vec<u32>,
     /// Milliseconds since the epoch at which the workload starts.
@@ -72,15 +72,15 @@ struct JobNumbers {
 #[derive(Default)]
 struct EndedJobs {
     /// Jobs that others may refer to: they stay in the state after they have ended.
-    asked: HashSet<u32>,
+    referenced: HashSet<u32>,
     /// Ended jobs that the state may forget.
     over: Vec<u32>,
 }
 
 impl<'a> VirtualLeader<'a> {
     /// A cluster as described by `config`, with all hosts up and idle.
-    pub fn new(set: Setting<'a>) -> VirtualLeader<'a> {
-        let Setting {
+    pub fn new(set: ClusterSetting<'a>) -> VirtualLeader<'a> {
+        let ClusterSetting {
             workload,
             parties,
             config,
@@ -121,7 +121,7 @@ impl<'a> VirtualLeader<'a> {
         for user in &users {
             engine.note_groups(&user.user, &user.groups);
         }
-        let waste = waste.then(|| Waste::new(workload, &config, &hosts));
+        let waste = waste.then(|| HostFragmentation::new(workload, &config, &hosts));
         let mut core = VirtualLeader {
             workload,
             touched: (0..hosts.count() as u32).collect(),
@@ -197,7 +197,7 @@ impl<'a> VirtualLeader<'a> {
 
     /// The capacity to which fragments are related, in thousandths.
     pub fn waste_capacity(&self) -> f64 {
-        self.waste.as_ref().map_or(0.0, Waste::capacity)
+        self.waste.as_ref().map_or(0.0, HostFragmentation::capacity)
     }
 
     /// Numbers jobs only if some job depends on another: most workloads have no dependencies.
@@ -215,7 +215,7 @@ impl<'a> VirtualLeader<'a> {
                 if let JobRef::Id(id) = cond.target.job
                     && let Some(at) = self.numbers.places.get(&u64::from(id))
                 {
-                    self.ended.asked.insert(*at);
+                    self.ended.referenced.insert(*at);
                 }
             }
         }
@@ -361,7 +361,7 @@ impl<'a> VirtualLeader<'a> {
         let hold = false;
         self.state.apply(&Event::Ended { e, requeue, hold });
         let place = self.place(j);
-        if !requeue && self.numbers.keys.is_empty() && !self.ended.asked.contains(&place) {
+        if !requeue && self.numbers.keys.is_empty() && !self.ended.referenced.contains(&place) {
             self.ended.over.push(j.id);
         }
     }
@@ -430,7 +430,7 @@ fn used(run: Option<&Run>, t: Stamp) -> Usage {
 }
 
 /// The properties of a virtual cluster.
-pub struct Setting<'a> {
+pub struct ClusterSetting<'a> {
     pub workload: &'a Workload,
     pub parties: &'a Principals,
     pub config: Arc<Config>,
@@ -464,7 +464,7 @@ fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
             groups: Vec::new(),
         })
         .collect();
-    for (ask, (user, _)) in workload.asks.iter().zip(&parties.of_ask) {
+    for (ask, (user, _)) in workload.requests.iter().zip(&parties.of_ask) {
         let groups = &mut users[*user as usize].groups;
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());
@@ -477,7 +477,7 @@ fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
 struct ImmediateHosts<'a, 'w> {
     core: &'a mut VirtualLeader<'w>,
     now: Stamp,
-    acts: &'a mut Vec<Act>,
+    acts: &'a mut Vec<Decision>,
 }
 
 impl ImmediateHosts<'_, '_> {
@@ -518,7 +518,7 @@ impl Sink for ImmediateHosts<'_, '_> {
             uses: core.uses(a.j),
         };
         core.touch(a.j);
-        self.acts.push(Act::Start(Box::new(start)));
+        self.acts.push(Decision::Start(Box::new(start)));
     }
 
     fn signal(&mut self, j: JobKey, act: OrderAct, reason: TermReason) {
@@ -526,11 +526,11 @@ impl Sink for ImmediateHosts<'_, '_> {
         match act {
             OrderAct::Stop => {
                 self.suspended(j, true);
-                self.acts.push(Act::Suspend { job });
+                self.acts.push(Decision::Suspend { job });
             }
             OrderAct::Resume => {
                 self.suspended(j, false);
-                self.acts.push(Act::Resume { job });
+                self.acts.push(Decision::Resume { job });
             }
             _ => {
                 let work = self.core.state.work(j);
@@ -538,8 +538,8 @@ impl Sink for ImmediateHosts<'_, '_> {
                 let requeue = matches!(killing, Some(SignalAct::Requeue { .. }));
                 self.core.end_work(j, self.now, reason, requeue);
                 self.acts.push(match requeue {
-                    true => Act::Requeue { job },
-                    false => Act::Kill { job },
+                    true => Decision::Requeue { job },
+                    false => Decision::Kill { job },
                 });
             }
         }
@@ -550,7 +550,7 @@ impl Sink for ImmediateHosts<'_, '_> {
         let place = |Share(name, n): &Share| Some((core.state.host_id(name)?, *n));
         let added: Placement = added.iter().filter_map(place).collect();
         let (job, parts) = (core.place(j), core.parts(&added));
-        self.acts.push(Act::Grow { job, parts });
+        self.acts.push(Decision::Grow { job, parts });
     }
 }
 
@@ -588,7 +588,7 @@ impl Decider for VirtualLeader<'_> {
         self.end_work(self.key(job), self.stamp(now_ms), reason, false);
     }
 
-    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next {
+    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Decision>) -> PassOutcome {
         let now = self.stamp(now_ms);
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
@@ -615,7 +615,7 @@ impl Decider for VirtualLeader<'_> {
         if self.passes.is_multiple_of(TIDY_EVERY) {
             self.state.take_dirty();
         }
-        Next {
+        PassOutcome {
             more,
             wake_ms: wake.map(|at| at.0 - self.base_ms),
         }

@@ -3,9 +3,9 @@
 
 mod published;
 
-use super::estimate::{Beginning, Estimated, estimate};
+use super::estimate::{SimulationStart, StartEstimate, estimate};
 use super::files;
-use super::live_cluster::{self, Live, Present};
+use super::live_cluster::{self, LiveCluster, PresentWorkload};
 use super::trace::load;
 use super::virtual_leader::LiveSetting;
 use crate::config::Config;
@@ -42,12 +42,12 @@ pub struct WhenArgs {
 }
 
 /// A live cluster, with what is waiting and running in it.
-pub struct Found {
-    pub live: Live,
-    pub present: Present,
+pub struct LiveWorkload {
+    pub live: LiveCluster,
+    pub present: PresentWorkload,
 }
 
-impl Found {
+impl LiveWorkload {
     /// The initial setting of a virtual cluster under `config`.
     pub fn setting(&self, config: Arc<Config>) -> (Arc<Config>, LiveSetting) {
         let (config, samples) = self.live.under(config);
@@ -65,7 +65,7 @@ impl Found {
 ///
 /// # Errors
 /// It cannot be read, or `assume` is not a time.
-pub fn read_cluster(share: &Path, assume: &str) -> Result<Found, String> {
+pub fn read_cluster(share: &Path, assume: &str) -> Result<LiveWorkload, String> {
     let assume_ms = duration::parse_ms(assume, Bare::Minutes)
         .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;
     let live = live_cluster::read(share)?;
@@ -79,7 +79,7 @@ pub fn read_cluster(share: &Path, assume: &str) -> Result<Found, String> {
             present.unlimited
         );
     }
-    Ok(Found { live, present })
+    Ok(LiveWorkload { live, present })
 }
 
 /// Carries out the command. Returns 0, or 1 if a job does not exist or would never start.
@@ -118,7 +118,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
         .iter()
         .map(|place| found.present.keys[*place as usize])
         .collect();
-    let begin = Beginning {
+    let begin = SimulationStart {
         state: found.live.state,
         config,
         samples,
@@ -129,8 +129,8 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
         zone: TimeZone::system(),
     };
     let estimates = estimate(begin, &jobs, Box::new(|| true));
-    for Estimated { j: job, at, why } in estimates.jobs {
-        let answer = Answer { job, at, now, why };
+    for StartEstimate { j: job, at, why } in estimates.jobs {
+        let answer = StartAnswer { job, at, now, why };
         code = code.max(i32::from(answer.at.is_none()));
         match args.json {
             true => println!("{}", answer.json()),
@@ -141,21 +141,21 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
 }
 
 /// The places of a job or of the first elements of an array.
-fn places(text: &str, present: &Present) -> Result<Vec<u32>, String> {
+fn places(text: &str, present: &PresentWorkload) -> Result<Vec<u32>, String> {
     let asked: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
     let is = |j: &JobKey| j.id == asked.id && (asked.idx == 0 || asked.idx == j.idx);
     let all = (0u32..).zip(&present.keys).filter(|(_, j)| is(j));
     Ok(all.map(|(place, _)| place).take(ELEMENTS_MAX).collect())
 }
 
-struct Answer {
+struct StartAnswer {
     job: JobKey,
     at: Option<i64>,
     now: i64,
     why: String,
 }
 
-impl Answer {
+impl StartAnswer {
     fn text(&self) -> String {
         let job = self.job;
         match self.at {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_answer_for_a_person_is_translated_and_json_is_not() {
-        let answer = |at: Option<i64>| Answer {
+        let answer = |at: Option<i64>| StartAnswer {
             job: JobKey::job(7),
             at,
             now: 1_700_000_000_000,

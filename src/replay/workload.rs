@@ -54,7 +54,7 @@ pub struct Job {
 pub struct Workload {
     /// Ordered by submission, then by number.
     pub jobs: Vec<Job>,
-    pub asks: Vec<JobRequest>,
+    pub requests: Vec<JobRequest>,
     /// Number of processors of the machine, if the file states it.
     pub procs: Option<u32>,
     /// When the workload starts, in milliseconds since the Unix epoch, if the file states it.
@@ -78,7 +78,7 @@ impl Principals {
         let mut out = Principals::default();
         let mut users: HashMap<&str, u32> = HashMap::new();
         let mut groups: HashMap<&str, u32> = HashMap::new();
-        for ask in &workload.asks {
+        for ask in &workload.requests {
             let user = match ask.user.as_str() {
                 "" => "nobody",
                 user => user,
@@ -176,8 +176,8 @@ impl Builder {
         job.ask = match self.known.get(&ask) {
             Some(at) => *at,
             None => {
-                let at = self.workload.asks.len() as u32;
-                self.workload.asks.push(ask.clone());
+                let at = self.workload.requests.len() as u32;
+                self.workload.requests.push(ask.clone());
                 self.known.insert(ask, at);
                 at
             }
@@ -195,12 +195,12 @@ impl Builder {
 
 impl Workload {
     pub fn request(&self, job: &Job) -> &JobRequest {
-        &self.asks[job.ask as usize]
+        &self.requests[job.ask as usize]
     }
 
     /// Drops jobs that cannot start on `procs` processors, and notes that.
     pub fn fit(&mut self, procs: u32) {
-        let asks = &self.asks;
+        let asks = &self.requests;
         let before = self.jobs.len();
         self.jobs.retain(|j| asks[j.ask as usize].min <= procs);
         let gone = (before - self.jobs.len()) as u64;
@@ -304,7 +304,7 @@ mod tests {
         }
         let w = b.finish();
         assert_eq!(w.jobs.iter().map(|j| j.id).collect::<Vec<_>>(), [9, 2, 3]);
-        assert_eq!(w.asks.len(), 1);
+        assert_eq!(w.requests.len(), 1);
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         };
         let asks = vec![ask("u", "g"), ask("", ""), ask("u", "h"), ask("v", "g")];
         let parties = Principals::of(&Workload {
-            asks,
+            requests: asks,
             ..Workload::default()
         });
         assert_eq!(parties.users, ["u", "nobody", "v"]);

@@ -306,10 +306,10 @@ fn serves_as_well(published: &Published, file: &Path) {
     let summary = metrics::summarize(&outcome.done, 68);
     assert_eq!(summary.jobs, published.jobs);
     let wait_of = |user: &str| {
-        let job = |d: &&metrics::Done| &made.workload.jobs[d.job as usize];
+        let job = |d: &&metrics::FinishedJob| &made.workload.jobs[d.job as usize];
         let of = outcome.done.iter();
         let waits = of.filter(|d| made.workload.request(job(d)).user == user);
-        let waits: Vec<u64> = waits.map(metrics::Done::wait_ms).collect();
+        let waits: Vec<u64> = waits.map(metrics::FinishedJob::wait_ms).collect();
         metrics::Spread::of(waits).mean
     };
     let users = published.waits.iter();

@@ -21,7 +21,7 @@ use crate::client::exit::{Exit, Fail};
 use crate::client::read::{self, Source};
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
-use crate::replay::estimate::{Beginning, StartEstimates, estimate};
+use crate::replay::estimate::{SimulationStart, StartEstimates, estimate};
 use crate::replay::live_cluster;
 use crate::spool::view::{JobSet, ViewJob};
 use crate::sys;
@@ -191,7 +191,7 @@ fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), F
     }
     let now = copy.now;
     let present = live_cluster::present(&copy.state, now, ASSUME_MS).map_err(Fail::system)?;
-    let begin = Beginning {
+    let begin = SimulationStart {
         state: copy.state,
         config: copy.config,
         samples: copy.samples,

@@ -4,8 +4,8 @@ use super::*;
 use crate::replay::workload::{Builder, JobRequest};
 use std::collections::VecDeque;
 
-fn begin(job: u32, slots: u32, limit_ms: Option<u64>) -> Act {
-    Act::Start(Box::new(Start {
+fn begin(job: u32, slots: u32, limit_ms: Option<u64>) -> Decision {
+    Decision::Start(Box::new(Start {
         job,
         parts: [(0, slots)].into_iter().collect(),
         cpuf: 1000,
@@ -23,7 +23,7 @@ struct Fifo {
     /// Its host is of factor 2.
     fast: bool,
     queue: VecDeque<u32>,
-    script: Vec<(i64, Act)>,
+    script: Vec<(i64, Decision)>,
     seen: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Decider for Fifo {
         self.free += self.width[job as usize];
     }
 
-    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Act>) -> Next {
+    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Decision>) -> PassOutcome {
         self.seen.push(format!("{now_ms} plan"));
         while let Some((_, act)) = self.script.first().filter(|(at, _)| *at <= now_ms) {
             acts.push(act.clone());
@@ -56,13 +56,13 @@ impl Decider for Fifo {
             let slots = self.width[job as usize];
             self.free -= slots;
             let mut act = begin(job, slots, self.limit[job as usize]);
-            if let (Act::Start(start), true) = (&mut act, self.fast) {
+            if let (Decision::Start(start), true) = (&mut act, self.fast) {
                 (start.cpuf, start.parts) = (2000, [(0, 1)].into_iter().collect());
             }
             acts.push(act);
         }
         let wake_ms = self.script.first().map(|(at, _)| *at);
-        Next {
+        PassOutcome {
             more: false,
             wake_ms,
         }
@@ -74,7 +74,7 @@ impl Decider for Fifo {
 }
 
 /// Jobs as (submit, run, estimate, slots) in seconds.
-fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Act)>) -> (Outcome, Vec<String>) {
+fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Decision)>) -> (Outcome, Vec<String>) {
     let mut b = Builder::default();
     for (id, (submit, run, est, slots)) in (1..).zip(jobs) {
         let job = Job {
@@ -95,7 +95,7 @@ fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Act)>) -> (Outcome, V
         .unwrap();
     }
     let w = b.finish();
-    let parties = vec![(0, 0); w.asks.len()];
+    let parties = vec![(0, 0); w.requests.len()];
     let width = w.jobs.iter().map(|j| w.request(j).min).collect();
     let limit = w.jobs.iter().map(|j| j.est_ms).collect();
     let mut fifo = Fifo {
@@ -145,8 +145,8 @@ fn the_head_of_the_line_blocks_the_others() {
 #[test]
 fn a_suspended_job_does_not_progress() {
     let script = vec![
-        (20_000, Act::Suspend { job: 0 }),
-        (30_000, Act::Resume { job: 0 }),
+        (20_000, Decision::Suspend { job: 0 }),
+        (30_000, Decision::Resume { job: 0 }),
     ];
     let (out, _) = replay(&[(0, 100, 100, 4)], script);
     let d = &out.done[0];
@@ -156,11 +156,11 @@ fn a_suspended_job_does_not_progress() {
 #[test]
 fn a_requeued_job_begins_anew_and_a_killed_one_ends() {
     let again = begin(0, 4, None);
-    let script = vec![(20_000, Act::Requeue { job: 0 }), (30_000, again)];
+    let script = vec![(20_000, Decision::Requeue { job: 0 }), (30_000, again)];
     let (out, _) = replay(&[(0, 100, 100, 4)], script);
     let d = &out.done[0];
     assert_eq!((d.start_ms, d.end_ms, d.run_ms), (0, 130_000, 100_000));
-    let (out, _) = replay(&[(0, 100, 100, 4)], vec![(5000, Act::Kill { job: 0 })]);
+    let (out, _) = replay(&[(0, 100, 100, 4)], vec![(5000, Decision::Kill { job: 0 })]);
     assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (5000, 5000));
 }
 
@@ -170,7 +170,7 @@ fn limits_end_jobs_and_more_slots_speed_them_up() {
     assert_eq!((out.done[0].end_ms, out.at_limit), (60_000, 1));
     assert!(seen.contains(&"60000 limit 0".to_owned()));
     // Half is done after 50 s with 4 slots; with 8 slots the rest takes 25 s.
-    let more = Act::Grow {
+    let more = Decision::Grow {
         job: 0,
         parts: [(0, 4)].into_iter().collect(),
     };
@@ -204,7 +204,7 @@ fn work_that_had_started_goes_on_from_where_it_was() {
     let parties = [(0, 0)];
     let mut replay = Replay::new(&w, &parties, None);
     replay.begin_at(0);
-    let begun = Begun {
+    let begun = StartedProgress {
         start_ms: -40_000,
         worked_ms: 40_000,
         limit_ms: None,

@@ -173,7 +173,7 @@ fn workload(rng: &mut Rng) -> Workload {
     }
     Workload {
         jobs,
-        asks,
+        requests: asks,
         ..Workload::default()
     }
 }
@@ -207,7 +207,7 @@ fn live_through(seed: u64) {
     let config = crate::replay::trace::load(CONFIG.as_bytes(), "cb.yaml").unwrap();
     let workload = workload(&mut rng);
     let parties = Principals::of(&workload);
-    let mut sim = VirtualLeader::new(Setting {
+    let mut sim = VirtualLeader::new(ClusterSetting {
         workload: &workload,
         parties: &parties,
         config: config.clone(),

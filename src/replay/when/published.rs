@@ -1,7 +1,7 @@
 //! `cbsim when` for users who may not read the journal: what the leader has published about their
 //! jobs.
 
-use super::{Answer, ELEMENTS_MAX};
+use super::{ELEMENTS_MAX, StartAnswer};
 use crate::language::{answer, tell};
 use crate::model::JobKey;
 use crate::record::view::EstimateRow;
@@ -44,7 +44,7 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
         for job in rows.iter().take(ELEMENTS_MAX) {
             let row = &job.row;
             let why = job.why.as_ref().map(ToString::to_string);
-            let answer = Answer {
+            let answer = StartAnswer {
                 job: row.j,
                 at: if row.stat.is_started() {
                     Some(row.dispatch)
@@ -73,7 +73,7 @@ fn estimate(rows: &[EstimateRow], j: JobKey) -> Option<i64> {
     rows.iter().find(|row| row.j == j).and_then(|row| row.at)
 }
 
-fn unknown(answer: &Answer) -> String {
+fn unknown(answer: &StartAnswer) -> String {
     let job = answer.job;
     match answer.why.as_str() {
         "" => format!("{job} waits, no reason is published"),
