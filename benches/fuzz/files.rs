@@ -8,7 +8,7 @@ use corral::config::Config;
 use corral::host::exe::spawn::{SpawnerEvent, Wire};
 use corral::host::exe::{self, Exec};
 use corral::host::local::Local;
-use corral::host::setup::Place;
+use corral::host::setup::HostSetup;
 use corral::journal::{self, History, Position, Writer, snapshot};
 use corral::master::hosts::{HostSelection, Hosts};
 use corral::model::{AttemptId, JobKey, Stamp};
@@ -426,7 +426,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         service_gid,
     };
     let layout = layout.clone();
-    let place = Place {
+    let place = HostSetup {
         site,
         layout,
         cluster,
@@ -446,7 +446,7 @@ fn executor(dir: &Path, layout: &Layout) -> Exec {
         Ok(Box::new(Sink { _says: says }))
     };
     let options = exe::Options {
-        stand: Some(Arc::new(stand)),
+        replacement: Some(Arc::new(stand)),
         ..exe::Options::default()
     };
     exe::adopt(place, false, &options).expect("an executor starts on any memory")

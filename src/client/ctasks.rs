@@ -9,7 +9,7 @@ use super::exit::{Exit, Fail, Result};
 use crate::language::tell;
 use crate::model::{LAUNCH_KINDS, Launch, LaunchKind, TaskSection};
 use crate::sys::{self, ranks, supervise::Ended};
-use crate::task::launch::{self, Places, Ranked};
+use crate::task::launch::{self, RankedTask, TaskPlaces};
 use crate::text::command::quote;
 use clap::Command;
 use std::collections::HashMap;
@@ -112,7 +112,7 @@ impl Job {
             .map(|word| word.parse().ok())
             .collect();
         let sections = sizes.filter(|all| !all.is_empty()).unwrap_or(vec![total]);
-        let places = Places {
+        let places = TaskPlaces {
             hosts: &hosts,
             sections: &sections,
             port: 0,
@@ -148,7 +148,7 @@ impl Job {
         asked
             .check()
             .map_err(|e| Fail::usage(format!("--launch: {e}")))?;
-        let places = Places {
+        let places = TaskPlaces {
             hosts: &self.hosts,
             sections: &self.sections,
             port: self.port,
@@ -186,7 +186,7 @@ impl Job {
     fn start_one(
         &self,
         asked: &Launch,
-        task: &Ranked,
+        task: &RankedTask,
         argv: &[String],
         without: &[String],
     ) -> Result<i32> {
@@ -210,7 +210,7 @@ impl Job {
     }
 
     /// The command line that starts a task on its host.
-    fn remote(&self, task: &Ranked, mut argv: Vec<String>) -> Result<Vec<String>> {
+    fn remote(&self, task: &RankedTask, mut argv: Vec<String>) -> Result<Vec<String>> {
         // Only this host has the copy of the job's script.
         if self
             .script
@@ -256,7 +256,7 @@ impl Job {
     }
 }
 
-fn own_command<'a>(asked: &'a Launch, task: &Ranked) -> &'a str {
+fn own_command<'a>(asked: &'a Launch, task: &RankedTask) -> &'a str {
     let section = asked.sections.get(task.section);
     section.map_or("", |section| section.command.as_str())
 }
@@ -281,7 +281,7 @@ fn host_list(text: &str) -> Option<Vec<(String, u32)>> {
 }
 
 /// Waits for all tasks. If one fails the others are ended, because they would wait for it.
-fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i32 {
+fn until_over(mut running: HashMap<i32, &RankedTask>, mut failed: Option<i32>) -> i32 {
     let mut deadline = None;
     if failed.is_some() {
         deadline = end_all(&running);
@@ -318,7 +318,7 @@ fn until_over(mut running: HashMap<i32, &Ranked>, mut failed: Option<i32>) -> i3
 }
 
 /// Terminates all tasks; returns the time at which they are killed.
-fn end_all(running: &HashMap<i32, &Ranked>) -> Option<u64> {
+fn end_all(running: &HashMap<i32, &RankedTask>) -> Option<u64> {
     let term = sys::signals::number("TERM").unwrap_or(15);
     running.keys().for_each(|pid| ranks::signal(*pid, term));
     Some(sys::clock::boot_ms() + GRACE_MS)
@@ -355,11 +355,11 @@ mod tests {
 
     #[test]
     fn another_host_gets_directory_environment_and_words_for_its_shell() {
-        let task = Ranked {
+        let task = RankedTask {
             rank: 1,
             host: "h2".into(),
             env: vec![("A".into(), "x y".into())],
-            ..Ranked::default()
+            ..RankedTask::default()
         };
         let line = job("h1")
             .remote(&task, vec!["run".into(), "it's".into()])

@@ -13,7 +13,7 @@ use super::{restore_admin, shepherds};
 use crate::admin::init;
 use crate::host::exe;
 use crate::host::ls;
-use crate::host::setup::Place;
+use crate::host::setup::HostSetup;
 use crate::master::{self, Witness};
 use crate::spool::{Layout, Site};
 use crate::state::State;
@@ -162,7 +162,7 @@ fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
     if let Err(e) = made {
         return e.to_string();
     }
-    let place = || Place {
+    let place = || HostSetup {
         layout: site.layout(),
         site: site.clone(),
         cluster: doc.clone(),
@@ -187,7 +187,7 @@ fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
             let stand = move |_: &_, log, tx| Ok(shepherds::spawner(&own, log, tx));
             let options = exe::Options {
                 no_cgroups: true,
-                stand: Some(Arc::new(stand)),
+                replacement: Some(Arc::new(stand)),
                 follow_lower: !options.protocol.host_epoch,
             };
             exe::serve(place(), &options, &never)

@@ -8,7 +8,7 @@ use super::beats::{Beats, beats_of};
 use super::iso_limit::IsoLimit;
 use super::local::Local;
 use super::sensors::Sensors;
-use super::setup::Place;
+use super::setup::HostSetup;
 use crate::record::beat::{Beat, material, short};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
@@ -57,7 +57,7 @@ struct Notes {
 }
 
 /// The load document on the share.
-struct Written {
+struct WrittenLoad {
     /// The last document that was written, its size, the time of the write, and the number of
     /// attempts.
     doc: LoadDoc,
@@ -71,7 +71,7 @@ struct Written {
 }
 
 struct Sampling {
-    place: Place,
+    place: HostSetup,
     facts: Facts,
     sampler: Sampler,
     incarnation: String,
@@ -82,7 +82,7 @@ struct Sampling {
     iso: IsoLimit,
     sensors: Sensors,
     beats: Beats,
-    written: Written,
+    written: WrittenLoad,
     /// The position in the reports that the last beat named, and the time of that beat.
     news: (u64, u64),
     beat_at: u64,
@@ -109,8 +109,8 @@ struct Executor {
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn run() -> Result<(), super::setup::Stop> {
-    let mut place = Place::find().map_err(super::setup::refused)?;
+pub fn run() -> Result<(), super::setup::DaemonEnd> {
+    let mut place = HostSetup::find().map_err(super::setup::refused)?;
     crate::sys::logging::start("info");
     if place.site.servers.is_none() {
         place.site.servers = detach::own_directory().ok();
@@ -124,7 +124,7 @@ pub fn run() -> Result<(), super::setup::Stop> {
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
+pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
     let _alone = place.take_daemon_lock(&place.local.ls_lock(), "cbls")?;
     act_as_owner(&place)?;
     let dir = place.layout.host(&place.site.host);
@@ -139,7 +139,7 @@ pub fn serve(place: Place, term: &Receiver<i32>) -> Result<(), String> {
         sensors: Sensors::start(&place),
         iso: IsoLimit::new(&place.local, clock::boot_ms()),
         beats: Beats::new(&place.layout, &place.site.host),
-        written: Written {
+        written: WrittenLoad {
             doc: LoadDoc::default(),
             bytes: bytes.max(LOAD_LEN),
             at: 0,
@@ -198,7 +198,7 @@ fn next_beat(due: u64, began: u64, now: u64) -> u64 {
 }
 
 /// A root daemon writes to the share as the account that owns it, because exports squash root.
-pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
+pub(super) fn act_as_owner(place: &HostSetup) -> Result<(), String> {
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
     if crate::sys::users::may_switch() && uid != 0 {
         fs::chown(place.local.dir(), uid, gid).map_err(|e| e.to_string())?;
@@ -212,7 +212,7 @@ pub(super) fn act_as_owner(place: &Place) -> Result<(), String> {
 ///
 /// # Errors
 /// Another machine beats under this host's name.
-pub(super) fn is_alone(place: &Place, term: &Receiver<i32>) -> Result<bool, String> {
+pub(super) fn is_alone(place: &HostSetup, term: &Receiver<i32>) -> Result<bool, String> {
     let Some(mut last) = other_machine(place) else {
         return Ok(true);
     };
@@ -259,7 +259,7 @@ struct RivalBeat {
     by_name: bool,
 }
 
-fn other_machine(place: &Place) -> Option<RivalBeat> {
+fn other_machine(place: &HostSetup) -> Option<RivalBeat> {
     let host = &place.site.host;
     let own = short(proc::boot_id());
     let names = beats_of(&place.layout.beats(), host).ok().flatten();
@@ -285,10 +285,10 @@ fn other_machine(place: &Place) -> Option<RivalBeat> {
     })
 }
 
-impl Written {
+impl WrittenLoad {
     /// Writes the load document. A failed attempt may have arrived, completely or in part, so the
     /// next one has another number.
-    fn write(&mut self, place: &Place, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
+    fn write(&mut self, place: &HostSetup, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
         self.is_unsure = true;
         self.writes += 1;
         doc.written = self.writes;

@@ -6,8 +6,8 @@ use crate::model::AttemptId;
 use crate::record::report::Ended;
 use crate::sys::launch::{self, Who};
 use crate::sys::{self, clock, fs, lock, userfile};
-use crate::task::output::{self, Mode, Report, Target};
-use crate::task::spec::{Base, TaskSpec};
+use crate::task::output::{self, JobReport, Mode, OutputTarget};
+use crate::task::spec::{TaskBase, TaskSpec};
 use crate::text::subst::{has_index, subst};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -26,7 +26,7 @@ pub(super) struct Files {
     /// The offset of the report.
     head_at: u64,
     /// The hidden file and the opened target in mode `Aside`.
-    aside: Option<(PathBuf, File)>,
+    hidden: Option<(PathBuf, File)>,
     /// Remove the file at the end if it is empty.
     drop_if_empty: bool,
     started: String,
@@ -65,7 +65,7 @@ pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()
 /// Opens everything and enters the working directory, as the user.
 pub(super) fn open(
     task: &TaskSpec,
-    base: &Base,
+    base: &TaskBase,
     user: Option<&Who>,
     service: Option<&Who>,
     host: &str,
@@ -77,7 +77,7 @@ pub(super) fn open(
         out_path: PathBuf::new(),
         mode: Mode::Plain,
         head_at: 0,
-        aside: None,
+        hidden: None,
         drop_if_empty: false,
         started: String::new(),
         connected: [false; 3],
@@ -106,7 +106,7 @@ impl Files {
     pub(super) fn open_default(
         &mut self,
         task: &TaskSpec,
-        base: &Base,
+        base: &TaskBase,
         user: Option<&Who>,
         service: Option<&Who>,
     ) -> sys::Result<()> {
@@ -154,7 +154,7 @@ impl Files {
     fn open_rest(
         &mut self,
         task: &TaskSpec,
-        base: &Base,
+        base: &TaskBase,
         user: Option<&Who>,
         service: Option<&Who>,
         host: &str,
@@ -234,7 +234,7 @@ impl Files {
         Ok(())
     }
 
-    fn open_users(&mut self, task: &TaskSpec, base: &Base, stdin: bool) -> sys::Result<()> {
+    fn open_users(&mut self, task: &TaskSpec, base: &TaskBase, stdin: bool) -> sys::Result<()> {
         let id = task.a.j.id;
         let idx = task.a.j.idx.saturating_sub(base.index_shift);
         if stdin && !special(&base.stdin) {
@@ -261,7 +261,7 @@ impl Files {
     fn open_stdout(
         &mut self,
         path: PathBuf,
-        base: &Base,
+        base: &TaskBase,
         a: AttemptId,
         shared: bool,
     ) -> sys::Result<()> {
@@ -272,7 +272,7 @@ impl Files {
         if base.report.is_some() {
             let st = fs::stat_file(&target, &path)?;
             let regular = st.kind == fs::Kind::File;
-            self.mode = output::mode(&Target {
+            self.mode = output::mode(&OutputTarget {
                 regular,
                 empty: st.len == 0,
                 over,
@@ -283,7 +283,7 @@ impl Files {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned());
             let hidden = path.with_file_name(output::spool_name(&name.unwrap_or_default(), a));
             self.stdout = Some(userfile::open_aside(&hidden)?);
-            self.aside = Some((hidden, target));
+            self.hidden = Some((hidden, target));
             self.started = clock::local_text(clock::wall_ms());
         } else {
             self.stdout = Some(target);
@@ -315,7 +315,7 @@ impl Files {
     pub(super) fn finish(
         &mut self,
         task: &TaskSpec,
-        base: &Base,
+        base: &TaskBase,
         user: Option<&Who>,
         service: Option<&Who>,
         host: &str,
@@ -345,7 +345,7 @@ impl Files {
         Ok(())
     }
 
-    fn fill_in(&self, task: &TaskSpec, base: &Base, host: &str, e: &Ended) -> sys::Result<()> {
+    fn fill_in(&self, task: &TaskSpec, base: &TaskBase, host: &str, e: &Ended) -> sys::Result<()> {
         let text = self.report(task, base, host, Some(e));
         let (Some(text), Some(file)) = (text, self.stdout.as_ref()) else {
             return Ok(());
@@ -354,7 +354,7 @@ impl Files {
     }
 
     fn append_aside(&self, text: &str) -> sys::Result<()> {
-        let Some((hidden, target)) = self.aside.as_ref() else {
+        let Some((hidden, target)) = self.hidden.as_ref() else {
             return Ok(());
         };
         let Some(from) = self.stdout.as_ref() else {
@@ -371,13 +371,13 @@ impl Files {
     fn report(
         &self,
         task: &TaskSpec,
-        base: &Base,
+        base: &TaskBase,
         host: &str,
         ended: Option<&Ended>,
     ) -> Option<String> {
         let end_text = ended.map(|e| clock::local_text(e.t));
         let submitted = clock::local_text(task.header.as_ref()?.submitted);
-        Some(output::render(&Report {
+        Some(output::render(&JobReport {
             facts: base.report.as_ref()?,
             header: task.header.as_ref()?,
             host,

@@ -12,7 +12,7 @@ use crate::channel::{Finish, Stream};
 use crate::model::{AttemptId, Terminal};
 use crate::sys::launch::{self, Who};
 use crate::sys::{self, clock, fork, ipc, proc, supervise, terminal, userfile};
-use crate::task::spec::Caller;
+use crate::task::spec::WaitingClient;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Write as _;
@@ -126,7 +126,7 @@ impl RelayEnds {
 pub(super) struct RelayRequest<'a> {
     pub(super) a: AttemptId,
     pub(super) host: &'a str,
-    pub(super) caller: &'a Caller,
+    pub(super) caller: &'a WaitingClient,
     /// The user that the relay becomes; `None` = it keeps its user.
     pub(super) user: Option<&'a Who>,
     /// Whether the task has its own file for input, output and error output.
@@ -139,7 +139,7 @@ pub(super) struct RelayRequest<'a> {
 pub(super) struct Relay {
     pub(super) pid: i32,
     control: File,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Variables for the task's environment.
     pub(super) env: Vec<String>,
 }
@@ -162,7 +162,7 @@ pub(super) fn begin(ask: &RelayRequest<'_>) -> sys::Result<(Relay, TaskEnds)> {
             let relay = Relay {
                 pid,
                 control: mine,
-                heard: Vec::new(),
+                received: Vec::new(),
                 env: Vec::new(),
             };
             Ok((relay, ends))
@@ -192,25 +192,25 @@ impl Relay {
             return None;
         }
         let gone = || Some(RelayMessage::Gone("the relay ended".to_owned()));
-        let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
-        if !matches!(read, Ok(n) if n > 0) || self.heard.len() > LINE_MAX {
+        let read = userfile::read_more(&self.control, &mut self.received, LINE_MAX);
+        if !matches!(read, Ok(n) if n > 0) || self.received.len() > LINE_MAX {
             return gone();
         }
-        let end = self.heard.iter().position(|b| *b == b'\n')?;
-        serde_json::from_slice(&self.heard[..end])
+        let end = self.received.iter().position(|b| *b == b'\n')?;
+        serde_json::from_slice(&self.received[..end])
             .ok()
             .or_else(gone)
     }
 
     /// Reports that the task's first process runs.
     pub(super) fn begun(&self, pid: i32) {
-        say_line(&self.control, &ToRelay::Begun(pid));
+        send_line(&self.control, &ToRelay::Begun(pid));
     }
 
     /// The task is over: the relay sends the rest of its output and this end. Waits for the relay
     /// for at most `LAST_MS`. `alive`: it has not ended before.
     pub(super) fn finish(self, finish: Finish, alive: bool) {
-        say_line(&self.control, &ToRelay::End(finish));
+        send_line(&self.control, &ToRelay::End(finish));
         let until = clock::boot_ms() + LAST_MS;
         while alive && clock::boot_ms() < until {
             match supervise::reap() {
@@ -223,7 +223,7 @@ impl Relay {
 }
 
 /// Sends a message to the other process; nothing happens if it has ended.
-fn say_line<T: Serialize>(mut to: &File, words: &T) {
+fn send_line<T: Serialize>(mut to: &File, words: &T) {
     let mut line = serde_json::to_vec(words).expect("plain data becomes JSON");
     line.push(b'\n');
     let _ = to.write_all(&line);

@@ -2,7 +2,7 @@
 //! started, read, restarted, ended. Accesses no file of the share, so a hanging share stops no
 //! sensor, and a hanging sensor stops no heartbeat.
 
-use super::setup::Place;
+use super::setup::HostSetup;
 use super::units_file::UnitsFile;
 use crate::record::load::Sensed;
 use crate::sensors::cluster_resources::LINGER_MS;
@@ -43,7 +43,7 @@ const SIGKILL: i32 = 9;
 /// Variables that a sensor gets from its daemon; the rest of its environment is fixed.
 const KEPT: [&str; 5] = ["CB_ENVDIR", "CB_DEV", "CB_DEV_NAME", "LANG", "TZ"];
 
-enum Order {
+enum SensorOrder {
     /// Whether the leader runs on this host.
     Leads(bool),
     Stop,
@@ -60,15 +60,15 @@ struct SensorMessage {
 
 /// The thread, as seen by `cbls`.
 pub(super) struct Sensors {
-    orders: Sender<Order>,
-    news: Mailbox,
+    orders: Sender<SensorOrder>,
+    mailbox: Mailbox,
     thread: Option<Thread>,
     last: SensorMessage,
 }
 
 impl Sensors {
     /// Runs the sensors of `place`; without a server directory there are none.
-    pub(super) fn start(place: &Place) -> Sensors {
+    pub(super) fn start(place: &HostSetup) -> Sensors {
         let (orders, theirs) = unbounded();
         let news = Mailbox::default();
         let worker = place.site.servers.as_deref();
@@ -79,7 +79,7 @@ impl Sensors {
         }
         Sensors {
             orders,
-            news,
+            mailbox: news,
             thread: run.and_then(Result::ok),
             last: SensorMessage {
                 report: BTreeMap::new(),
@@ -101,7 +101,7 @@ impl Sensors {
     }
 
     fn handle_messages(&mut self) {
-        let mut slot = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(news) = slot.take() {
             self.last = news;
         }
@@ -109,12 +109,12 @@ impl Sensors {
 
     /// Reports whether the leader runs on this host.
     pub(super) fn leads(&self, leads: bool) {
-        let _ = self.orders.send(Order::Leads(leads));
+        let _ = self.orders.send(SensorOrder::Leads(leads));
     }
 
     /// Ends all sensors and waits for their end.
     pub(super) fn stop(mut self) {
-        let _ = self.orders.send(Order::Stop);
+        let _ = self.orders.send(SensorOrder::Stop);
         if let Some(thread) = self.thread.take() {
             thread.join();
         }
@@ -156,7 +156,7 @@ impl Run {
     }
 
     /// Asks it to end; it is killed later if it does not.
-    fn ask_to_end(&mut self, now: u64) {
+    fn terminate(&mut self, now: u64) {
         if let (Some(running), None) = (&self.running, self.kill_at) {
             running.kill(SIGTERM);
             self.kill_at = Some(now + GRACE_MS);
@@ -189,8 +189,8 @@ struct Worker {
     env: Vec<(String, OsString)>,
     /// Value of the environment variable that marks all sensors.
     mark: String,
-    orders: Receiver<Order>,
-    tell: ValueSinks,
+    orders: Receiver<SensorOrder>,
+    sinks: ValueSinks,
     board: SensorValues,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
@@ -203,7 +203,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(place: &Place, dir: &Path, orders: Receiver<Order>, tell: Mailbox) -> Worker {
+    fn new(place: &HostSetup, dir: &Path, orders: Receiver<SensorOrder>, tell: Mailbox) -> Worker {
         let mut env: Vec<(String, OsString)> = KEPT
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
@@ -220,7 +220,7 @@ impl Worker {
             env,
             mark,
             orders,
-            tell: ValueSinks {
+            sinks: ValueSinks {
                 news: tell,
                 units: UnitsFile::new(&place.local, clock::boot_ms()),
             },
@@ -285,10 +285,10 @@ impl Worker {
         }
     }
 
-    fn order(&mut self, order: Order) {
+    fn order(&mut self, order: SensorOrder) {
         match order {
-            Order::Stop => self.stop = true,
-            Order::Leads(leads) => {
+            SensorOrder::Stop => self.stop = true,
+            SensorOrder::Leads(leads) => {
                 if self.leads != leads {
                     self.scanned = None;
                 }
@@ -306,7 +306,7 @@ impl Worker {
             if sensor.role == Role::Master && !self.leads {
                 continue;
             }
-            match self.look(&path) {
+            match self.check_file(&path) {
                 Ok(stamp) => {
                     self.wrong.remove(&sensor.name);
                     found.insert(sensor, (path, stamp));
@@ -327,7 +327,7 @@ impl Worker {
                 continue;
             }
             run.unwanted = true;
-            run.ask_to_end(now);
+            run.terminate(now);
             let moves = sensor.role == Role::Master && !self.leads;
             self.board
                 .forget(sensor, if moves { LINGER_MS } else { 0 }, now);
@@ -367,7 +367,7 @@ impl Worker {
     ///
     /// # Errors
     /// The reason why it must not be run.
-    fn look(&self, path: &Path) -> Result<(u64, i64, u64), String> {
+    fn check_file(&self, path: &Path) -> Result<(u64, i64, u64), String> {
         self.owners
             .safe_to_load(path, &self.dir)
             .map_err(|e| e.to_string())?;
@@ -406,7 +406,7 @@ impl Worker {
     }
 
     fn launch(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
-        let started = self.look(&run.path).and_then(|_| {
+        let started = self.check_file(&run.path).and_then(|_| {
             let mut env = self.env.clone();
             env.push(("CB_SENSOR".into(), self.mark_of(sensor).into()));
             sensor::start(&run.path, &env).map_err(|e| e.to_string())
@@ -486,7 +486,7 @@ impl Worker {
                 Piece::Dropped { line, why } => {
                     let why = why.text();
                     tracing::error!("sensor {}:{line}: {why}; it is ended", sensor.name);
-                    run.ask_to_end(now);
+                    run.terminate(now);
                 }
             }
         }
@@ -500,7 +500,7 @@ impl Worker {
                 "sensor {} printed no valid line for too long: it is ended",
                 sensor.name
             );
-            run.ask_to_end(now);
+            run.terminate(now);
         }
         let Some(running) = &mut run.running else {
             return;
@@ -536,10 +536,10 @@ impl Worker {
         for text in news {
             tracing::warn!("sensor {text}");
         }
-        self.tell.units.write(self.board.units(), now);
+        self.sinks.units.write(self.board.units(), now);
         let for_leader = self.for_leader;
         let mut slot = self
-            .tell
+            .sinks
             .news
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -550,7 +550,7 @@ impl Worker {
     fn end_all(&mut self) {
         let began = clock::boot_ms();
         for run in self.runs.values_mut() {
-            run.ask_to_end(began);
+            run.terminate(began);
         }
         let mut left: Vec<&mut Running> = self
             .runs
@@ -596,7 +596,7 @@ mod tests {
     #[test]
     fn only_the_last_news_wait_for_a_main_thread_that_hangs() {
         let d = tempfile::tempdir().unwrap();
-        let place = Place {
+        let place = HostSetup {
             site: Site {
                 conf: d.path().join("cb.conf"),
                 share: d.path().to_path_buf(),
@@ -619,14 +619,14 @@ mod tests {
         };
         let mut sensors = Sensors::start(&place);
         let (_orders, theirs) = unbounded();
-        let mut worker = Worker::new(&place, d.path(), theirs, sensors.news.clone());
+        let mut worker = Worker::new(&place, d.path(), theirs, sensors.mailbox.clone());
         for n in 0..3 {
             worker.for_leader = n == 2;
             worker.pass_on(n * REPORT_MS);
         }
         assert!(sensors.for_leader());
         assert!(
-            sensors.news.lock().unwrap().is_none(),
+            sensors.mailbox.lock().unwrap().is_none(),
             "nothing else was kept"
         );
     }

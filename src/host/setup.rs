@@ -16,7 +16,7 @@ const CONFIG_MAX: u64 = 4 << 20;
 
 /// A host's place in its cluster.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct HostSetup {
     pub site: Site,
     pub layout: Layout,
     pub cluster: ClusterDoc,
@@ -27,45 +27,45 @@ pub struct Place {
 
 /// The reason why a daemon ends.
 #[derive(Debug)]
-pub struct Stop {
+pub struct DaemonEnd {
     /// It must not run here: a supervisor should not restart it at once. Nothing was created.
     pub refused: bool,
     pub text: String,
 }
 
-impl Stop {
+impl DaemonEnd {
     /// The exit code: 2 refused, 5 failed.
     pub fn code(&self) -> u8 {
         if self.refused { 2 } else { 5 }
     }
 }
 
-impl From<String> for Stop {
-    fn from(text: String) -> Stop {
+impl From<String> for DaemonEnd {
+    fn from(text: String) -> DaemonEnd {
         let refused = false;
-        Stop { refused, text }
+        DaemonEnd { refused, text }
     }
 }
 
 /// The refusal for this reason.
-pub fn refused(text: String) -> Stop {
+pub fn refused(text: String) -> DaemonEnd {
     let refused = true;
-    Stop { refused, text }
+    DaemonEnd { refused, text }
 }
 
 /// Logs problems of the share's mount on this host.
-pub fn warn_of_mount(place: &Place) {
+pub fn warn_of_mount(place: &HostSetup) {
     for hazard in hazards(&place.layout) {
         tracing::error!("{}", hazard.text);
     }
 }
 
-impl Place {
+impl HostSetup {
     /// Finds the cluster and checks it; creates the local directory.
     ///
     /// # Errors
     /// A sentence with the action to take; nothing was created then.
-    pub fn find() -> Result<Place, String> {
+    pub fn find() -> Result<HostSetup, String> {
         let site = Site::find().map_err(|e| e.to_string())?;
         site.check_for_daemon()?;
         // Whatever umask the daemon inherits, all users must be able to read what is written here.
@@ -87,7 +87,7 @@ impl Place {
             fs::durable_write(&pin, text.as_bytes()).map_err(|e| e.to_string())?;
         }
         let share_is_local = fs_kind(layout.root()).is_ok_and(|k| k == FsKind::Local);
-        Ok(Place {
+        Ok(HostSetup {
             site,
             layout,
             cluster,

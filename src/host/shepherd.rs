@@ -29,11 +29,11 @@ use crate::sys::own_dir::OwnDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
-use crate::task::ending::{self, Facts, Top};
+use crate::task::ending::{self, EndFacts, TopEnd};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::Machine;
 use crate::task::spec::{
-    Base, NewLimits, Notice, TaskAct, TaskIdentity, TaskLimits, TaskSpec, ToSpawner, split,
+    NewLimits, Notice, TaskAct, TaskBase, TaskIdentity, TaskLimits, TaskSpec, ToSpawner, split,
     unpack_act,
 };
 use std::ffi::{CStr, CString};
@@ -59,7 +59,7 @@ pub(super) const FAILED: i32 = 101;
 
 /// A base with data that is derived from it once for all its tasks.
 pub(super) struct Prepared {
-    pub base: Base,
+    pub base: TaskBase,
     env: Vec<CString>,
     path: String,
     /// The submitter specified where temporary files go.
@@ -69,7 +69,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    pub(super) fn new(base: Base) -> Prepared {
+    pub(super) fn new(base: TaskBase) -> Prepared {
         let who = |b: &TaskIdentity| Who {
             uid: b.uid,
             gid: b.gid,
@@ -403,7 +403,7 @@ impl Shepherd<'_> {
 
     /// Carries out orders and enforces limits until no process that process `top` started is left.
     /// `files`: those of the job, while its command runs.
-    fn until_over(&mut self, top: i32, files: Option<&Files>) -> Top {
+    fn until_over(&mut self, top: i32, files: Option<&Files>) -> TopEnd {
         let mut status = None;
         loop {
             let now = clock::boot_ms();
@@ -436,8 +436,8 @@ impl Shepherd<'_> {
             }
         }
         match status.expect("the loop ends only after the top process") {
-            supervise::Ended::Exited(code) => Top::Exited(code),
-            supervise::Ended::Killed(signal, core) => Top::Killed(signal, core),
+            supervise::Ended::Exited(code) => TopEnd::Exited(code),
+            supervise::Ended::Killed(signal, core) => TopEnd::Killed(signal, core),
         }
     }
 
@@ -495,7 +495,7 @@ impl Shepherd<'_> {
         self.group.as_ref().is_none_or(Group::is_empty)
     }
 
-    fn ended(&self, top: Top) -> Ended {
+    fn ended(&self, top: TopEnd) -> Ended {
         let mut used = supervise::child_usage();
         let mut oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
         if let Some(all) = self.group.as_ref().and_then(Group::used_below) {
@@ -504,7 +504,7 @@ impl Shepherd<'_> {
             oom_kills = oom_kills.max(all.limit_hits);
         }
         let ordered = self.machine.reason();
-        let facts = Facts {
+        let facts = EndFacts {
             top,
             ordered,
             oom_kills,

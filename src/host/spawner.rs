@@ -16,7 +16,7 @@ use crate::sys::{clock, failpoint, fork, fs, lock, proc, userfile, users};
 use crate::task::ending;
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::spec::{
-    Base, FromSpawner, TaskLimits, TaskSpec, ToSpawner, Unheld, encode, split,
+    FromSpawner, TaskBase, TaskLimits, TaskSpec, ToSpawner, UnenforcedLimits, encode, split,
 };
 use std::collections::HashMap;
 use std::fs::File;
@@ -180,7 +180,7 @@ impl Spawner {
         let ready = FromSpawner::Ready {
             pid: std::process::id() as i32,
             cgroups: hierarchy.describe(),
-            unheld: Unheld {
+            unheld: UnenforcedLimits {
                 memory: !memory,
                 procs: !procs,
                 devices: !hierarchy.denies_devices(),
@@ -356,7 +356,7 @@ impl Spawner {
     /// Records that a task could not be started.
     fn refuse(&mut self, task: &TaskSpec, text: String) -> Result<(), String> {
         let base = self.bases.get(&task.base).map(|prepared| &prepared.base);
-        if base.is_some_and(Base::is_beside) {
+        if base.is_some_and(TaskBase::is_beside) {
             eprintln!(
                 "cbtask: a command of job {} is not started: {text}",
                 task.a.j
@@ -547,7 +547,7 @@ impl Running {
 }
 
 /// Sends a waiting shepherd its task.
-fn send_task(warm: &IdleShepherd, base: &Base, task: &TaskSpec) -> Result<(), String> {
+fn send_task(warm: &IdleShepherd, base: &TaskBase, task: &TaskSpec) -> Result<(), String> {
     let mut out = Vec::new();
     encode(
         &mut out,

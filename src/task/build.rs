@@ -4,8 +4,8 @@
 //! paths of this host are arguments; nothing is looked up here.
 
 use super::spec::{
-    Base, DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskIdentity, TaskLimits,
-    TaskSpec,
+    DefaultOutput, Output, ReportFacts, ReportHeader, ResizeHook, TaskBase, TaskIdentity,
+    TaskLimits, TaskSpec,
 };
 pub use super::variables::EEXEC_DATA;
 use super::variables::{BASE_NAMES, HOST_FILES, TASK_NAMES};
@@ -38,7 +38,7 @@ pub struct Account {
 
 /// The properties of this host that a task gets.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct HostProperties {
     pub host: String,
     pub cluster: String,
     /// Directory of `cb.conf` and of the programs: a job may use the cluster's commands.
@@ -66,9 +66,9 @@ pub fn base(
     nice: i32,
     env: &[(String, String)],
     account: &Account,
-    place: &Place,
+    place: &HostProperties,
     stdin_file: Option<&str>,
-) -> Result<Base, String> {
+) -> Result<TaskBase, String> {
     if !place.may_switch && account.who.uid != place.uid {
         let (host, uid) = (&place.host, account.who.uid);
         return Err(format!(
@@ -94,7 +94,7 @@ pub fn base(
         queue: spec.queue.clone(),
         sub_host: spec.sub_host.clone(),
     };
-    Ok(Base {
+    Ok(TaskBase {
         env: base_env(spec, env, account, place),
         user: place.may_switch.then(|| account.who.clone()),
         service: place.service.clone(),
@@ -121,7 +121,7 @@ pub(super) fn base_env(
     spec: &Spec,
     env: &[(String, String)],
     account: &Account,
-    place: &Place,
+    place: &HostProperties,
 ) -> Vec<String> {
     // A job that another job submits does not inherit its units or parameters.
     let ours = |n: &str| {
@@ -188,7 +188,7 @@ pub(super) fn base_env(
 
 /// Local copies that a task needs.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Files {
+pub struct TaskFiles {
     /// Path of the script's copy, removed when the task ends; empty = the command line is the job.
     pub script: String,
     /// Path of the default output, used if no output file was requested.
@@ -204,7 +204,7 @@ pub struct Files {
 }
 
 /// Builds one task's part.
-pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &Files) -> TaskSpec {
+pub fn task(order: &StartOrder, spec: &Spec, base: u32, files: &TaskFiles) -> TaskSpec {
     let array = order.index_end > 0 || order.a.j.idx > 0;
     let header = spec.wants_report().then(|| ReportHeader {
         name: one_line(shown_name(order)),
@@ -285,7 +285,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
 }
 
 /// The variables with which a job is informed about itself.
-pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
+pub fn task_env(order: &StartOrder, spec: &Spec, files: &TaskFiles) -> Vec<String> {
     let mut out = Vec::with_capacity(24);
     let JobKey { id, idx } = order.a.j;
     both(&mut out, "JOBID", &id.to_string());
@@ -300,7 +300,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     units::put(&mut out, &order.units);
     slurm::put(&mut out, order, spec, (shown_name(order), files));
     out.push(format!("CB_ATTEMPT={}", order.a.at));
-    if order.a.at > 1 || checkpoints::start_goes_on(order) {
+    if order.a.at > 1 || checkpoints::start_continues(order) {
         out.push("LSB_RESTART=Y".to_owned());
     }
     if let Some(saved) = saved(order) {
@@ -411,9 +411,9 @@ fn push_word(out: &mut String, word: &str) {
 }
 
 /// Program and arguments together with what starts them: `ctasks`, the queue's starter.
-fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
+fn whole_argv(order: &StartOrder, spec: &Spec, files: &TaskFiles) -> Vec<String> {
     let own = argv(&order.command, spec, &files.script);
-    let own = match saved(order).filter(|_| checkpoints::start_goes_on(order)) {
+    let own = match saved(order).filter(|_| checkpoints::start_continues(order)) {
         Some(saved) => {
             checkpoints::restarted(&checkpoints::dir(&saved.what, order.a.j, &spec.cwd), own)
         }
@@ -428,7 +428,7 @@ fn whole_argv(order: &StartOrder, spec: &Spec, files: &Files) -> Vec<String> {
     let all = launch::wrapped(spec, &files.bindir, own);
     let starter = order.hooks.as_deref().map_or("", |hooks| &hooks.starter);
     let changed =
-        spec.launch.is_some() || spec.container.is_some() || checkpoints::start_goes_on(order);
+        spec.launch.is_some() || spec.container.is_some() || checkpoints::start_continues(order);
     let plain = files.script.is_empty() && spec.shell.is_empty() && !changed;
     hooks::started_by(starter, plain.then_some(order.command.as_str()), all)
 }
@@ -573,7 +573,7 @@ mod tests {
             requeue: "30".into(),
             ..order("true")
         };
-        let env = task_env(&order, &Spec::default(), &Files::default());
+        let env = task_env(&order, &Spec::default(), &TaskFiles::default());
         assert!(env.contains(&"LSB_EXIT_REQUEUE=30".to_owned()), "{env:?}");
     }
 
@@ -608,11 +608,11 @@ mod tests {
 
     #[test]
     fn an_empty_environment_has_what_programs_expect() {
-        let place = Place {
+        let place = HostProperties {
             may_switch: true,
             bindir: "/opt/bin".into(),
             serverdir: "/opt/sbin".into(),
-            ..Place::default()
+            ..HostProperties::default()
         };
         let account = Account {
             name: "ann".into(),
@@ -638,7 +638,7 @@ mod tests {
 
     #[test]
     fn the_deadline_is_the_earlier_of_run_limit_and_termination_time() {
-        let mut t = task(&order("x"), &Spec::default(), 1, &Files::default());
+        let mut t = task(&order("x"), &Spec::default(), 1, &TaskFiles::default());
         assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=65"));
         t.limits.deadline = Some(20_000);
         assert_eq!(t.deadline_env(5_000).as_deref(), Some("CB_DEADLINE=20"));
@@ -664,7 +664,7 @@ mod tests {
             stdout: "o.%J.%I".into(),
             ..Spec::default()
         };
-        let t = task(&order("x"), &spec, 4, &Files::default());
+        let t = task(&order("x"), &spec, 4, &TaskFiles::default());
         let has = |e: &str| assert!(t.env.iter().any(|x| x == e), "{e}: {:?}", t.env);
         has("LSB_JOBID=12");
         has("CB_JOBINDEX=3");
@@ -702,9 +702,9 @@ mod tests {
             ("BAD=".to_string(), "x".to_string()),
             ("NUL".to_string(), "a\0b".to_string()),
         ];
-        let place = Place {
+        let place = HostProperties {
             may_switch: true,
-            ..Place::default()
+            ..HostProperties::default()
         };
         let account = Account {
             name: "ann".into(),
@@ -722,9 +722,9 @@ mod tests {
 
     #[test]
     fn without_privilege_only_own_jobs_run() {
-        let place = Place {
+        let place = HostProperties {
             uid: 1000,
-            ..Place::default()
+            ..HostProperties::default()
         };
         let mut account = Account::default();
         account.who.uid = 1000;
@@ -750,7 +750,7 @@ mod tests {
             &Spec::default(),
             &env,
             &Account::default(),
-            &Place::default(),
+            &HostProperties::default(),
         );
         assert!(
             !out.iter()

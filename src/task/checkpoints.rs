@@ -1,7 +1,7 @@
 //! Checkpoints of one task: when they are due, what follows after one, which programs make and
 //! restore them. Runs nothing, and never reads a checkpoint.
 
-use super::build::{Account, Place};
+use super::build::{Account, HostProperties};
 use super::hooks::clean_env;
 use super::spec::{Hook, TaskCheckpoint, TaskHooks};
 use crate::model::{
@@ -49,12 +49,12 @@ fn named_dir(checkpoint: &Checkpoint, key: JobKey, cwd: &str, name: &str) -> Str
 }
 
 /// Whether an attempt continues from a checkpoint, if there is one.
-pub fn goes_on(a: AttemptId, order: &CheckpointOrder) -> bool {
+pub fn continues(a: AttemptId, order: &CheckpointOrder) -> bool {
     a.at > 1 || !order.what.from.is_empty()
 }
 
 /// A program of the method, `echkpnt` or `erestart`.
-fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
+fn program(order: &CheckpointOrder, kind: &str, place: &HostProperties) -> String {
     let dir = match order.methods.as_str() {
         "" => &place.serverdir,
         dir => dir,
@@ -63,10 +63,10 @@ fn program(order: &CheckpointOrder, kind: &str, place: &Place) -> String {
 }
 
 /// As [`goes_on`], for a start order.
-pub(super) fn start_goes_on(order: &StartOrder) -> bool {
+pub(super) fn start_continues(order: &StartOrder) -> bool {
     let hooks = order.hooks.as_deref();
     let checkpoint = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
-    checkpoint.is_some_and(|of| goes_on(order.a, of))
+    checkpoint.is_some_and(|of| continues(order.a, of))
 }
 
 /// The data that a task needs for its checkpoints.
@@ -75,7 +75,7 @@ fn of_task(
     order: &CheckpointOrder,
     spec: &Spec,
     job: &Account,
-    place: &Place,
+    place: &HostProperties,
 ) -> TaskCheckpoint {
     let ms = |s: u64| s.saturating_mul(1000);
     let period_ms = ms(order.what.period_s);
@@ -101,10 +101,10 @@ pub fn add(
     order: &CheckpointOrder,
     spec: &Spec,
     job: &Account,
-    place: &Place,
+    place: &HostProperties,
 ) {
     let task = of_task(a.j, order, spec, job, place);
-    if goes_on(a, order) {
+    if continues(a, order) {
         let of_queue = |hook: &&Hook| hook.of == HookOf::Queue;
         let at = hooks.pre.iter().take_while(of_queue).count();
         hooks
@@ -120,7 +120,7 @@ fn restore(
     order: &CheckpointOrder,
     spec: &Spec,
     task: &TaskCheckpoint,
-    place: &Place,
+    place: &HostProperties,
 ) -> Hook {
     let (dir, program) = (&task.dir, program(order, "erestart", place));
     let what = &order.what;
@@ -283,9 +283,9 @@ mod tests {
     fn each_job_has_a_directory_of_its_own_and_the_programs_come_from_the_administrator() {
         let (key, place) = (
             JobKey::element(7, 2),
-            Place {
+            HostProperties {
                 serverdir: "/opt/sbin".into(),
-                ..Place::default()
+                ..HostProperties::default()
             },
         );
         let spec = Spec {
@@ -329,7 +329,11 @@ mod tests {
             force: true,
             ..order.what
         };
-        let (spec, job, place) = (Spec::default(), Account::default(), Place::default());
+        let (spec, job, place) = (
+            Spec::default(),
+            Account::default(),
+            HostProperties::default(),
+        );
         let a = AttemptId {
             j: JobKey::job(7),
             at: 1,

@@ -8,7 +8,7 @@ use crate::record::report::Ended;
 
 /// How the top process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Top {
+pub enum TopEnd {
     /// By itself, with this exit code.
     Exited(i32),
     /// By a signal; whether a core file was written.
@@ -20,8 +20,8 @@ const SIGKILL: i32 = 9;
 
 /// Facts gathered when a task is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Facts {
-    pub top: Top,
+pub struct EndFacts {
+    pub top: TopEnd,
     /// Why it was being ended; `TermReason::None` if it was not.
     pub ordered: TermReason,
     /// Processes of the task that were killed because memory ran out.
@@ -33,15 +33,15 @@ pub struct Facts {
 }
 
 /// The record of an observed end. The caller adds times and usage.
-pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
+pub fn ended(a: AttemptId, facts: &EndFacts, limits: &TaskLimits) -> Ended {
     let mut e = Ended {
         a,
         oom: facts.oom_kills > 0,
         ..Ended::default()
     };
     match facts.top {
-        Top::Exited(code) => e.code = Some(code),
-        Top::Killed(sig, core) => (e.sig, e.core) = (sig, core),
+        TopEnd::Exited(code) => e.code = Some(code),
+        TopEnd::Killed(sig, core) => (e.sig, e.core) = (sig, core),
     }
     let killed = killed_by(facts.top);
     let cpu_used_up = limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s);
@@ -63,16 +63,16 @@ pub fn ended(a: AttemptId, facts: &Facts, limits: &TaskLimits) -> Ended {
 }
 
 /// Whether the task failed: one that handles a refused process and succeeds needs no reason.
-fn failed(top: Top) -> bool {
-    top != Top::Exited(0)
+fn failed(top: TopEnd) -> bool {
+    top != TopEnd::Exited(0)
 }
 
 /// The signal that caused an end: a shell reports its child's signal as 128 + its number. Only used
 /// if a counter or a limit indicates the same.
-fn killed_by(top: Top) -> Option<i32> {
+fn killed_by(top: TopEnd) -> Option<i32> {
     match top {
-        Top::Killed(sig, _) => Some(sig),
-        Top::Exited(code) => (129..=192).contains(&code).then_some(code - 128),
+        TopEnd::Killed(sig, _) => Some(sig),
+        TopEnd::Exited(code) => (129..=192).contains(&code).then_some(code - 128),
     }
 }
 
@@ -101,14 +101,14 @@ pub fn unknown(a: AttemptId, reason: TermReason, text: &str) -> Ended {
 mod tests {
     use super::*;
 
-    fn end(top: Top, ordered: TermReason, oom_kills: u64, mem: bool) -> Ended {
+    fn end(top: TopEnd, ordered: TermReason, oom_kills: u64, mem: bool) -> Ended {
         let limits = TaskLimits {
             mem_b: mem.then_some(1),
             ..TaskLimits::default()
         };
         ended(
             AttemptId::default(),
-            &Facts {
+            &EndFacts {
                 top,
                 ordered,
                 oom_kills,
@@ -121,22 +121,22 @@ mod tests {
 
     #[test]
     fn out_of_memory_is_named_and_flagged() {
-        let e = end(Top::Killed(9, false), TermReason::None, 1, true);
+        let e = end(TopEnd::Killed(9, false), TermReason::None, 1, true);
         assert_eq!(
             (e.reason, e.oom, e.code),
             (TermReason::MemLimit, true, None)
         );
-        let e = end(Top::Exited(137), TermReason::None, 1, true);
+        let e = end(TopEnd::Exited(137), TermReason::None, 1, true);
         assert_eq!(
             (e.reason, e.code),
             (TermReason::MemLimit, Some(137)),
             "through a shell"
         );
-        let e = end(Top::Exited(137), TermReason::None, 0, true);
+        let e = end(TopEnd::Exited(137), TermReason::None, 0, true);
         assert_eq!(e.reason, TermReason::None, "nothing speaks for the limit");
-        let e = end(Top::Killed(9, false), TermReason::None, 1, false);
+        let e = end(TopEnd::Killed(9, false), TermReason::None, 1, false);
         assert_eq!(e.reason, TermReason::Oom);
-        let e = end(Top::Exited(0), TermReason::None, 1, true);
+        let e = end(TopEnd::Exited(0), TermReason::None, 1, true);
         assert_eq!((e.reason, e.oom, e.code), (TermReason::None, true, Some(0)));
     }
 
@@ -147,8 +147,8 @@ mod tests {
             ..TaskLimits::default()
         };
         let reason = |code, refused_processes, limits: &TaskLimits| {
-            let facts = Facts {
-                top: Top::Exited(code),
+            let facts = EndFacts {
+                top: TopEnd::Exited(code),
                 ordered: TermReason::None,
                 oom_kills: 0,
                 refused_processes,
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn an_order_outranks_the_memory_limit() {
-        let e = end(Top::Killed(9, false), TermReason::Owner, 1, true);
+        let e = end(TopEnd::Killed(9, false), TermReason::Owner, 1, true);
         assert_eq!((e.reason, e.sig), (TermReason::Owner, 9));
     }
 
@@ -175,7 +175,7 @@ mod tests {
             ..TaskLimits::default()
         };
         let end = |top, cpu_ms| {
-            let facts = Facts {
+            let facts = EndFacts {
                 top,
                 ordered: TermReason::None,
                 oom_kills: 0,
@@ -184,9 +184,9 @@ mod tests {
             };
             ended(AttemptId::default(), &facts, &limits).reason
         };
-        assert_eq!(end(Top::Killed(24, false), 2000), TermReason::CpuLimit);
-        assert_eq!(end(Top::Killed(9, false), 3010), TermReason::CpuLimit);
-        assert_eq!(end(Top::Killed(9, false), 100), TermReason::None);
+        assert_eq!(end(TopEnd::Killed(24, false), 2000), TermReason::CpuLimit);
+        assert_eq!(end(TopEnd::Killed(9, false), 3010), TermReason::CpuLimit);
+        assert_eq!(end(TopEnd::Killed(9, false), 100), TermReason::None);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Commands before and after a job's own: their users and environments, and what their ends mean
 //! for the job. Owns the order queue, job, command, job, queue. Runs nothing.
 
-use super::build::{Account, Place, base_env, exact_command};
+use super::build::{Account, HostProperties, base_env, exact_command};
 use super::containers;
-use super::ending::{self, Top};
+use super::ending::{self, TopEnd};
 use super::spec::{Hook, TaskHooks};
 use crate::model::{
     AttemptId, ContainerRuntime, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason,
@@ -37,7 +37,7 @@ pub fn of_task(
     spec: &Spec,
     job: &Account,
     queue: &Account,
-    place: &Place,
+    place: &HostProperties,
 ) -> TaskHooks {
     let hook = |of: HookOf, command: &str, limit_ms: u64| {
         let argv = match of {
@@ -99,7 +99,13 @@ pub fn of_task(
 /// Adds the site's `eexec`, which runs as the job's user after the pre-exec programs of the queue
 /// and before the job's own, and again after the job's post-exec. `data`: what esub programs left
 /// for it.
-pub fn add_eexec(hooks: &mut TaskHooks, spec: &Spec, job: &Account, place: &Place, data: &str) {
+pub fn add_eexec(
+    hooks: &mut TaskHooks,
+    spec: &Spec,
+    job: &Account,
+    place: &HostProperties,
+    data: &str,
+) {
     let program = format!("{}/eexec", place.esubdir);
     let at = |when: &str| {
         let mut env = clean_env(spec, job, job, place);
@@ -181,7 +187,12 @@ fn copy(script: &str, from: String, to: String, limit_ms: u64) -> Hook {
 
 /// An environment without the submitter's variables, which must not influence an administrator's
 /// program.
-pub(super) fn clean_env(spec: &Spec, job: &Account, queue: &Account, place: &Place) -> Vec<String> {
+pub(super) fn clean_env(
+    spec: &Spec,
+    job: &Account,
+    queue: &Account,
+    place: &HostProperties,
+) -> Vec<String> {
     let mut env = base_env(spec, &[], queue, place);
     env.retain(|e| {
         !["PATH=", "PWD=", "LSFUSER="]
@@ -226,15 +237,15 @@ pub fn end_env(end: &Ended, ran: bool) -> Vec<String> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HookEnd {
     /// Its status, and the reason why it was ended (`RunLimit`: its own time limit).
-    Ended(Top, TermReason),
+    Ended(TopEnd, TermReason),
     /// It could not be run, with the reason.
     NotRun(String),
 }
 
 /// The problem with a hook; `None`: there is none.
-pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
+pub fn hook_problem(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
     let how = match end {
-        HookEnd::Ended(Top::Exited(0), TermReason::None) => return None,
+        HookEnd::Ended(TopEnd::Exited(0), TermReason::None) => return None,
         HookEnd::Ended(_, TermReason::RunLimit) => {
             format!(
                 "was ended after its time limit of {} s",
@@ -242,8 +253,8 @@ pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
             )
         }
         HookEnd::Ended(_, reason) if *reason != TermReason::None => "was ended".to_owned(),
-        HookEnd::Ended(Top::Exited(code), _) => format!("exited with {code}"),
-        HookEnd::Ended(Top::Killed(signal, _), _) => format!("was killed by signal {signal}"),
+        HookEnd::Ended(TopEnd::Exited(code), _) => format!("exited with {code}"),
+        HookEnd::Ended(TopEnd::Killed(signal, _), _) => format!("was killed by signal {signal}"),
         HookEnd::NotRun(why) => format!("could not be run: {why}"),
     };
     if !hook.label.is_empty() {
@@ -259,14 +270,14 @@ pub fn trouble(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
 /// The job's end after its pre-exec command ended like this; `None`: the job continues. `host`:
 /// this host.
 pub fn pre_ended(a: AttemptId, hook: &Hook, end: &HookEnd, host: &str) -> Option<Ended> {
-    let text = trouble(hook, "pre-exec", end)?;
+    let text = hook_problem(hook, "pre-exec", end)?;
     // No code, whatever the hook made of the signal: a job that never ran has not succeeded.
     let mut out = ending::not_started(a, None, format!("{text} on host {host}"));
     match end {
         HookEnd::Ended(_, reason) if !matches!(reason, TermReason::None | TermReason::RunLimit) => {
             out.reason = *reason;
         }
-        HookEnd::Ended(Top::Exited(ABORT), _) => out.code = Some(ABORT),
+        HookEnd::Ended(TopEnd::Exited(ABORT), _) => out.code = Some(ABORT),
         _ => {
             out.pre_failed = Some(hook.of);
             // What the queue's program did not find on this host may exist on another one.
@@ -310,9 +321,9 @@ mod tests {
     }
 
     fn tasks() -> TaskHooks {
-        let place = Place {
+        let place = HostProperties {
             may_switch: true,
-            ..Place::default()
+            ..HostProperties::default()
         };
         let account = |name: &str, uid| Account {
             who: super::super::spec::TaskIdentity {
@@ -348,7 +359,7 @@ mod tests {
             runtime: crate::model::ContainerRuntime::Podman,
             ..order()
         };
-        let (job, place) = (Account::default(), Place::default());
+        let (job, place) = (Account::default(), HostProperties::default());
         let hooks = of_task(JobKey::job(1), &order, &spec(), &job, &job, &place);
         let remover = &hooks.post[0];
         let own = containers::remover(order.runtime).unwrap();
@@ -383,7 +394,7 @@ mod tests {
             "/data/x >< x",
         ];
         spec.files = files.map(|text| FileCopy::parse(text).unwrap()).to_vec();
-        let (job, place) = (Account::default(), Place::default());
+        let (job, place) = (Account::default(), HostProperties::default());
         let key = JobKey { id: 7, idx: 3 };
         let all = of_task(key, &order(), &spec, &job, &job, &place);
         let list = |hooks: &[Hook]| {
@@ -408,8 +419,8 @@ mod tests {
         ];
         assert_eq!(list(&all.post), [&post[..], &["/site/epilog"]].concat());
         assert!(all.post[2].argv[2].contains("cat --") && all.post[2].limit_ms == 7);
-        let end = HookEnd::Ended(Top::Exited(66), TermReason::None);
-        let text = trouble(&all.pre[1], "pre-exec", &end).unwrap();
+        let end = HookEnd::Ended(TopEnd::Exited(66), TermReason::None);
+        let text = hook_problem(&all.pre[1], "pre-exec", &end).unwrap();
         assert_eq!(
             text,
             "the copy of /data/in.3 to /run/in (csub -f) exited with 66"
@@ -418,9 +429,9 @@ mod tests {
 
     #[test]
     fn eexec_stands_between_what_queue_and_job_run() {
-        let place = Place {
+        let place = HostProperties {
             esubdir: "/site".into(),
-            ..Place::default()
+            ..HostProperties::default()
         };
         let mut hooks = tasks();
         let job = Account::default();
@@ -446,18 +457,18 @@ mod tests {
         let (queue, job) = (&hooks.pre[0], &hooks.pre[1]);
         let a = AttemptId::default();
         let of = |hook: &Hook, top, reason| pre_ended(a, hook, &HookEnd::Ended(top, reason), "h1");
-        assert_eq!(of(job, Top::Exited(0), TermReason::None), None);
-        let e = of(queue, Top::Exited(3), TermReason::None).unwrap();
+        assert_eq!(of(job, TopEnd::Exited(0), TermReason::None), None);
+        let e = of(queue, TopEnd::Exited(3), TermReason::None).unwrap();
         assert_eq!((e.pre_failed, e.elsewhere), (Some(HookOf::Queue), true));
         assert_eq!(e.text, "pre-exec of the queue exited with 3 on host h1");
-        let e = of(job, Top::Killed(11, false), TermReason::None).unwrap();
+        let e = of(job, TopEnd::Killed(11, false), TermReason::None).unwrap();
         assert_eq!((e.pre_failed, e.elsewhere), (Some(HookOf::Job), false));
-        let e = of(job, Top::Exited(0), TermReason::RunLimit).unwrap();
+        let e = of(job, TopEnd::Exited(0), TermReason::RunLimit).unwrap();
         assert_eq!((e.pre_failed, e.code), (Some(HookOf::Job), None));
-        let e = of(job, Top::Exited(0), TermReason::Owner).unwrap();
+        let e = of(job, TopEnd::Exited(0), TermReason::Owner).unwrap();
         assert_eq!((e.pre_failed, e.code), (None, None), "killed, so not done");
         assert_eq!(e.reason, TermReason::Owner);
-        let e = of(job, Top::Exited(99), TermReason::None).unwrap();
+        let e = of(job, TopEnd::Exited(99), TermReason::None).unwrap();
         assert_eq!((e.pre_failed, e.code), (None, Some(99)));
         let e = pre_ended(a, queue, &HookEnd::NotRun("why".into()), "h1").unwrap();
         assert_eq!(e.pre_failed, Some(HookOf::Queue));

@@ -8,12 +8,12 @@ use crate::text::units;
 use std::collections::BTreeMap;
 
 /// Units of a host by resource, in their order.
-pub type UnitsHere = BTreeMap<String, Vec<UnitDoc>>;
+pub type HostUnits = BTreeMap<String, Vec<UnitDoc>>;
 
 /// The units of `host`. Their names are from cb.yaml if it lists units of the host; a sensor's
 /// information is then assigned by position if the numbers of units are equal. Devices are from
 /// cb.yaml if it defines them.
-pub fn units_here(config: Option<&Config>, host: &str, doc: &HostUnitsDoc) -> UnitsHere {
+pub fn units_here(config: Option<&Config>, host: &str, doc: &HostUnitsDoc) -> HostUnits {
     let mut out = doc.kinds.clone();
     let Some(config) = config else {
         return out;
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    fn here(config: &str) -> UnitsHere {
+    fn here(config: &str) -> HostUnits {
         let text = format!(
             "cluster: {{name: c, administrators: [root]}}\nqueues: [{{name: q}}]\n{config}"
         );

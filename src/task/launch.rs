@@ -16,7 +16,7 @@ const LOOPBACK: &str = "127.0.0.1";
 
 /// One task.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct Ranked {
+pub struct RankedTask {
     pub rank: usize,
     /// Index of its section.
     pub section: usize,
@@ -27,7 +27,7 @@ pub struct Ranked {
 
 /// Where the tasks of a job are.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub struct TaskPlaces<'a> {
     /// Hosts with their slots in order; a host may appear twice.
     pub hosts: &'a [(String, u32)],
     /// Slots of each section.
@@ -95,7 +95,7 @@ struct Slot<'a> {
     local: usize,
 }
 
-fn slots<'a>(places: &Places<'a>) -> Vec<Slot<'a>> {
+fn slots<'a>(places: &TaskPlaces<'a>) -> Vec<Slot<'a>> {
     let each = places
         .hosts
         .iter()
@@ -125,7 +125,7 @@ fn slots<'a>(places: &Places<'a>) -> Vec<Slot<'a>> {
 }
 
 /// Maximum number of tasks on one host.
-pub fn most_on_one_host(places: &Places<'_>) -> usize {
+pub fn most_on_one_host(places: &TaskPlaces<'_>) -> usize {
     let all = slots(places);
     all.iter().map(|slot| slot.local + 1).max().unwrap_or(0)
 }
@@ -135,7 +135,7 @@ pub fn most_on_one_host(places: &Places<'_>) -> usize {
 ///
 /// # Errors
 /// The sections do not fit the kind.
-pub fn tasks(launch: &Launch, places: &Places<'_>) -> Result<Vec<Ranked>, String> {
+pub fn tasks(launch: &Launch, places: &TaskPlaces<'_>) -> Result<Vec<RankedTask>, String> {
     let names = launch.names(places.sections)?;
     let all = slots(places);
     let Some(first) = all.first() else {
@@ -192,7 +192,7 @@ pub fn tasks(launch: &Launch, places: &Places<'_>) -> Result<Vec<Ranked>, String
                 set("DMLC_WORKER_ID", slot.replica.to_string());
             }
         }
-        out.push(Ranked {
+        out.push(RankedTask {
             rank,
             section: slot.section,
             host: slot.host.to_owned(),
@@ -249,13 +249,13 @@ mod tests {
     use super::*;
     use crate::model::TaskSection;
 
-    fn of(kind: LaunchKind, hosts: &[(&str, u32)], sections: &[u32]) -> Vec<Ranked> {
+    fn of(kind: LaunchKind, hosts: &[(&str, u32)], sections: &[u32]) -> Vec<RankedTask> {
         let hosts: Vec<_> = hosts.iter().map(|(h, n)| ((*h).to_owned(), *n)).collect();
         let launch = Launch {
             kind,
             sections: vec![],
         };
-        let places = Places {
+        let places = TaskPlaces {
             hosts: &hosts,
             sections,
             port: 4000,
@@ -263,7 +263,7 @@ mod tests {
         tasks(&launch, &places).unwrap()
     }
 
-    fn get<'a>(task: &'a Ranked, name: &str) -> &'a str {
+    fn get<'a>(task: &'a RankedTask, name: &str) -> &'a str {
         let found = task.env.iter().find(|(n, _)| n == name);
         found.map_or("", |(_, value)| value)
     }
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn tensorflow_gets_the_whole_cluster() {
         let all = of(LaunchKind::Tf, &[("h1", 2), ("h2", 2)], &[1, 1, 2]);
-        let read = |task: &Ranked| -> serde_json::Value {
+        let read = |task: &RankedTask| -> serde_json::Value {
             serde_json::from_str(get(task, "TF_CONFIG")).unwrap()
         };
         let wanted = serde_json::json!({
@@ -390,7 +390,7 @@ mod tests {
         let name = "a-rather-long-name-of-a-host".to_owned();
         let hosts = [(name, 3000)];
         let launch = Launch::default();
-        let places = Places {
+        let places = TaskPlaces {
             hosts: &hosts,
             sections: &[3000],
             port: 1,
@@ -406,7 +406,7 @@ mod tests {
             ..launch
         };
         assert!(tasks(&launch, &places).is_err());
-        let empty = Places {
+        let empty = TaskPlaces {
             hosts: &[],
             ..places
         };

@@ -55,7 +55,7 @@ struct Ending {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Warn {
+struct WarningSignal {
     signal: i32,
     before_ms: u64,
     given: bool,
@@ -73,7 +73,7 @@ pub struct Machine {
     suspended_ms: u64,
     ending: Option<Ending>,
     reason: TermReason,
-    warn: Option<Warn>,
+    warn: Option<WarningSignal>,
     /// Its queue defines how it is terminated.
     controlled: bool,
     /// The top process has ended: later orders did not cause the end.
@@ -83,7 +83,7 @@ pub struct Machine {
     /// The time of the suspension of which it was warned.
     stop_at: Option<u64>,
     /// Why it was to be ended, if that was ordered after its top process had ended.
-    late: TermReason,
+    late_reason: TermReason,
 }
 
 impl Machine {
@@ -103,7 +103,7 @@ impl Machine {
             over: false,
             saving: None,
             stop_at: None,
-            late: TermReason::None,
+            late_reason: TermReason::None,
         }
     }
 
@@ -115,7 +115,7 @@ impl Machine {
     /// Why it was to be ended, if that was ordered after its top process had ended by itself: the
     /// next program must not begin.
     pub fn late_reason(&self) -> TermReason {
-        self.late
+        self.late_reason
     }
 
     /// Whether it is suspended. If its top process has ended, the next program is.
@@ -135,8 +135,8 @@ impl Machine {
             act,
             TaskAct::Terminate | TaskAct::Kill | TaskAct::Number(signal::KILL)
         );
-        if self.over && ends && self.late == TermReason::None {
-            self.late = reason;
+        if self.over && ends && self.late_reason == TermReason::None {
+            self.late_reason = reason;
             self.resume(now);
         }
         match act {
@@ -146,7 +146,9 @@ impl Machine {
             TaskAct::Resize | TaskAct::Limits => Vec::new(),
             TaskAct::Checkpoint(act) => self.checkpoint(act, now),
             // The next program waits until it is resumed; processes that are left are killed.
-            TaskAct::Stop if self.over && [self.late, self.reason] == [TermReason::None; 2] => {
+            TaskAct::Stop
+                if self.over && [self.late_reason, self.reason] == [TermReason::None; 2] =>
+            {
                 self.suspended_at.get_or_insert(now);
                 Vec::new()
             }
@@ -193,7 +195,7 @@ impl Machine {
     /// whichever is first, and once for each run limit.
     #[must_use]
     pub fn warned(mut self, warning: Option<RunWarning>) -> Machine {
-        self.warn = warning.map(|w| Warn {
+        self.warn = warning.map(|w| WarningSignal {
             signal: w.signal,
             before_ms: w.before_s.saturating_mul(1000),
             given: false,

@@ -30,7 +30,7 @@ const REPORT_END: &str = "\nThe output (if any) follows:\n\n";
 
 /// The properties of an output file when the task starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct OutputTarget {
     pub regular: bool,
     /// The file is empty (new or truncated).
     pub empty: bool,
@@ -52,11 +52,11 @@ pub enum Mode {
 }
 
 /// Decides how to write an output with a report.
-pub fn mode(t: &Target) -> Mode {
+pub fn mode(t: &OutputTarget) -> Mode {
     match t {
-        Target { regular: false, .. } => Mode::Plain,
-        Target { shared: true, .. } => Mode::Aside,
-        Target { over: true, .. } | Target { empty: true, .. } => Mode::HeadFirst,
+        OutputTarget { regular: false, .. } => Mode::Plain,
+        OutputTarget { shared: true, .. } => Mode::Aside,
+        OutputTarget { over: true, .. } | OutputTarget { empty: true, .. } => Mode::HeadFirst,
         _ => Mode::Aside,
     }
 }
@@ -69,7 +69,7 @@ pub fn spool_name(name: &str, a: AttemptId) -> String {
 
 /// The data of a report. Times are texts by the caller (local time of the host).
 #[derive(Clone, Debug)]
-pub struct Report<'a> {
+pub struct JobReport<'a> {
     pub facts: &'a ReportFacts,
     pub header: &'a ReportHeader,
     pub host: &'a str,
@@ -107,7 +107,7 @@ fn is_success(header: &ReportHeader, e: &Ended) -> bool {
 }
 
 /// The report's text. Its length is the same before and after the end, if only `ended` differs.
-pub fn render(r: &Report<'_>) -> String {
+pub fn render(r: &JobReport<'_>) -> String {
     let f = r.facts;
     let rule = "-".repeat(60);
     let ended = r.ended.map(|(e, _)| e);
@@ -203,8 +203,8 @@ mod tests {
     use super::*;
     use crate::record::report::Usage;
 
-    fn target(over: bool, empty: bool, shared: bool) -> Target {
-        Target {
+    fn target(over: bool, empty: bool, shared: bool) -> OutputTarget {
+        OutputTarget {
             regular: true,
             empty,
             over,
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(mode(&target(false, true, false)), Mode::HeadFirst);
         assert_eq!(mode(&target(false, false, false)), Mode::Aside);
         assert_eq!(mode(&target(true, true, true)), Mode::Aside);
-        let null = Target {
+        let null = OutputTarget {
             regular: false,
             empty: true,
             over: false,
@@ -242,7 +242,7 @@ mod tests {
             j: JobKey::element(7, 2),
             at: 1,
         };
-        let mut r = Report {
+        let mut r = JobReport {
             facts: &facts,
             header: &header,
             host: "h1",

@@ -3,7 +3,7 @@
 //! Owns their names. The job's command is treated as its only task: the variables of a task are
 //! those of the first one.
 
-use super::build::Files;
+use super::build::TaskFiles;
 use crate::model::{Share, Spec};
 use crate::record::order::StartOrder;
 use crate::text::hostlist;
@@ -85,7 +85,7 @@ pub(super) fn put(
     out: &mut Vec<String>,
     order: &StartOrder,
     spec: &Spec,
-    (name, files): (&str, &Files),
+    (name, files): (&str, &TaskFiles),
 ) {
     let Some(slurm) = spec.slurm.as_deref() else {
         return;
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn a_job_of_sbatch_finds_slurms_names() {
         let mut out = Vec::new();
-        let files = Files {
+        let files = TaskFiles {
             hosts: "/l/hosts".into(),
             bindir: "/bin".into(),
-            ..Files::default()
+            ..TaskFiles::default()
         };
         put(&mut out, &order(), &spec(), ("sim", &files));
         for e in [

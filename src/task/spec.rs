@@ -40,7 +40,7 @@ pub struct Output {
 /// Data that tasks of one specification share.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Base {
+pub struct TaskBase {
     /// `NAME=value`, without the names that `build::task_env` sets.
     pub env: Vec<String>,
     /// `None`: run as the user of the shepherd.
@@ -66,7 +66,7 @@ pub struct Base {
     pub report: Option<ReportFacts>,
     /// The command that waits at a terminal for the job; `None` = none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub caller: Option<Box<Caller>>,
+    pub caller: Option<Box<WaitingClient>>,
     /// The job was submitted by `sbatch`: it gets Slurm's variables.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sbatch: bool,
@@ -75,7 +75,7 @@ pub struct Base {
     pub index_shift: u32,
 }
 
-impl Base {
+impl TaskBase {
     /// Whether the environment contains this variable.
     pub fn names(&self, variable: &str) -> bool {
         let mut names = self.env.iter().filter_map(|e| e.split_once('='));
@@ -86,7 +86,7 @@ impl Base {
 /// The command that waits for an interactive job.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Caller {
+pub struct WaitingClient {
     pub session: Session,
     /// The file of its address and key, which the job's user reads.
     pub file: String,
@@ -285,7 +285,7 @@ impl Hook {
     }
 }
 
-impl Base {
+impl TaskBase {
     /// Whether it is a command beside a job, not the job itself: nothing of it is in the tasks log.
     pub fn is_beside(&self) -> bool {
         self.caller.as_ref().is_some_and(|caller| caller.task > 0)
@@ -325,7 +325,7 @@ pub struct ReportHeader {
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum ToSpawner {
     /// Store a base under this number; it replaces an earlier one with the same number.
-    Base { n: u32, base: Box<Base> },
+    Base { n: u32, base: Box<TaskBase> },
     /// Start a task.
     Start(Box<TaskSpec>),
     /// Forget bases below this number.
@@ -351,7 +351,7 @@ pub enum ToSpawner {
 
 /// Limits that the control groups of a host do not enforce, so that samples must.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Unheld {
+pub struct UnenforcedLimits {
     pub memory: bool,
     pub procs: bool,
     /// Devices of units can be opened by tasks that do not have the units.
@@ -369,7 +369,7 @@ pub enum FromSpawner {
         pid: i32,
         cgroups: String,
         #[serde(default)]
-        unheld: Unheld,
+        unheld: UnenforcedLimits,
     },
     /// A shepherd died instead of ending by itself.
     Died {

@@ -65,7 +65,7 @@ pub fn saved_job(
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::{Files, task};
+    use super::super::build::{TaskFiles, task};
     use super::*;
     use crate::model::{AttemptId, JobKey};
     use crate::record::order::{CheckpointOrder, HookOrder};
@@ -120,7 +120,7 @@ mod tests {
         let mut order = order();
         order.hooks = Some(Box::new(hooks));
         let spec = Spec::default();
-        let task = task(&order, &spec, 0, &Files::default());
+        let task = task(&order, &spec, 0, &TaskFiles::default());
         assert!(task.env.contains(&"LSB_RESTART=Y".to_owned()));
         assert!(task.env.contains(&"LSB_CHKPNT_DIR=/ck/12.3".to_owned()));
         assert_eq!(task.argv[4..], ["/ck/12.3/.restart_cmd", "prog"]);

@@ -25,7 +25,7 @@ struct TaskUnit<'a> {
     /// Thousandths of the unit.
     part: u32,
     /// Amounts in thousandths, by resource.
-    beside: BTreeMap<&'a str, i64>,
+    amounts: BTreeMap<&'a str, i64>,
 }
 
 /// Adds the units that a task has on its host, by resource, and the variables for the libraries of
@@ -70,13 +70,13 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<TaskUnit<'a>> {
                     name,
                     place,
                     part: 0,
-                    beside: BTreeMap::new(),
+                    amounts: BTreeMap::new(),
                 });
                 all.len() - 1
             });
             all[at].part = all[at].part.saturating_add(part);
             for (own, amount) in &of.beside {
-                let sum = all[at].beside.entry(own).or_default();
+                let sum = all[at].amounts.entry(own).or_default();
                 *sum = sum.saturating_add(amount.saturating_mul(i64::from(times)));
             }
         }
@@ -97,10 +97,10 @@ fn parts(out: &mut Vec<String>, res: &str, mine: &[TaskUnit<'_>]) {
     }
     let own: BTreeSet<&str> = mine
         .iter()
-        .flat_map(|unit| unit.beside.keys().copied())
+        .flat_map(|unit| unit.amounts.keys().copied())
         .collect();
     for own in own {
-        let amount = |unit: &TaskUnit<'_>| unit.beside.get(own).copied().unwrap_or(0);
+        let amount = |unit: &TaskUnit<'_>| unit.amounts.get(own).copied().unwrap_or(0);
         put(own, mine.iter().map(amount).collect());
     }
 }

@@ -9,8 +9,8 @@ use corral::sys::ipc::Bell;
 use corral::sys::{cgroup, clock, fs, launch, proc, supervise};
 use corral::task::log::{TaskRec, decode_tasks};
 use corral::task::spec::{
-    Base, FromSpawner, Output, ReportFacts, ReportHeader, TaskAct, TaskLimits, TaskSpec, ToSpawner,
-    pack_act,
+    FromSpawner, Output, ReportFacts, ReportHeader, TaskAct, TaskBase, TaskLimits, TaskSpec,
+    ToSpawner, pack_act,
 };
 use std::collections::HashMap;
 use std::path::Path;
@@ -31,10 +31,10 @@ fn start(local: &Local, log: u64, cgroups: bool) -> Spawner {
         host: "h1".into(),
         cgroups,
         privileged: false,
-        stand: None,
+        replacement: None,
     };
     let s = Spawner::start(&how, local, log).unwrap();
-    match s.heard.recv_timeout(Duration::from_secs(20)).unwrap() {
+    match s.received.recv_timeout(Duration::from_secs(20)).unwrap() {
         SpawnerEvent::Message(FromSpawner::Ready { cgroups, .. }) => println!("{cgroups}"),
         other => panic!("{other:?}"),
     }
@@ -78,8 +78,8 @@ impl Host {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn base(&mut self, n: u32, change: impl FnOnce(&mut Base)) {
-        let mut base = Base {
+    fn base(&mut self, n: u32, change: impl FnOnce(&mut TaskBase)) {
+        let mut base = TaskBase {
             env: vec!["PATH=/usr/bin:/bin".into()],
             cwd: self.dir.path().to_str().unwrap().into(),
             umask: 0o022,
@@ -87,7 +87,7 @@ impl Host {
                 path: "/dev/null".into(),
                 ..Output::default()
             },
-            ..Base::default()
+            ..TaskBase::default()
         };
         change(&mut base);
         let s = self.spawner.as_mut().unwrap();
@@ -363,7 +363,7 @@ fn a_killed_shepherd_is_told_and_its_leftovers_go() {
             .spawner
             .as_ref()
             .unwrap()
-            .heard
+            .received
             .recv_timeout(Duration::from_secs(5));
         assert!(
             matches!(heard, Ok(SpawnerEvent::Message(FromSpawner::Died { a: x, .. })) if x == a)
@@ -424,7 +424,7 @@ fn the_memory_limit_is_named_when_it_kills() {
     );
 }
 
-fn wants_report(b: &mut Base, path: &str) {
+fn wants_report(b: &mut TaskBase, path: &str) {
     b.stdout = Output {
         path: path.into(),
         ..Output::default()

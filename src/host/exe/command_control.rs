@@ -8,7 +8,7 @@ use super::exec::{Exec, deliver};
 use super::known_units::{WrongUnit, judged, named_on};
 use super::recovery;
 use super::sample::{self, Snapshot};
-use super::table::{Pending, Shepherd};
+use super::table::{PendingAction, Shepherd};
 use crate::host::command_records::{self, RecordName};
 use crate::model::{AttemptId, CpuSet, TermReason};
 use crate::record::report::{Report, Usage};
@@ -76,7 +76,7 @@ impl Exec {
 
     fn command_ended(&mut self, a: AttemptId) {
         if !self.parts.launches.has(a) {
-            if !self.parts.late.has(a) {
+            if !self.parts.late_parts.has(a) {
                 self.parts.commands.forget(a);
             }
         } else if !self.parts.commands.has(a) {
@@ -86,7 +86,7 @@ impl Exec {
     }
 
     /// Stops or resumes the commands that a job started here.
-    pub(super) fn signal_commands(&mut self, a: AttemptId, p: Pending, mark: u32) {
+    pub(super) fn signal_commands(&mut self, a: AttemptId, p: PendingAction, mark: u32) {
         let stop = match p.act {
             TaskAct::Stop => true,
             TaskAct::Resume => false,

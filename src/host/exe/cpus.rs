@@ -21,7 +21,7 @@ const READ_EVERY_MS: u64 = 30_000;
 pub(super) struct HostCpus(Option<(u64, Vec<Cpu>)>);
 
 impl HostCpus {
-    fn look(&mut self, now: u64) -> Result<&[Cpu], String> {
+    fn read_cpus(&mut self, now: u64) -> Result<&[Cpu], String> {
         let fresh = |(at, _): &(u64, _)| now.saturating_sub(*at) < READ_EVERY_MS;
         let known = match self.0.take().filter(fresh) {
             Some(known) => known,
@@ -49,7 +49,7 @@ impl HostCpus {
         if bind.is_none() {
             return None;
         }
-        let found = self.look(clock::boot_ms());
+        let found = self.read_cpus(clock::boot_ms());
         let found = found.and_then(|all| {
             let cpus = cpu_binding::choose(bind, slots, all, held)?;
             let slots = cpu_binding::divided(slots, all, &cpus);

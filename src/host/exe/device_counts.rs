@@ -2,7 +2,7 @@
 //! file that keeps the sums over a restart of `cbexe` (`use.json` in the local directory). Never
 //! decides to which attempt a process belongs.
 
-use super::net_counts::{Bytes, NetCounts, Sum};
+use super::net_counts::{AttemptBytes, Bytes, NetCounts};
 use crate::host::local::Local;
 use crate::model::AttemptId;
 use crate::record::device_use::DeviceUse;
@@ -76,8 +76,8 @@ impl DeviceCounts {
             received: kept.u.net_in_kb << 10,
             sent: kept.u.net_out_kb << 10,
         };
-        let sum = Sum::kept(Bytes { received, sent }, least);
-        if sum != Sum::default() {
+        let sum = AttemptBytes::restored(Bytes { received, sent }, least);
+        if sum != AttemptBytes::default() {
             self.net.sums.insert(kept.a, sum);
         }
         let gpu = DeviceUse {
@@ -208,7 +208,7 @@ mod tests {
             received: 5 << 10,
             sent: 9,
         };
-        let sum = Sum::kept(closed, Bytes::default());
+        let sum = AttemptBytes::restored(closed, Bytes::default());
         counts.net.sums.insert(a(1), sum);
         counts.note_gpus(&uses(2, 100, 70), 1_000);
         counts.note_gpus(&uses(2, 100, 70), 2_000);

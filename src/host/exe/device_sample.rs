@@ -69,7 +69,7 @@ impl Exec {
         if self.starter.units.boot() != proc::boot_id() {
             return out;
         }
-        for unit in self.starter.units.here.values().flatten() {
+        for unit in self.starter.units.units.values().flatten() {
             if now.saturating_sub(unit.seen) > OLD_MS {
                 continue;
             }

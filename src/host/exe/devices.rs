@@ -19,7 +19,7 @@ impl Exec {
             return;
         }
         let host = self.place.site.host.clone();
-        self.starter.units.look(&self.place.local.units(), &host);
+        self.starter.units.reread(&self.place.local.units(), &host);
         if self.starter.units.has_paths() {
             self.starter.units.renew(&host);
         }

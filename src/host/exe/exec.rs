@@ -6,7 +6,7 @@
 use super::cpus;
 use super::hints::Hints;
 use super::known_units::{judged, named};
-use super::ledger::{self, Ledger, ShareSeen};
+use super::ledger::{self, KnownShare, Ledger};
 use super::orders::OrderReader;
 use super::parts::Parts;
 use super::recovery;
@@ -15,11 +15,11 @@ use super::sample::{self, Samples, Snapshot};
 use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
-use super::starts::{Refused, Starter};
-use super::table::{Entry, Pending, Resize, Shepherd, Status, Table};
+use super::starts::{StartRefusal, Starter};
+use super::table::{Entry, PendingAction, Resize, Shepherd, Status, Table};
 use super::unit_names::names_of;
 use crate::host::ls::write_beat;
-use crate::host::setup::Place;
+use crate::host::setup::HostSetup;
 use crate::host::{iso_limit, silence};
 use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Order, StartOrder};
@@ -42,7 +42,7 @@ const FORGOTTEN: &str = "its host has lost the record of it";
 
 /// Everything the executor knows.
 pub struct Exec {
-    pub(super) place: Place,
+    pub(super) place: HostSetup,
     pub(super) table: Table,
     pub(super) ledger: Ledger,
     pub(super) orders: OrderReader,
@@ -76,11 +76,11 @@ pub struct TurnResult {
 impl Exec {
     /// An executor that has only restored its state.
     pub(super) fn new(
-        place: Place,
+        place: HostSetup,
         (table, ledger): (Table, Ledger),
         (orders, starter): (OrderReader, Starter),
         spawners: Spawners,
-        share: ShareSeen,
+        share: KnownShare,
     ) -> Exec {
         Exec {
             place,
@@ -115,7 +115,7 @@ impl Exec {
         }
         did.work |= self.follow_tasks();
         let parts = &self.parts;
-        if parts.commands.any() || parts.launches.any_launched() || parts.late.any() {
+        if parts.commands.any() || parts.launches.any_launched() || parts.late_parts.any() {
             self.follow_commands();
         }
         if look && self.spawners.is_ready() {
@@ -297,15 +297,16 @@ impl Exec {
                 self.repeat_all_reports();
             }
             if look.new_epoch {
-                self.share.seen.epoch = self.orders.place().0;
+                self.share.recorded.epoch = self.orders.place().0;
                 self.note_share();
                 self.copy_leader();
                 self.reports.forget_refused();
                 self.parts.launches.forget_reported();
-                self.parts.late.forget_reported();
+                self.parts.late_parts.forget_reported();
             }
             if !look.orders.is_empty() {
-                self.starter.read_part((self.share.seen.epoch, look.part));
+                self.starter
+                    .read_part((self.share.recorded.epoch, look.part));
             }
             self.share
                 .check_identity(self.orders.is_foreign(), &self.place);
@@ -381,9 +382,9 @@ impl Exec {
     /// Records what is known of the share.
     fn note_share(&mut self) {
         self.ledger.push(&AttemptRec::Epoch {
-            e: self.share.seen.epoch,
+            e: self.share.recorded.epoch,
             top: self.table.top(),
-            r: self.share.seen.restored,
+            r: self.share.recorded.restored,
         });
     }
 
@@ -396,7 +397,7 @@ impl Exec {
         }
         let mut reached = None;
         for order in batch {
-            acts.extend(Pending::of(&order));
+            acts.extend(PendingAction::of(&order));
             match order {
                 Order::Spec { id, spec } => self.starter.store_spec(id, spec),
                 Order::Start(o) => starts.extend(self.take_start(*o)),
@@ -431,7 +432,7 @@ impl Exec {
         }
         self.keep_limit();
         if let Some(point) = reached {
-            self.share.seen.points.reach(point);
+            self.share.recorded.points.reach(point);
             self.ledger.push(&AttemptRec::Journal(point));
         }
         let recorded = self.ledger.commit(true);
@@ -502,13 +503,13 @@ impl Exec {
         let spawners = &mut self.spawners;
         let mut send = |m: &ToSpawner| spawners.push(m);
         let built = match o.ran {
-            true => Err(Refused::from(FORGOTTEN.to_owned())),
+            true => Err(StartRefusal::from(FORGOTTEN.to_owned())),
             false => self.starter.task(&o, &mut send),
         };
         let mut entry = Entry::new(Status::Given(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
-        (entry.limits.known, entry.limits.given) = (o.limit_changes, o.limit_changes);
+        (entry.limits.known, entry.limits.spawn_record) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
         let held = built.is_ok().then(|| self.cpus_held());
@@ -538,7 +539,7 @@ impl Exec {
     }
 
     /// The end of an attempt that is not started here.
-    fn not_started(&self, o: &StartOrder, refused: Refused) -> Ended {
+    fn not_started(&self, o: &StartOrder, refused: StartRefusal) -> Ended {
         let mut end = match o.ran {
             true => ending::unknown(o.a, TermReason::HostLost, FORGOTTEN),
             false => ending::not_started(o.a, None, refused.text),
@@ -574,7 +575,7 @@ impl Exec {
     }
 
     /// Accepts a signal whose number is higher than that of the last one.
-    fn signal(&mut self, a: AttemptId, p: Pending) {
+    fn signal(&mut self, a: AttemptId, p: PendingAction) {
         let known = self.table.get_mut(a);
         let Some(e) = known.filter(|e| !e.is_final() && p.n > e.signals) else {
             return;
@@ -588,7 +589,7 @@ impl Exec {
 
     /// Carries out a signal now, or when the task runs. It is recorded afterwards: a crash in
     /// between repeats it, which does less harm than losing a kill.
-    pub(super) fn act(&mut self, a: AttemptId, p: Pending) {
+    pub(super) fn act(&mut self, a: AttemptId, p: PendingAction) {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
@@ -654,7 +655,7 @@ impl Exec {
 
     /// Rewrites the ledger from the table; old tasks logs are not needed after that.
     pub fn rewrite(&mut self) {
-        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.seen) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.recorded) {
             tracing::error!("{e}");
             return;
         }
@@ -666,7 +667,7 @@ impl Exec {
     /// After a failed write the whole ledger must be rewritten.
     pub(super) fn rewrite_after_failure(&mut self, why: &str) {
         tracing::error!("{why}; the local log is rewritten");
-        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.seen) {
+        if let Err(e) = self.ledger.rewrite(&self.table, &self.share.recorded) {
             tracing::error!("{e}");
         }
     }

@@ -60,7 +60,7 @@ impl Fence {
     fn rerunnable(&self) -> Vec<(i32, u64)> {
         let known = ledger::read(&self.local).unwrap_or_else(|e| {
             tracing::error!("{e}");
-            ledger::Remembered::default()
+            ledger::LedgerContents::default()
         });
         let mut running: HashMap<AttemptId, (i32, u64)> = HashMap::new();
         let records = TaskLogs::new(&self.local).map(|mut logs| logs.read());
@@ -122,7 +122,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
         let empty = ledger::read(&local).unwrap();
-        let identity = ledger::Identity::default();
+        let identity = ledger::LedgerIdentity::default();
         let share = Default::default();
         let l = ledger::Ledger::create(&local, "c", identity, &empty.table, &share);
         let mut l = l.unwrap();

@@ -5,7 +5,7 @@
 //! without result are limited to a few per second.
 
 use crate::config::Cluster;
-use crate::host::setup::Place;
+use crate::host::setup::HostSetup;
 use crate::record::hint::{self, ADDRESSES_MAX, Endpoint, Hint, HintNumbers};
 use crate::spool::polling::Budget;
 use crate::sys::clock;
@@ -36,7 +36,7 @@ pub(super) struct Hints {
     at: Option<String>,
     /// The tag of the host's name in hints.
     name: u64,
-    heard: Receiver<HintContent>,
+    received: Receiver<HintContent>,
     vain: Budget,
 }
 
@@ -47,13 +47,13 @@ impl Hints {
             socket: None,
             at: None,
             name: 0,
-            heard: never(),
+            received: never(),
             vain: Budget::new(VAIN_PER_S, VAIN_MAX),
         }
     }
 
     /// Opens a socket, if the configuration enables hints here, and listens.
-    pub(super) fn open(place: &Place, config: &Cluster) -> Hints {
+    pub(super) fn open(place: &HostSetup, config: &Cluster) -> Hints {
         let mut hints = Hints::none();
         let Some(ports) = config.hint_ports(place.share_is_local) else {
             return hints;
@@ -96,7 +96,7 @@ impl Hints {
         let addresses = datagram::addresses(share, socket.port(), ADDRESSES_MAX);
         hints.at = Some(Endpoint { tag, addresses }.to_string());
         hints.name = hint::tag_of(&place.site.host);
-        hints.heard = heard.unwrap_or_else(never);
+        hints.received = heard.unwrap_or_else(never);
         hints.socket = Some(socket);
         hints
     }
@@ -108,14 +108,14 @@ impl Hints {
 
     /// The channel to wait on; its messages are for [`Hints::take`].
     pub(super) fn receiver(&self) -> &Receiver<HintContent> {
-        &self.heard
+        &self.received
     }
 
     /// Takes the hint `first` and all that are waiting. Returns what to look at, as far as the
     /// budget permits.
     pub(super) fn take(&mut self, first: Option<HintContent>, now: u64) -> HintContent {
         let mut all = first.unwrap_or_default();
-        while let Ok(next) = self.heard.try_recv() {
+        while let Ok(next) = self.received.try_recv() {
             all.orders |= next.orders;
             all.launches |= next.launches;
         }

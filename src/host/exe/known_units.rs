@@ -8,7 +8,7 @@ use crate::model::{AttemptId, DEVICES_MAX, DeviceNode, TermReason, UnitCheck};
 use crate::record::host_units::HostUnitsDoc;
 use crate::record::report::Usage;
 use crate::sys::device;
-use crate::task::host_units::{UnitsHere, units_here};
+use crate::task::host_units::{HostUnits, units_here};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) struct KnownUnits {
     config: Option<Box<Config>>,
     stamp: Stamp,
     doc: HostUnitsDoc,
-    pub here: UnitsHere,
+    pub units: HostUnits,
     /// Device nodes by unit, `gpu 0`.
     nodes: BTreeMap<String, Vec<DeviceNode>>,
     /// The nodes that the current spawner denies to tasks; `None`: it was sent none.
@@ -38,7 +38,7 @@ impl KnownUnits {
     }
 
     /// Reads the file of `cbls` if it has changed.
-    pub(super) fn look(&mut self, path: &Path, host: &str) {
+    pub(super) fn reread(&mut self, path: &Path, host: &str) {
         let stamp = units_file::stamp(path);
         if stamp != self.stamp {
             match units_file::read(path) {
@@ -55,9 +55,9 @@ impl KnownUnits {
     }
 
     pub(super) fn renew(&mut self, host: &str) {
-        self.here = units_here(self.config.as_deref(), host, &self.doc);
+        self.units = units_here(self.config.as_deref(), host, &self.doc);
         self.nodes.clear();
-        for (res, units) in &self.here {
+        for (res, units) in &self.units {
             for unit in units {
                 let nodes = unit.devices.iter().filter_map(|text| node_of(text));
                 let nodes: Vec<DeviceNode> = nodes.collect();
@@ -68,7 +68,7 @@ impl KnownUnits {
 
     /// Whether devices are named by paths, where another device may exist by now.
     pub(super) fn has_paths(&self) -> bool {
-        let mut units = self.here.values().flatten();
+        let mut units = self.units.values().flatten();
         units.any(|unit| unit.devices.iter().any(|text| text.starts_with('/')))
     }
 
@@ -90,7 +90,7 @@ impl KnownUnits {
 
     /// The amount that a unit has of one of its own resources, in thousandths; `None`: not known.
     pub(super) fn size(&self, res: &str, name: &str, own: &str) -> Option<i64> {
-        let units = self.here.get(res)?;
+        let units = self.units.get(res)?;
         let unit = units.iter().find(|unit| unit.name == name)?;
         unit.sizes.get(own).copied()
     }

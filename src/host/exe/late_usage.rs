@@ -83,7 +83,7 @@ impl LateParts {
 impl Exec {
     /// Reports the usage of parts that are over, once nothing runs for them.
     pub(super) fn follow_late_parts(&mut self, now: u64) {
-        let all: Vec<AttemptId> = self.parts.late.0.keys().copied().collect();
+        let all: Vec<AttemptId> = self.parts.late_parts.0.keys().copied().collect();
         for a in all {
             if self.parts.commands.has(a) {
                 continue;
@@ -91,10 +91,10 @@ impl Exec {
             let mut used = Usage::default();
             let none = Snapshot::default();
             self.parts.commands.add_to(a, &mut used, &none, false);
-            if let Some((report, run)) = self.parts.late.renew(a, used) {
+            if let Some((report, run)) = self.parts.late_parts.renew(a, used) {
                 self.reports.push_beside(&report, run);
             }
-            if self.parts.late.leave(a, now) {
+            if self.parts.late_parts.leave(a, now) {
                 self.parts.commands.forget(a);
             }
         }

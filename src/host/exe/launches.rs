@@ -17,7 +17,7 @@ const RARE_MS: u64 = 5_000;
 
 /// An attempt or part to which commands may be added here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct LaunchableWork {
     pub uid: u32,
     /// Number of its specification in the current orders.
     pub spec: u32,
@@ -25,7 +25,7 @@ pub(super) struct Work {
     pub tasks: bool,
     /// It has one slot: commands are rarely started beside it.
     pub is_rare: bool,
-    pub own: Own,
+    pub own: AttemptResources,
     /// The run, if another host runs the job's command; `None`: this host does.
     pub part_of: Option<RunId>,
     /// A command was started for it.
@@ -39,23 +39,27 @@ pub(super) struct Work {
     used: Usage,
 }
 
-impl Work {
+impl LaunchableWork {
     /// From a specification, which has the number `n` in the orders.
-    pub(super) fn new((spec, n): (&Spec, u32), own: Own, part_of: Option<RunId>) -> Work {
-        Work {
+    pub(super) fn new(
+        (spec, n): (&Spec, u32),
+        own: AttemptResources,
+        part_of: Option<RunId>,
+    ) -> LaunchableWork {
+        LaunchableWork {
             uid: spec.uid,
             spec: n,
             tasks: spec.launch.is_some(),
             own,
             part_of,
-            ..Work::default()
+            ..LaunchableWork::default()
         }
     }
 }
 
 /// What belongs to the attempt on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Own {
+pub(super) struct AttemptResources {
     pub limits: TaskLimits,
     pub binding: Option<Box<Binding>>,
     pub units: TaskUnits,
@@ -64,7 +68,7 @@ pub(super) struct Own {
 /// The attempts and parts to which commands may be added on this host.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    works: BTreeMap<AttemptId, Work>,
+    works: BTreeMap<AttemptId, LaunchableWork>,
     looked_at: u64,
     /// A hint requests a look now.
     hinted: bool,
@@ -72,7 +76,7 @@ pub(super) struct Launches {
 
 impl Launches {
     /// Notes an attempt or part that the orders name.
-    pub(super) fn note(&mut self, a: AttemptId, mut work: Work) {
+    pub(super) fn note(&mut self, a: AttemptId, mut work: LaunchableWork) {
         if let Some(known) = self.works.remove(&a) {
             (work.launched, work.used) = (known.launched, known.used);
             (work.stopped, work.signals) = (known.stopped, known.signals);
@@ -155,7 +159,7 @@ impl Launches {
     }
 
     /// Whether the commands started for it do not know this change of its limits.
-    pub(super) fn wants_limits(&self, a: AttemptId, n: u32) -> bool {
+    pub(super) fn needs_limits(&self, a: AttemptId, n: u32) -> bool {
         self.works.get(&a).is_some_and(|work| n > work.limits_told)
     }
 
@@ -169,7 +173,7 @@ impl Launches {
     }
 
     /// The commands started for it now know this change of its limits.
-    pub(super) fn told_limits(&mut self, a: AttemptId, n: u32) {
+    pub(super) fn note_limits_sent(&mut self, a: AttemptId, n: u32) {
         if let Some(work) = self.works.get_mut(&a) {
             work.limits_told = n;
         }
@@ -256,7 +260,11 @@ impl Launches {
     ///
     /// # Errors
     /// The reason why the command is not started here.
-    pub(super) fn judge(&self, launch: &LaunchRequest, owner: u32) -> Result<&Work, String> {
+    pub(super) fn judge(
+        &self,
+        launch: &LaunchRequest,
+        owner: u32,
+    ) -> Result<&LaunchableWork, String> {
         match self.works.get(&launch.a) {
             Some(work) if work.uid == owner => Ok(work),
             Some(_) => Err(format!("job {} belongs to another user", launch.a.j)),
@@ -270,11 +278,11 @@ mod tests {
     use super::*;
     use crate::model::first_attempt as attempt;
 
-    fn work(uid: u32) -> Work {
-        Work {
+    fn work(uid: u32) -> LaunchableWork {
+        LaunchableWork {
             uid,
             spec: 3,
-            ..Work::default()
+            ..LaunchableWork::default()
         }
     }
 
@@ -282,7 +290,7 @@ mod tests {
     fn a_part_stops_and_goes_on_once_for_each_number_and_only_its_own_run() {
         let mut all = Launches::default();
         assert!(!all.suspend(attempt(1), true, (1, 0)));
-        let part = |mark| Work {
+        let part = |mark| LaunchableWork {
             part_of: Some(RunId::marked(mark)),
             ..work(1000)
         };
@@ -313,10 +321,10 @@ mod tests {
             mem_b: Some(mem_b),
             ..TaskLimits::default()
         };
-        let part = |changes, mem_b, mark| Work {
-            own: Own {
+        let part = |changes, mem_b, mark| LaunchableWork {
+            own: AttemptResources {
                 limits: limits(changes, mem_b),
-                ..Own::default()
+                ..AttemptResources::default()
             },
             part_of: Some(RunId::marked(mark)),
             ..work(1000)
@@ -327,20 +335,20 @@ mod tests {
         assert!(!all.limit(attempt(1), limits(1, 5), 8), "of another run");
         assert!(all.limit(attempt(1), limits(2, 5), 7));
         assert!(!all.limit(attempt(1), limits(1, 6), 7), "an earlier one");
-        assert!(all.wants_limits(attempt(1), 2));
-        all.told_limits(attempt(1), 2);
-        assert!(!all.wants_limits(attempt(1), 2));
+        assert!(all.needs_limits(attempt(1), 2));
+        all.note_limits_sent(attempt(1), 2);
+        assert!(!all.needs_limits(attempt(1), 2));
         // The order to prepare it is read again.
         all.note(attempt(1), part(0, 9, 7));
         assert_eq!(all.memory_of(attempt(1)), Some(5));
-        assert!(!all.wants_limits(attempt(1), 2));
+        assert!(!all.needs_limits(attempt(1), 2));
         // From a leader that knows later limits.
         all.note(attempt(1), part(3, 4, 7));
         assert_eq!(all.memory_of(attempt(1)), Some(4));
         // Another run with the same id begins with its own limits.
         all.note(attempt(1), part(0, 9, 8));
         assert_eq!(all.memory_of(attempt(1)), Some(9));
-        assert!(all.wants_limits(attempt(1), 1));
+        assert!(all.needs_limits(attempt(1), 1));
     }
 
     #[test]
@@ -376,7 +384,7 @@ mod tests {
     #[test]
     fn jobs_of_one_slot_alone_are_looked_for_rarely() {
         let mut all = Launches::default();
-        let rare = || Work {
+        let rare = || LaunchableWork {
             is_rare: true,
             ..work(1000)
         };

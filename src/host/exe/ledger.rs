@@ -3,7 +3,7 @@
 //! It is rewritten completely at each start (so that nothing is appended to a torn tail), and
 //! appended to otherwise. After a failed write it is rewritten under the same name.
 
-use super::table::{Entry, Given, Status, Table};
+use super::table::{Entry, SpawnRecord, Status, Table};
 use crate::host::local::Local;
 use crate::model::{AttemptId, UnitCheck};
 use crate::record::frame;
@@ -24,7 +24,7 @@ const REWRITE_AT: u64 = 64 << 20;
 /// The name of a ledger. The leader's orders are for the ledger that it knows: after a host has
 /// lost its local directory, it does not carry them out again.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Identity {
+pub(super) struct LedgerIdentity {
     pub id: String,
     /// The ledger is older than ledger names, so orders without a name are for it too.
     pub kept: bool,
@@ -32,7 +32,7 @@ pub(super) struct Identity {
 
 /// The open ledger.
 pub(super) struct Ledger {
-    pub identity: Identity,
+    pub identity: LedgerIdentity,
     path: PathBuf,
     cluster: String,
     file: Appender,
@@ -44,20 +44,20 @@ pub(super) struct Ledger {
 
 /// What earlier processes recorded in the log.
 #[derive(Debug, Default)]
-pub(super) struct Remembered {
+pub(super) struct LedgerContents {
     pub table: Table,
     /// What is known of the share.
-    pub share: ShareSeen,
+    pub share: KnownShare,
     /// Lines that could not be read, with their offset.
     pub bad: Vec<(u64, frame::Damage)>,
     /// `None` if it has no name, or if lines are missing: a ledger that lost records must not keep
     /// its name.
-    pub identity: Option<Identity>,
+    pub identity: Option<LedgerIdentity>,
 }
 
 /// What a host remembers of the share, to notice if an older copy takes its place.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct ShareSeen {
+pub(super) struct KnownShare {
     /// Highest epoch whose orders were followed.
     pub epoch: u64,
     /// The position of the journal in the last orders.
@@ -67,9 +67,9 @@ pub(super) struct ShareSeen {
 }
 
 /// Reads the log; damage only loses the damaged lines.
-pub(super) fn read(local: &Local) -> sys::Result<Remembered> {
+pub(super) fn read(local: &Local) -> sys::Result<LedgerContents> {
     let Some(bytes) = fs::read_optional(&local.attempts(), READ_MAX)? else {
-        return Ok(Remembered::default());
+        return Ok(LedgerContents::default());
     };
     let mut found = decode(&bytes);
     // A torn record at the end was not yet acted on.
@@ -77,7 +77,7 @@ pub(super) fn read(local: &Local) -> sys::Result<Remembered> {
     let whole = found.bad.iter().all(torn) && !bytes.is_empty();
     found.identity = match (whole, found.identity) {
         (false, _) => None,
-        (true, None) => Some(Identity {
+        (true, None) => Some(LedgerIdentity {
             id: clock::nonce(8),
             kept: true,
         }),
@@ -86,8 +86,8 @@ pub(super) fn read(local: &Local) -> sys::Result<Remembered> {
     Ok(found)
 }
 
-fn decode(bytes: &[u8]) -> Remembered {
-    let mut out = Remembered::default();
+fn decode(bytes: &[u8]) -> LedgerContents {
+    let mut out = LedgerContents::default();
     let mut at = 0u64;
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         let offset = at;
@@ -108,7 +108,7 @@ fn decode(bytes: &[u8]) -> Remembered {
     out
 }
 
-fn apply(out: &mut Remembered, rec: AttemptRec) {
+fn apply(out: &mut LedgerContents, rec: AttemptRec) {
     match rec {
         AttemptRec::Epoch { e, top, r } => {
             out.share.epoch = out.share.epoch.max(e);
@@ -116,7 +116,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
             out.table.raise_top(top);
         }
         AttemptRec::Journal(point) => out.share.points.reach(point),
-        AttemptRec::Ledger { id, kept } => out.identity = Some(Identity { id, kept }),
+        AttemptRec::Ledger { id, kept } => out.identity = Some(LedgerIdentity { id, kept }),
         AttemptRec::Given {
             a,
             e,
@@ -131,7 +131,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
         } => {
             if out.table.get(a).is_none() {
                 let mut entry = Entry::new(Status::Given(l), (e, p), r);
-                entry.given = Given {
+                entry.given = SpawnRecord {
                     boot: b,
                     binding: c,
                     units: u,
@@ -164,7 +164,7 @@ fn apply(out: &mut Remembered, rec: AttemptRec) {
         }
         AttemptRec::Limited { a, n } => {
             if let Some(e) = out.table.get_mut(a) {
-                e.limits.given = e.limits.given.max(n);
+                e.limits.spawn_record = e.limits.spawn_record.max(n);
             }
         }
         AttemptRec::Acked { a } => {
@@ -196,7 +196,7 @@ pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
 }
 
 /// The records from which the table can be restored.
-fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<AttemptRec> {
+fn records(identity: &LedgerIdentity, table: &Table, share: &KnownShare) -> Vec<AttemptRec> {
     let (id, kept) = (identity.id.clone(), identity.kept);
     let mut out = vec![
         AttemptRec::Ledger { id, kept },
@@ -238,8 +238,8 @@ fn records(identity: &Identity, table: &Table, share: &ShareSeen) -> Vec<Attempt
             let n = entry.resizes.done;
             out.push(AttemptRec::Resized { a, n });
         }
-        if entry.limits.given > 0 {
-            let n = entry.limits.given;
+        if entry.limits.spawn_record > 0 {
+            let n = entry.limits.spawn_record;
             out.push(AttemptRec::Limited { a, n });
         }
         if entry.acked {
@@ -257,9 +257,9 @@ impl Ledger {
     pub(super) fn create(
         local: &Local,
         cluster: &str,
-        identity: Identity,
+        identity: LedgerIdentity,
         table: &Table,
-        share: &ShareSeen,
+        share: &KnownShare,
     ) -> sys::Result<Ledger> {
         let path = local.attempts();
         let (bytes, seq) = whole(cluster, &identity, table, share);
@@ -311,7 +311,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The new log cannot be written; the old one is kept.
-    pub(super) fn rewrite(&mut self, table: &Table, share: &ShareSeen) -> sys::Result<()> {
+    pub(super) fn rewrite(&mut self, table: &Table, share: &KnownShare) -> sys::Result<()> {
         let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
@@ -332,7 +332,12 @@ impl Ledger {
     }
 }
 
-fn whole(cluster: &str, identity: &Identity, table: &Table, share: &ShareSeen) -> (Vec<u8>, u64) {
+fn whole(
+    cluster: &str,
+    identity: &LedgerIdentity,
+    table: &Table,
+    share: &KnownShare,
+) -> (Vec<u8>, u64) {
     let mut bytes = Vec::new();
     let header = Header::new(FileKind::Local, cluster, 0, 1);
     frame::write(&mut bytes, 0, &header).expect("plain data becomes JSON");
@@ -350,16 +355,16 @@ mod tests {
     use crate::model::first_attempt as a;
     use crate::record::report::Ended;
 
-    fn at(epoch: u64) -> ShareSeen {
-        ShareSeen {
+    fn at(epoch: u64) -> KnownShare {
+        KnownShare {
             epoch,
-            ..ShareSeen::default()
+            ..KnownShare::default()
         }
     }
 
-    fn named(id: &str) -> Identity {
+    fn named(id: &str) -> LedgerIdentity {
         let (id, kept) = (id.to_owned(), false);
-        Identity { id, kept }
+        LedgerIdentity { id, kept }
     }
 
     #[test]
@@ -477,7 +482,7 @@ mod tests {
         let mut entry = Entry::new(Status::Given(1), (1, 1), false);
         entry.signals = 3;
         entry.waiting = [2, 3]
-            .map(|n| super::super::table::Pending {
+            .map(|n| super::super::table::PendingAction {
                 act: crate::task::spec::TaskAct::Kill,
                 reason: crate::model::TermReason::None,
                 grace_ms: 0,

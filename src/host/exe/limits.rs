@@ -58,7 +58,7 @@ impl Exec {
                 limits.map(|limits| (limits.changes, limits))
             }
         };
-        let Some((n, limits)) = limits.filter(|(n, _)| self.parts.launches.wants_limits(a, *n))
+        let Some((n, limits)) = limits.filter(|(n, _)| self.parts.launches.needs_limits(a, *n))
         else {
             return;
         };
@@ -73,7 +73,7 @@ impl Exec {
         for command in self.parts.commands.of(a) {
             deliver(&command.shepherd, TaskAct::Limits, TermReason::None, 0);
         }
-        self.parts.launches.told_limits(a, n);
+        self.parts.launches.note_limits_sent(a, n);
     }
 
     fn write_limits(&self, path: &Path, new: &NewLimits) -> Result<(), String> {
@@ -90,7 +90,7 @@ impl Exec {
             return;
         };
         let n = e.limits.known;
-        if n <= e.limits.given {
+        if n <= e.limits.spawn_record {
             return;
         }
         let (limits, shepherd) = ((**limits).clone(), shepherd.clone());
@@ -103,7 +103,7 @@ impl Exec {
         }
         deliver(&shepherd, TaskAct::Limits, TermReason::None, 0);
         if let Some(e) = self.table.get_mut(a) {
-            e.limits.given = n;
+            e.limits.spawn_record = n;
         }
         self.ledger.push(&AttemptRec::Limited { a, n });
     }

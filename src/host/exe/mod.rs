@@ -41,7 +41,7 @@ mod units;
 mod warning;
 
 use super::local::Local;
-use super::setup::{self, Place};
+use super::setup::{self, HostSetup};
 use crate::config::CgroupMode;
 use crate::spool::polling::Polling;
 use crate::sys::ipc::Bell;
@@ -68,7 +68,7 @@ pub struct Options {
     /// Do not use control groups, whatever the configuration says.
     pub no_cgroups: bool,
     /// Replaces the spawners in simulations.
-    pub stand: Option<spawn::StartReplacement>,
+    pub replacement: Option<spawn::StartReplacement>,
     /// Accept late orders of lower epochs: for simulations without the rule against them.
     pub follow_lower: bool,
 }
@@ -77,8 +77,8 @@ pub struct Options {
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn run(options: &Options) -> Result<(), setup::Stop> {
-    let place = Place::find().map_err(setup::refused)?;
+pub fn run(options: &Options) -> Result<(), setup::DaemonEnd> {
+    let place = HostSetup::find().map_err(setup::refused)?;
     crate::sys::logging::start("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
@@ -90,7 +90,7 @@ pub fn run(options: &Options) -> Result<(), setup::Stop> {
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
+pub fn serve(place: HostSetup, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
     let config = place.config();
     if let Err(e) = &config {
         tracing::warn!("{e}; defaults are used");
@@ -126,7 +126,7 @@ pub fn serve(place: Place, options: &Options, term: &Receiver<i32>) -> Result<()
 ///
 /// # Errors
 /// The ledger cannot be read or rewritten, or the logs of tasks cannot be opened.
-pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, String> {
+pub fn adopt(place: HostSetup, cgroups: bool, options: &Options) -> Result<Exec, String> {
     let text = |e: crate::sys::Error| e.to_string();
     let remembered = ledger::read(&place.local).map_err(text)?;
     for (at, why) in &remembered.bad {
@@ -136,7 +136,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
             path.display()
         );
     }
-    if options.stand.is_none() {
+    if options.replacement.is_none() {
         // Opened before any shepherd can ring it.
         Bell::open(&place.local.bell()).map_err(text)?;
     }
@@ -144,10 +144,12 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     let about = place_of_tasks(&place, options);
     let share = remembered.share;
     let fresh = remembered.identity.is_none();
-    let identity = remembered.identity.unwrap_or_else(|| ledger::Identity {
-        id: clock::nonce(8),
-        kept: false,
-    });
+    let identity = remembered
+        .identity
+        .unwrap_or_else(|| ledger::LedgerIdentity {
+            id: clock::nonce(8),
+            kept: false,
+        });
     let table = &remembered.table;
     let ledger = ledger::Ledger::create(&place.local, &cluster, identity.clone(), table, &share);
     let ledger = ledger.map_err(text)?;
@@ -157,7 +159,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
         host: host.clone(),
         cgroups,
         privileged: about.service.is_some(),
-        stand: options.stand.clone(),
+        replacement: options.replacement.clone(),
     };
     let orders = orders_of(&place, identity, share.epoch, options);
     let starter = starts::Starter::new(&place.layout, &place.local, about);
@@ -165,7 +167,7 @@ pub fn adopt(place: Place, cgroups: bool, options: &Options) -> Result<Exec, Str
     let spawners = spawners::Spawners::new(how, logs);
     let remembered = (remembered.table, ledger);
     let mut exec = Exec::new(place, remembered, (orders, starter), spawners, share);
-    if options.stand.is_none() {
+    if options.replacement.is_none() {
         exec.samples.devices.read(&exec.place.local);
     }
     begin(&mut exec, fresh);
@@ -188,11 +190,11 @@ fn begin(exec: &mut Exec, fresh: bool) {
 }
 
 /// The properties of this host that its tasks get.
-fn place_of_tasks(place: &Place, options: &Options) -> build::Place {
+fn place_of_tasks(place: &HostSetup, options: &Options) -> build::HostProperties {
     let root = users::may_switch();
     let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
     let text = |dir: &std::path::Path| dir.to_string_lossy().into_owned();
-    build::Place {
+    build::HostProperties {
         host: place.site.host.clone(),
         cluster: place.cluster.name.clone(),
         envdir: text(fs::parent(&place.site.conf)),
@@ -204,7 +206,7 @@ fn place_of_tasks(place: &Place, options: &Options) -> build::Place {
         esubdir: place.site.esubs.as_deref().map_or(String::new(), text),
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
-        may_switch: root || options.stand.is_some(),
+        may_switch: root || options.replacement.is_some(),
         service: (root && uid != 0).then(|| TaskIdentity {
             uid,
             gid,
@@ -224,8 +226,8 @@ fn bindir(envdir: &std::path::Path) -> std::path::PathBuf {
 }
 
 fn orders_of(
-    place: &Place,
-    identity: ledger::Identity,
+    place: &HostSetup,
+    identity: ledger::LedgerIdentity,
     epoch: u64,
     options: &Options,
 ) -> orders::OrderReader {
@@ -311,7 +313,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
             exec.hints.note_futile_hint();
         }
         if look {
-            after_look(&mut polling, did, last, (hinted || heard_hint, events));
+            adjust_pace(&mut polling, did, last, (hinted || heard_hint, events));
         }
         if !presumed && exec.hints.at().is_some() && exec.orders.leader().is_some() {
             presumed = true;
@@ -340,7 +342,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         select! {
             recv(bell) -> _ => {}
             recv(watcher.hints()) -> _ => hinted = true,
-            recv(exec.hints.receiver()) -> what => heard_hint = exec.hear_hints(what.ok()),
+            recv(exec.hints.receiver()) -> what => heard_hint = exec.receive_hints(what.ok()),
             recv(heard) -> h => exec.handle_spawner_event(h.ok()),
             recv(term) -> _ => {
                 tracing::info!("cbexe ends; its tasks continue");
@@ -352,7 +354,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
 }
 
 /// Adjusts the pace of the next looks to the result of a look.
-fn after_look(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events): (bool, bool)) {
+fn adjust_pace(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events): (bool, bool)) {
     polling.note_poll(now, did.orders, hinted);
     match (did.more, did.work) {
         (true, _) => polling.at_once(now),
@@ -405,11 +407,11 @@ mod tests {
     }
 
     /// A spawner that dies when it is sent the first task.
-    struct Deaf {
+    struct DyingSpawner {
         _says: crossbeam::channel::Sender<spawn::SpawnerEvent>,
     }
 
-    impl spawn::Wire for Deaf {
+    impl spawn::Wire for DyingSpawner {
         fn pid(&self) -> i32 {
             0
         }
@@ -458,14 +460,14 @@ mod tests {
                 unheld,
             };
             says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
-            Ok(Box::new(Deaf { _says: says }) as Box<dyn spawn::Wire>)
+            Ok(Box::new(DyingSpawner { _says: says }) as Box<dyn spawn::Wire>)
         };
         let options = Options {
-            stand: Some(std::sync::Arc::new(stand)),
+            replacement: Some(std::sync::Arc::new(stand)),
             ..Options::default()
         };
         let share_is_local = true;
-        let place = Place {
+        let place = HostSetup {
             site,
             layout,
             cluster,
@@ -731,7 +733,7 @@ mod tests {
         let note = |cgroups: &str, memory, procs| {
             spawners::note(
                 cgroups.to_owned(),
-                crate::task::spec::Unheld {
+                crate::task::spec::UnenforcedLimits {
                     memory,
                     procs,
                     devices: false,
@@ -749,7 +751,7 @@ mod tests {
         p.expect(0);
         let (quiet, work) = (TurnResult::default(), true);
         let after = |p: &mut Polling, did: TurnResult, events: bool| {
-            after_look(p, did, 0, (false, events));
+            adjust_pace(p, did, 0, (false, events));
             p.due_ms()
         };
         let paces: Vec<u64> = (0..50).map(|_| after(&mut p, quiet, false)).collect();

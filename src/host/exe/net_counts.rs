@@ -31,7 +31,7 @@ impl Bytes {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ConnectionRecord {
     owner: Option<AttemptId>,
     inode: u64,
     looks: u8,
@@ -40,7 +40,7 @@ struct Seen {
 
 /// The sums of one attempt.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Sum {
+pub(super) struct AttemptBytes {
     /// Bytes of closed connections.
     pub(super) closed: Bytes,
     /// Bytes of the connections in the last list.
@@ -49,11 +49,11 @@ pub(super) struct Sum {
     least: Bytes,
 }
 
-impl Sum {
+impl AttemptBytes {
     /// The sum as it was before this program began.
-    pub(super) fn kept(closed: Bytes, least: Bytes) -> Sum {
+    pub(super) fn restored(closed: Bytes, least: Bytes) -> AttemptBytes {
         let live = Bytes::default();
-        Sum {
+        AttemptBytes {
             closed,
             live,
             least,
@@ -70,8 +70,8 @@ impl Sum {
 #[derive(Debug, Default)]
 pub(super) struct NetCounts {
     /// The connections of the last list, by cookie.
-    connections: HashMap<u64, Seen>,
-    pub sums: BTreeMap<AttemptId, Sum>,
+    connections: HashMap<u64, ConnectionRecord>,
+    pub sums: BTreeMap<AttemptId, AttemptBytes>,
 }
 
 impl NetCounts {
@@ -85,7 +85,7 @@ impl NetCounts {
                 received: found.received,
                 sent: found.sent,
             };
-            let seen = before.remove(&found.cookie).unwrap_or(Seen {
+            let seen = before.remove(&found.cookie).unwrap_or(ConnectionRecord {
                 owner: None,
                 inode: found.inode,
                 // No process has the socket open.
@@ -93,7 +93,7 @@ impl NetCounts {
                 bytes,
             });
             self.connections
-                .insert(found.cookie, Seen { bytes, ..seen });
+                .insert(found.cookie, ConnectionRecord { bytes, ..seen });
         }
         for gone in before.into_values() {
             if let Some(sum) = gone.owner.and_then(|a| self.sums.get_mut(&a)) {
@@ -220,7 +220,7 @@ mod tests {
     fn sums_of_before_a_restart_never_fall() {
         let mut counts = NetCounts::default();
         let bytes = |received, sent| Bytes { received, sent };
-        let sum = Sum::kept(bytes(7, 7), bytes(1000, 10));
+        let sum = AttemptBytes::restored(bytes(7, 7), bytes(1000, 10));
         counts.sums.insert(a(1), sum);
         assert_eq!(all(&counts, 1), (1000, 10));
         counts.note(&[open(1, 500, 500)]);

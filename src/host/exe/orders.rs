@@ -6,7 +6,7 @@
 
 mod unchanged_share;
 
-use super::ledger::Identity;
+use super::ledger::LedgerIdentity;
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{FileKind, Header};
 use crate::record::hint::Endpoint;
@@ -19,7 +19,7 @@ use crate::sys::tail::Tail;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, fs};
 use std::path::PathBuf;
-use unchanged_share::QuietShare;
+use unchanged_share::UnchangedShare;
 
 /// Maximum number of bytes of orders that are read in one turn.
 const CHUNK: usize = 4 << 20;
@@ -36,7 +36,7 @@ const WHY_MAX: usize = 300;
 
 /// Where the orders are, and the owners of their files.
 #[derive(Debug)]
-struct OrdersPlace {
+struct OrdersLocation {
     layout: Layout,
     host: String,
     cluster: String,
@@ -44,7 +44,7 @@ struct OrdersPlace {
     owners: Option<Owners>,
 }
 
-impl OrdersPlace {
+impl OrdersLocation {
     fn dir(&self) -> PathBuf {
         self.layout.host(&self.host)
     }
@@ -67,7 +67,7 @@ struct ReadProblem {
 
 /// The leader according to `leader/epoch`.
 #[derive(Debug, Default)]
-struct LeaderSeen {
+struct KnownLeader {
     doc: EpochDoc,
     /// The address at which it receives hints.
     endpoint: Option<Endpoint>,
@@ -75,9 +75,9 @@ struct LeaderSeen {
     seen_at: u64,
 }
 
-impl LeaderSeen {
-    fn now(doc: EpochDoc) -> LeaderSeen {
-        LeaderSeen {
+impl KnownLeader {
+    fn now(doc: EpochDoc) -> KnownLeader {
+        KnownLeader {
             endpoint: Endpoint::parse(&doc.hints),
             seen_at: clock::boot_ms(),
             doc,
@@ -88,7 +88,7 @@ impl LeaderSeen {
 /// The position of reading.
 #[derive(Debug)]
 pub(super) struct OrderReader {
-    from: OrdersPlace,
+    from: OrdersLocation,
     epoch: u64,
     /// 0: no part found yet.
     part: u64,
@@ -101,12 +101,12 @@ pub(super) struct OrderReader {
     /// Accept what a lower epoch's leader published late: for simulations without the rule against
     /// it.
     pub follow_lower: bool,
-    identity: Identity,
+    identity: LedgerIdentity,
     /// Whether the orders read are for this host's ledger; `None`: the file has not named a ledger
     /// yet.
     ours: Option<bool>,
-    leader: LeaderSeen,
-    quiet: QuietShare,
+    leader: KnownLeader,
+    unchanged: UnchangedShare,
 }
 
 /// The result of one look.
@@ -134,11 +134,11 @@ impl OrderReader {
         layout: &Layout,
         host: &str,
         cluster: &str,
-        identity: Identity,
+        identity: LedgerIdentity,
         epoch: u64,
     ) -> OrderReader {
         OrderReader {
-            from: OrdersPlace {
+            from: OrdersLocation {
                 layout: layout.clone(),
                 host: host.to_owned(),
                 cluster: cluster.to_owned(),
@@ -154,8 +154,8 @@ impl OrderReader {
             follow_lower: false,
             identity,
             ours: None,
-            leader: LeaderSeen::default(),
-            quiet: QuietShare::default(),
+            leader: KnownLeader::default(),
+            unchanged: UnchangedShare::default(),
         }
     }
 
@@ -167,13 +167,13 @@ impl OrderReader {
     /// On a network file system a look begins with requests for the attributes of the epoch's file
     /// and the orders, and ends there if neither can contain anything new.
     pub(super) fn prefetch_attributes(&mut self) {
-        self.quiet.asked = true;
+        self.unchanged.checks_attributes = true;
     }
 
     /// Whether a hint caused the next look: it then skips the check whether reading is worth the
     /// requests.
     pub(super) fn set_hinted(&mut self, hinted: bool) {
-        self.quiet.hinted = hinted;
+        self.unchanged.hinted = hinted;
     }
 
     /// Whether the leader's orders are for another ledger of this host; `None`: not known.
@@ -209,14 +209,14 @@ impl OrderReader {
     /// The share does not answer, as a sentence; nothing is lost.
     pub(super) fn poll(&mut self) -> Result<OrdersPoll, String> {
         let now = clock::boot_ms();
-        if self.quiet.may_ask() && self.is_quiet(now) {
+        if self.unchanged.may_skip_read() && self.is_quiet(now) {
             return Ok(OrdersPoll::default());
         }
-        self.quiet.since = None;
-        let look = self.look_at_all(now)?;
+        self.unchanged.since = None;
+        let look = self.read_all(now)?;
         let stops = look.more || look.new_epoch || look.held_up;
         if !stops && look.went_back.is_none() {
-            self.quiet.since = Some(now);
+            self.unchanged.since = Some(now);
         }
         Ok(look)
     }
@@ -224,37 +224,39 @@ impl OrderReader {
     /// Whether the epoch and the orders are unchanged since the last look, which found nothing. As
     /// in a full look, no order is read before the epoch.
     fn is_quiet(&mut self, now: u64) -> bool {
-        if !self.quiet.is_recent(now) {
+        if !self.unchanged.is_recent(now) {
             return false;
         }
         let has_more = match self.part {
-            0 => self.quiet.has_changed(&self.from.dir(), now),
+            0 => self.unchanged.has_changed(&self.from.dir(), now),
             part => fs::mark(&self.from.file(self.epoch, part))
                 .map_or(true, |mark| mark.len != self.offset),
         };
-        !has_more && self.epoch_stands(now)
+        !has_more && self.epoch_unchanged(now)
     }
 
-    fn epoch_stands(&mut self, now: u64) -> bool {
+    fn epoch_unchanged(&mut self, now: u64) -> bool {
         let recent = now.saturating_sub(self.leader.seen_at) < EPOCH_MS;
-        if recent && self.quiet.epoch_read {
+        if recent && self.unchanged.epoch_read {
             return true;
         }
-        let stands = self.quiet.epoch_stands(&self.from.layout.epoch(), now);
+        let stands = self
+            .unchanged
+            .epoch_unchanged(&self.from.layout.epoch(), now);
         if stands {
             self.leader.seen_at = now;
         }
         stands
     }
 
-    fn look_at_all(&mut self, now: u64) -> Result<OrdersPoll, String> {
+    fn read_all(&mut self, now: u64) -> Result<OrdersPoll, String> {
         let mut look = OrdersPoll::default();
-        let epoch = match self.quiet.asked && self.epoch_stands(now) {
+        let epoch = match self.unchanged.checks_attributes && self.epoch_unchanged(now) {
             true => self.epoch,
             false => {
-                self.quiet.epoch_read = false;
+                self.unchanged.epoch_read = false;
                 let epoch = self.read_epoch()?;
-                self.quiet.epoch_read = epoch == self.epoch;
+                self.unchanged.epoch_read = epoch == self.epoch;
                 epoch
             }
         };
@@ -359,7 +361,7 @@ impl OrderReader {
             Ok(doc) if doc.epoch <= self.epoch => {
                 let epoch = doc.epoch;
                 if epoch == self.epoch {
-                    self.leader = LeaderSeen::now(doc);
+                    self.leader = KnownLeader::now(doc);
                 }
                 Ok(epoch)
             }
@@ -367,7 +369,7 @@ impl OrderReader {
             Ok(doc) => match epoch_known(&self.from.layout, doc.epoch) {
                 Ok(None) => {
                     let epoch = doc.epoch;
-                    self.leader = LeaderSeen::now(doc);
+                    self.leader = KnownLeader::now(doc);
                     Ok(epoch)
                 }
                 Ok(Some(known)) => Err(format!(
@@ -380,7 +382,7 @@ impl OrderReader {
             },
             // The file was read while it was being overwritten: the next look reads it again.
             Err(_) => {
-                self.quiet.epoch_missed();
+                self.unchanged.epoch_missed();
                 Ok(self.epoch)
             }
         }

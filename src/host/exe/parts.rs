@@ -6,7 +6,7 @@
 use super::commands::Commands;
 use super::exec::Exec;
 use super::late_usage::LateParts;
-use super::launches::{Launches, Own, Work};
+use super::launches::{AttemptResources, LaunchableWork, Launches};
 use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
 use crate::record::order::{Order, PartResources, StartOrder};
@@ -16,15 +16,15 @@ use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
 
 /// The binding of a part, if its queue binds jobs; or why the part cannot be prepared.
-type Prepared = Result<Option<Box<Binding>>, String>;
+type PrepareResult = Result<Option<Box<Binding>>, String>;
 
 /// The parts that this host was ordered to prepare.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// The result of preparing each part, and its run.
-    known: BTreeMap<AttemptId, (Prepared, RunId)>,
+    prepared: BTreeMap<AttemptId, (PrepareResult, RunId)>,
     /// Parts ordered since the last look, with specification, slots and what belongs to them here.
-    asked: BTreeMap<AttemptId, ((u32, u32, PartResources), RunId)>,
+    ordered: BTreeMap<AttemptId, ((u32, u32, PartResources), RunId)>,
     /// Units of each part on this host, and what happens if it uses others.
     units: BTreeMap<AttemptId, (Vec<String>, UnitCheck)>,
     /// The parts, and the attempts that began here, to which users may add commands.
@@ -32,24 +32,24 @@ pub(super) struct Parts {
     /// The commands started for them.
     pub(super) commands: Commands,
     /// Parts that are over and may have used more than was reported.
-    pub(super) late: LateParts,
+    pub(super) late_parts: LateParts,
 }
 
 impl Parts {
     /// Notes that a part is to be prepared: for this run, not for an earlier one with the same id.
     pub(super) fn add_part(&mut self, a: AttemptId, of: (u32, u32, PartResources), run: RunId) {
-        self.known
+        self.prepared
             .retain(|known, (_, of)| *known != a || *of == run);
         let units = &of.2.units;
         self.units.insert(a, (names_of(units), units.check));
-        self.asked.insert(a, (of, run));
+        self.ordered.insert(a, (of, run));
     }
 
     /// Accepts limits that the leader changed. Returns false if they are not for a part here, or it
     /// has later ones.
     pub(super) fn limit(&mut self, (a, mark): (AttemptId, u32), limits: &Limits, n: u32) -> bool {
         // The limits may be in the same orders as the part, which is then not prepared yet.
-        if let Some(((_, _, own), run)) = self.asked.get_mut(&a)
+        if let Some(((_, _, own), run)) = self.ordered.get_mut(&a)
             && n > own.limit_changes
             && (mark == 0 || run.mark == 0 || mark == run.mark)
         {
@@ -66,19 +66,19 @@ impl Parts {
         if is_rare && spec.app.is_empty() {
             return;
         }
-        let own = Own {
+        let own = AttemptResources {
             units: o.units.clone(),
-            ..Own::default()
+            ..AttemptResources::default()
         };
-        let mut work = Work::new((spec, o.s), own, None);
+        let mut work = LaunchableWork::new((spec, o.s), own, None);
         work.is_rare = is_rare;
         self.launches.note(o.a, work);
     }
 
     /// Forgets a part.
     pub(super) fn end(&mut self, a: AttemptId) {
-        self.asked.remove(&a);
-        self.known.remove(&a);
+        self.ordered.remove(&a);
+        self.prepared.remove(&a);
         self.units.remove(&a);
     }
 
@@ -100,9 +100,9 @@ impl Parts {
 
     /// The reports of all parts, and the usage of parts that are over.
     pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
-        let all = self.known.iter();
+        let all = self.prepared.iter();
         let all = all.map(|(a, (how, run))| (report(*a, how), *run));
-        all.chain(self.late.reports())
+        all.chain(self.late_parts.reports())
     }
 }
 
@@ -119,7 +119,7 @@ fn own_units((names, check): &(Vec<String>, UnitCheck)) -> OwnUnits<'_> {
     OwnUnits { names, check }
 }
 
-fn report(a: AttemptId, how: &Prepared) -> Report {
+fn report(a: AttemptId, how: &PrepareResult) -> Report {
     match how {
         Ok(bind) => Report::PartReady {
             a,
@@ -135,20 +135,20 @@ fn report(a: AttemptId, how: &Prepared) -> Report {
 impl Exec {
     /// Prepares the parts that were ordered and reports on each.
     pub(super) fn prepare_parts(&mut self) {
-        for (a, ((spec, slots, own), run)) in std::mem::take(&mut self.parts.asked) {
+        for (a, ((spec, slots, own), run)) in std::mem::take(&mut self.parts.ordered) {
             let how = self.starter.check(spec);
             let own = match how {
                 Ok(()) => self.own_of_part(a, slots, own),
-                Err(_) => Own::default(),
+                Err(_) => AttemptResources::default(),
             };
             if let (Ok(()), Some(of)) = (&how, self.starter.spec(spec)) {
-                let work = Work::new((of, spec), own, Some(run));
+                let work = LaunchableWork::new((of, spec), own, Some(run));
                 self.parts.launches.note(a, work);
                 self.limited.insert(a);
             }
             let how = how.map(|()| self.parts.launches.binding_of(a));
             self.reports.push_beside(&report(a, &how), run);
-            self.parts.known.insert(a, (how, run));
+            self.parts.prepared.insert(a, (how, run));
         }
     }
 }
@@ -172,7 +172,7 @@ impl Exec {
 
     /// What belongs to the part on this host: cores that are assigned to no other, before anything
     /// runs on them.
-    fn own_of_part(&mut self, a: AttemptId, slots: u32, own: PartResources) -> Own {
+    fn own_of_part(&mut self, a: AttemptId, slots: u32, own: PartResources) -> AttemptResources {
         let cpus = self.parts.commands.cpus(Some(a));
         let binding = match cpus.is_empty() {
             // Its commands were started before a restart.
@@ -186,7 +186,7 @@ impl Exec {
                 self.starter.cpus.bind_part((a, own.bind, slots), &held)
             }
         };
-        Own {
+        AttemptResources {
             limits: numbered(&own.limits, own.limit_changes),
             binding,
             units: own.units,
@@ -228,13 +228,13 @@ mod tests {
             ..Binding::default()
         }));
         let run = RunId::marked(7);
-        parts.known.insert(a, (Ok(bind.clone()), run));
+        parts.prepared.insert(a, (Ok(bind.clone()), run));
         let said: Vec<_> = parts.reports().collect();
         assert_eq!(said, [(Report::PartReady { a, bind }, run)]);
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()
-                && parts.asked.is_empty()
+                && parts.ordered.is_empty()
                 && parts.reports().next().is_none()
         );
     }

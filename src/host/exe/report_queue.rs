@@ -9,7 +9,7 @@ use super::reports::Reporter;
 use super::table::{Entry, Status, Table};
 use crate::host::local::Local;
 use crate::host::ls::{read_news, write_news};
-use crate::host::setup::Place;
+use crate::host::setup::HostSetup;
 use crate::model::AttemptId;
 use crate::record::report::{Report, RunId};
 use crate::sys::clock;
@@ -191,7 +191,7 @@ impl ReportQueue {
 
     /// The leader cannot read the current file any more, or expects a file with a higher number:
     /// another file repeats everything that is not acknowledged.
-    pub(super) fn renew(&mut self, place: &Place, (part, seq, at): (u64, u64, u64)) {
+    pub(super) fn renew(&mut self, place: &HostSetup, (part, seq, at): (u64, u64, u64)) {
         let Some(number) = self.number().filter(|number| *number <= part) else {
             return;
         };
@@ -248,7 +248,7 @@ impl ReportQueue {
     }
 
     /// Creates the next file; a failure is logged, and the creation is tried again later.
-    pub(super) fn create(&mut self, place: &Place) -> Option<Reporter> {
+    pub(super) fn create(&mut self, place: &HostSetup) -> Option<Reporter> {
         let (host, cluster) = (&place.site.host, &place.cluster.cluster);
         let sync = !place.share_is_local;
         // If the directory was lost, the leader still expects a number above the last one.

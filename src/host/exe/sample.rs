@@ -9,7 +9,7 @@ use crate::model::TermReason;
 use crate::record::device_use::DeviceUse;
 use crate::record::report::{TaskUse, Usage};
 use crate::sys::proc::{self, ProcInfo};
-use crate::task::spec::{TaskLimits, Unheld};
+use crate::task::spec::{TaskLimits, UnenforcedLimits};
 use std::collections::HashMap;
 
 /// Maximum number of process ids in a sample.
@@ -254,7 +254,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
 }
 
 /// The limit that a task exceeds, if any. Limits that its control group enforces are not checked.
-pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: Unheld) -> Option<TermReason> {
+pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: UnenforcedLimits) -> Option<TermReason> {
     let limits: &TaskLimits = entry.limits.now.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
         return None;
@@ -414,7 +414,7 @@ mod tests {
             cpu_s: Some(3),
             ..TaskLimits::default()
         };
-        let none = Unheld::default();
+        let none = UnenforcedLimits::default();
         let mut e = Entry::new(Status::Running(shepherd("")), (1, 1), false);
         e.limits.now = Some(Box::new(limits));
         let fat = Usage {
@@ -425,11 +425,11 @@ mod tests {
         e.status = Status::Running(shepherd("g"));
         assert_eq!(exceeded(&e, &fat, none), None);
         // The group exists only for freezing.
-        let memory = Unheld {
+        let memory = UnenforcedLimits {
             memory: true,
             ..none
         };
-        let procs = Unheld {
+        let procs = UnenforcedLimits {
             procs: true,
             ..none
         };

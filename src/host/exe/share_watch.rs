@@ -4,9 +4,9 @@
 //! Reads nothing itself: the reader of orders passes in its results.
 
 use super::fence;
-use super::ledger::ShareSeen;
+use super::ledger::KnownShare;
 use super::orders::OrdersPoll;
-use crate::host::setup::Place;
+use crate::host::setup::HostSetup;
 use crate::sys::clock;
 
 /// How long the leader may take to read of a new ledger before a warning is logged, ms.
@@ -16,7 +16,7 @@ const FOREIGN_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(super) struct ShareWatch {
     /// The recorded state.
-    pub seen: ShareSeen,
+    pub recorded: KnownShare,
     /// The newest epoch on a share that is older than what this host has followed; logged once.
     went_back: Option<u64>,
     /// The last error of the share, so that it is logged once.
@@ -28,9 +28,9 @@ pub(super) struct ShareWatch {
 }
 
 impl ShareWatch {
-    pub(super) fn new(seen: ShareSeen) -> ShareWatch {
+    pub(super) fn new(seen: KnownShare) -> ShareWatch {
         ShareWatch {
-            seen,
+            recorded: seen,
             ..ShareWatch::default()
         }
     }
@@ -38,14 +38,14 @@ impl ShareWatch {
     /// The state of the share in the local beat, for `cbls` and administrators; `top`: the highest
     /// job id here.
     pub(super) fn beat(&self, top: u32, note: &str) -> String {
-        let epoch = self.seen.epoch;
+        let epoch = self.recorded.epoch;
         let back = match self.went_back {
             Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
             None => String::new(),
         };
         let note = format!("{back}{note}");
         let note = note.trim_end_matches("; ");
-        match &self.seen.points {
+        match &self.recorded.points {
             none if none.is_empty() => format!("{epoch} {top} {note}"),
             points => format!("{epoch} {top} {points} {note}"),
         }
@@ -67,7 +67,7 @@ impl ShareWatch {
             tracing::info!("the share has a later epoch again; all attempts are reported again");
         }
         if look.went_back.is_some() && self.went_back != look.went_back {
-            let (seen, here) = (self.seen.epoch, look.went_back.unwrap_or_default());
+            let (seen, here) = (self.recorded.epoch, look.went_back.unwrap_or_default());
             tracing::error!(
                 "the share went back: this host has followed epoch {seen}, the newest here is \
                  {here}. Was it restored from a backup? No order is followed until an \
@@ -81,12 +81,12 @@ impl ShareWatch {
     /// An administrator has confirmed that the share was restored: acknowledgements of final
     /// reports may be lost. Returns false if this was known.
     pub(super) fn is_restored(&mut self, above: u64) -> bool {
-        if above <= self.seen.restored {
+        if above <= self.recorded.restored {
             return false;
         }
         tracing::info!("the share was restored; all attempts are reported again");
-        self.seen.restored = above;
-        self.seen.points.forget(above);
+        self.recorded.restored = above;
+        self.recorded.points.forget(above);
         true
     }
 
@@ -94,7 +94,7 @@ impl ShareWatch {
     /// they were and no longer are, another machine or directory uses this host's name: the leader
     /// has given up the tasks of this one and may run them elsewhere, so they must not run here as
     /// well.
-    pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &Place) {
+    pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &HostSetup) {
         self.addressed |= foreign == Some(false);
         if foreign != Some(true) {
             self.foreign_at = 0;

@@ -73,7 +73,7 @@ pub struct SpawnMode {
     /// Give it root privileges again: `cbexe` acts as the service account.
     pub privileged: bool,
     /// Started instead of the program in simulations.
-    pub stand: Option<StartReplacement>,
+    pub replacement: Option<StartReplacement>,
 }
 
 /// Events of a spawner; `Ended` is the last one.
@@ -87,7 +87,7 @@ pub enum SpawnerEvent {
 pub struct Spawner {
     wire: Box<dyn Wire>,
     buf: Vec<u8>,
-    pub heard: Receiver<SpawnerEvent>,
+    pub received: Receiver<SpawnerEvent>,
     /// Number of the tasks log that its shepherds append to.
     pub log: u64,
 }
@@ -108,14 +108,14 @@ impl Spawner {
     /// The program cannot be started.
     pub fn start(how: &SpawnMode, local: &Local, log: u64) -> Result<Spawner, String> {
         let (tx, heard) = unbounded();
-        let wire = match &how.stand {
+        let wire = match &how.replacement {
             Some(stand) => stand(local, log, tx)?,
             None => Box::new(start_process(how, local, log, tx)?),
         };
         Ok(Spawner {
             wire,
             buf: Vec::new(),
-            heard,
+            received: heard,
             log,
         })
     }

@@ -7,7 +7,7 @@ use super::tasklogs::TaskLogs;
 use crate::host::local::Local;
 use crate::model::AttemptId;
 use crate::sys::{fs, thread};
-use crate::task::spec::{FromSpawner, TaskSpec, ToSpawner, Unheld};
+use crate::task::spec::{FromSpawner, TaskSpec, ToSpawner, UnenforcedLimits};
 use crossbeam::channel::Receiver;
 
 /// How long a new spawner may take to be ready, ms.
@@ -29,11 +29,11 @@ pub(super) struct Spawners {
     /// Shepherds that ended while the tasks log with their records could not be read.
     pub died: Vec<(AttemptId, i32)>,
     note: String,
-    unheld: Unheld,
+    unheld: UnenforcedLimits,
 }
 
 /// The note for administrators on the control groups that a spawner found; empty: none needed.
-pub(super) fn note(cgroups: String, unheld: Unheld) -> String {
+pub(super) fn note(cgroups: String, unheld: UnenforcedLimits) -> String {
     let lacks = match (unheld.memory, unheld.procs) {
         _ if cgroups.starts_with("no cgroups") => return cgroups,
         (true, true) => "memory and processes",
@@ -56,12 +56,12 @@ impl Spawners {
             unrecovered: false,
             died: Vec::new(),
             note: String::new(),
-            unheld: Unheld::default(),
+            unheld: UnenforcedLimits::default(),
         }
     }
 
     pub(super) fn is_simulated(&self) -> bool {
-        self.how.stand.is_some()
+        self.how.replacement.is_some()
     }
 
     /// Whether a spawner accepts messages.
@@ -81,13 +81,13 @@ impl Spawners {
 
     /// Limits that samples must enforce even for tasks in control groups: also for tasks of earlier
     /// spawners, since the machine is the same.
-    pub(super) fn unheld(&self) -> Unheld {
+    pub(super) fn unheld(&self) -> UnenforcedLimits {
         self.unheld
     }
 
     /// The channel with the messages of the current spawner.
     pub(super) fn channel(&self) -> Option<&Receiver<SpawnerEvent>> {
-        self.current.as_ref().map(|s| &s.heard)
+        self.current.as_ref().map(|s| &s.received)
     }
 
     /// The next message of the current spawner.
@@ -111,11 +111,15 @@ impl Spawners {
         Ok(())
     }
 
-    fn begin(&self, local: &Local, log: u64) -> Result<(Spawner, String, Unheld), String> {
+    fn begin(
+        &self,
+        local: &Local,
+        log: u64,
+    ) -> Result<(Spawner, String, UnenforcedLimits), String> {
         // Created here, so that this process can read it if only the spawner runs as root.
         fs::ensure_file(&local.tasks(log), 0o600).map_err(|e| e.to_string())?;
         let spawner = Spawner::start(&self.how, local, log)?;
-        match thread::recv_timeout(&spawner.heard, READY_MS) {
+        match thread::recv_timeout(&spawner.received, READY_MS) {
             Ok(SpawnerEvent::Message(FromSpawner::Ready {
                 cgroups, unheld, ..
             })) => Ok((spawner, cgroups, unheld)),

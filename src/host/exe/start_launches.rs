@@ -32,7 +32,7 @@ impl Exec {
     }
 
     /// Accepts hints. Returns true if a hint requests a look at the orders.
-    pub(super) fn hear_hints(&mut self, first: Option<HintContent>) -> bool {
+    pub(super) fn receive_hints(&mut self, first: Option<HintContent>) -> bool {
         let heard = self.hints.take(first, clock::boot_ms());
         if heard.launches {
             self.parts.launches.request_poll();
@@ -135,7 +135,7 @@ impl Exec {
         let used = used.map(|(u, run)| (u.clone(), run));
         if self.parts.launches.end(a) || runs {
             if let Some(used) = used {
-                self.parts.late.add(a, used, clock::boot_ms());
+                self.parts.late_parts.add(a, used, clock::boot_ms());
             }
             let (group, env) = (String::new(), self.env_of(a));
             self.spawners.send(&ToSpawner::Reap { a, group, env });

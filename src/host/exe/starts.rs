@@ -5,15 +5,15 @@
 
 use super::cpus::HostCpus;
 use super::known_units::KnownUnits;
-use super::launches::Own;
+use super::launches::AttemptResources;
 use crate::host::local::Local;
 use crate::model::{Session, Spec, sha256_hex};
 use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
 use crate::sys::{self, clock, fs, users};
-use crate::task::build::{self, Account, EEXEC_DATA, Files, Place};
-use crate::task::spec::{Base, Caller, TaskHooks, TaskIdentity, TaskSpec, ToSpawner};
+use crate::task::build::{self, Account, EEXEC_DATA, HostProperties, TaskFiles};
+use crate::task::spec::{TaskBase, TaskHooks, TaskIdentity, TaskSpec, ToSpawner, WaitingClient};
 use crate::task::submitted_parts::{self, SubmittedParts};
 use crate::task::{checkpoints, cpu_binding, hooks, launched_command, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -31,24 +31,24 @@ const BASES_BYTES: u64 = 16 << 20;
 
 /// Why a task cannot be started.
 #[derive(Debug, PartialEq)]
-pub(super) struct Refused {
+pub(super) struct StartRefusal {
     /// The text for the job's owner.
     pub text: String,
     /// The job is not at fault: the share or the local directory failed.
     pub elsewhere: bool,
 }
 
-impl From<String> for Refused {
-    fn from(text: String) -> Refused {
+impl From<String> for StartRefusal {
+    fn from(text: String) -> StartRefusal {
         let elsewhere = false;
-        Refused { text, elsewhere }
+        StartRefusal { text, elsewhere }
     }
 }
 
-impl From<sys::Error> for Refused {
-    fn from(e: sys::Error) -> Refused {
+impl From<sys::Error> for StartRefusal {
+    fn from(e: sys::Error) -> StartRefusal {
         let (text, elsewhere) = (e.to_string(), true);
-        Refused { text, elsewhere }
+        StartRefusal { text, elsewhere }
     }
 }
 
@@ -56,7 +56,7 @@ impl From<sys::Error> for Refused {
 pub(super) struct Starter {
     layout: Layout,
     local: Local,
-    place: Place,
+    place: HostProperties,
     /// Epoch and part of the orders that contain these specifications.
     part: (u64, u64),
     specs: HashMap<u32, Box<Spec>>,
@@ -74,7 +74,7 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    pub(super) fn new(layout: &Layout, local: &Local, place: Place) -> Starter {
+    pub(super) fn new(layout: &Layout, local: &Local, place: HostProperties) -> Starter {
         Starter {
             layout: layout.clone(),
             local: local.clone(),
@@ -145,13 +145,13 @@ impl Starter {
         &mut self,
         order: &StartOrder,
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
-    ) -> Result<TaskSpec, Refused> {
+    ) -> Result<TaskSpec, StartRefusal> {
         let Some(spec) = self.specs.get(&order.s).cloned() else {
             let text = format!("specification {} is missing in the orders", order.s);
             return Err(text.into());
         };
         let base = self.base(order, &spec, send)?;
-        let files = Files {
+        let files = TaskFiles {
             script: self.script(order, &spec)?,
             default_output: path_text(self.layout.default_output(order.a.j)),
             hosts: self.hosts_file(order, &spec)?,
@@ -177,7 +177,7 @@ impl Starter {
         &mut self,
         order: &StartOrder,
         spec: &Spec,
-    ) -> Result<Vec<String>, Refused> {
+    ) -> Result<Vec<String>, StartRefusal> {
         let Some(hooks) = order.hooks.as_deref().filter(|hooks| !hooks.env.is_empty()) else {
             return Ok(Vec::new());
         };
@@ -195,9 +195,9 @@ impl Starter {
     pub(super) fn launch(
         &mut self,
         launch: &LaunchRequest,
-        (s, own): (u32, &Own),
+        (s, own): (u32, &AttemptResources),
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
-    ) -> Result<TaskSpec, Refused> {
+    ) -> Result<TaskSpec, StartRefusal> {
         let Some(spec) = self.specs.get(&s).cloned() else {
             return Err(format!("specification {s} is missing in the orders").into());
         };
@@ -217,7 +217,7 @@ impl Starter {
             token: launch.session,
             ..Session::default()
         };
-        base.caller = Some(Box::new(Caller {
+        base.caller = Some(Box::new(WaitingClient {
             session,
             file: path_text(self.layout.session(spec.uid, launch.session)),
             task: launch.task,
@@ -235,7 +235,7 @@ impl Starter {
     }
 
     /// Writes the job's list of hosts on this host; the job's own list is on its first host.
-    fn hosts_beside(&self, launch: &LaunchRequest) -> Result<String, Refused> {
+    fn hosts_beside(&self, launch: &LaunchRequest) -> Result<String, StartRefusal> {
         let path = self.local.hosts_file(launch.a);
         if !fs::exists(&path) {
             fs::mkdir_p(&self.local.scratch(), 0o711)?;
@@ -289,7 +289,7 @@ impl Starter {
         order: &StartOrder,
         spec: &Spec,
         send: &mut dyn FnMut(&ToSpawner) -> Result<(), String>,
-    ) -> Result<u32, Refused> {
+    ) -> Result<u32, StartRefusal> {
         let key = (order.s, order.nice);
         if let Some(known) = self.bases.get(&key) {
             return Ok(*known);
@@ -311,7 +311,7 @@ impl Starter {
         Ok(n)
     }
 
-    fn build_base(&mut self, spec: &Spec, nice: i32) -> Result<Base, Refused> {
+    fn build_base(&mut self, spec: &Spec, nice: i32) -> Result<TaskBase, StartRefusal> {
         let account = account(spec, &self.place)?;
         let env: Vec<(String, String)> = match spec.env.is_empty() {
             true => Vec::new(),
@@ -325,7 +325,7 @@ impl Starter {
         base.caller = spec.session.as_deref().map(|session| {
             let file = path_text(self.layout.session(spec.uid, session.token));
             let session = *session;
-            Box::new(Caller {
+            Box::new(WaitingClient {
                 session,
                 file,
                 task: 0,
@@ -335,7 +335,7 @@ impl Starter {
     }
 
     /// The submission's environment.
-    fn environment(&mut self, spec: &Spec) -> Result<BTreeMap<String, String>, Refused> {
+    fn environment(&mut self, spec: &Spec) -> Result<BTreeMap<String, String>, StartRefusal> {
         let bytes = self.blob(&spec.env)?;
         serde_json::from_slice(&bytes)
             .map_err(|e| format!("the environment of the job is damaged: {e}").into())
@@ -346,7 +346,7 @@ impl Starter {
         &mut self,
         order: &StartOrder,
         spec: &Spec,
-    ) -> Result<Option<Box<TaskHooks>>, Refused> {
+    ) -> Result<Option<Box<TaskHooks>>, StartRefusal> {
         let mut all = self.ordered_hooks(order, spec)?;
         if let Some(task) = all.as_mut().and_then(|all| all.checkpoint.as_mut()) {
             task.job = self.saved_job(order, spec)?;
@@ -368,12 +368,12 @@ impl Starter {
     }
 
     /// The data that is stored with each checkpoint of a job.
-    fn saved_job(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
+    fn saved_job(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, StartRefusal> {
         let hooks = order.hooks.as_deref();
         let Some(order_of) = hooks.and_then(|hooks| hooks.checkpoint.as_ref()) else {
             return Ok(String::new());
         };
-        let mut text = |sha: &str| -> Result<String, Refused> {
+        let mut text = |sha: &str| -> Result<String, StartRefusal> {
             match sha {
                 "" => Ok(String::new()),
                 sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
@@ -400,7 +400,7 @@ impl Starter {
         &self,
         order: &StartOrder,
         spec: &Spec,
-    ) -> Result<Option<Box<TaskHooks>>, Refused> {
+    ) -> Result<Option<Box<TaskHooks>>, StartRefusal> {
         let Some(hooks) = order.hooks.as_deref() else {
             return Ok(None);
         };
@@ -418,7 +418,7 @@ impl Starter {
     }
 
     /// Refuses a job whose checkpoints could never be made.
-    fn check_methods(&self, all: &TaskHooks, method: &str) -> Result<(), Refused> {
+    fn check_methods(&self, all: &TaskHooks, method: &str) -> Result<(), StartRefusal> {
         let of_task = all.checkpoint.as_ref().map(|task| task.program.as_str());
         let restore = all.pre.iter().map(|hook| hook.checked.as_str());
         let mut named = of_task
@@ -435,7 +435,7 @@ impl Starter {
     }
 
     /// Reads a blob and checks it against its name.
-    fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, Refused> {
+    fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, StartRefusal> {
         if let Some((_, bytes)) = self.read.iter().find(|(known, _)| known == sha) {
             return Ok(bytes.clone());
         }
@@ -447,7 +447,7 @@ impl Starter {
         Ok(bytes)
     }
 
-    fn read_blob(&self, sha: &str) -> Result<Vec<u8>, Refused> {
+    fn read_blob(&self, sha: &str) -> Result<Vec<u8>, StartRefusal> {
         let path = self.layout.blob(sha);
         let bytes = fs::read_small(&path, BLOB_MAX)?;
         match sha256_hex(&bytes) == sha {
@@ -460,7 +460,7 @@ impl Starter {
     }
 
     /// Writes the list of hosts of a job with several slots.
-    fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
+    fn hosts_file(&self, order: &StartOrder, spec: &Spec) -> Result<String, StartRefusal> {
         if !build::has_hosts_file(&order.hosts, spec) {
             return Ok(String::new());
         }
@@ -473,7 +473,7 @@ impl Starter {
 
     /// Copies the script to this host. No other user can read it: the shepherd, which is root until
     /// the program starts, gives it to the job's user.
-    fn script(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, Refused> {
+    fn script(&mut self, order: &StartOrder, spec: &Spec) -> Result<String, StartRefusal> {
         if spec.script.is_empty() {
             return Ok(String::new());
         }
@@ -492,7 +492,7 @@ fn path_text(path: PathBuf) -> String {
 }
 
 /// The account of a job on this host.
-fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
+fn account(spec: &Spec, place: &HostProperties) -> Result<Account, StartRefusal> {
     let own = !place.may_switch && spec.uid == place.uid;
     let known = match users::look_up(spec.uid) {
         Err(_) if own => None,
@@ -511,7 +511,7 @@ fn account(spec: &Spec, place: &Place) -> Result<Account, Refused> {
     Ok(account_of(facts, place))
 }
 
-fn account_of(facts: users::UserFacts, place: &Place) -> Account {
+fn account_of(facts: users::UserFacts, place: &HostProperties) -> Account {
     let groups = match place.may_switch {
         true => users::groups_of(&facts),
         false => Vec::new(),
@@ -529,10 +529,10 @@ fn account_of(facts: users::UserFacts, place: &Place) -> Account {
 }
 
 /// The account `pre_post_exec_user` on this host. If it is missing, the host is at fault.
-fn hook_account(name: &str, place: &Place) -> Result<Account, Refused> {
+fn hook_account(name: &str, place: &HostProperties) -> Result<Account, StartRefusal> {
     let refused = |why: &str| {
         let host = &place.host;
-        Refused {
+        StartRefusal {
             text: format!("pre_post_exec_user {name}: host {host} {why}"),
             elsewhere: true,
         }
@@ -595,10 +595,10 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let layout = Layout::new(d.path());
         let local = Local::at(&d.path().join("l"));
-        let place = Place {
+        let place = HostProperties {
             uid: users::effective_uid(),
             may_switch: users::may_switch(),
-            ..Place::default()
+            ..HostProperties::default()
         };
         let uid = place.uid;
         let mut s = Starter::new(&layout, &local, place);
@@ -667,10 +667,10 @@ mod tests {
     }
 
     fn starter(dir: &std::path::Path) -> Starter {
-        let place = Place {
+        let place = HostProperties {
             uid: users::effective_uid(),
             may_switch: users::may_switch(),
-            ..Place::default()
+            ..HostProperties::default()
         };
         Starter::new(&Layout::new(dir), &Local::at(&dir.join("l")), place)
     }

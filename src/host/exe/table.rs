@@ -27,16 +27,16 @@ pub(super) struct Shepherd {
 
 /// An ordered act: kind, reason, grace in ms, number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingAction {
     pub act: TaskAct,
     pub reason: TermReason,
     pub grace_ms: u64,
     pub n: u32,
 }
 
-impl Pending {
+impl PendingAction {
     /// The act of an order on a running attempt, with the mark that the order names.
-    pub(super) fn of(order: &Order) -> Option<(AttemptId, Pending, u32)> {
+    pub(super) fn of(order: &Order) -> Option<(AttemptId, PendingAction, u32)> {
         match *order {
             Order::Signal {
                 a,
@@ -47,7 +47,7 @@ impl Pending {
                 mark,
             } => {
                 let act = task_act(act);
-                let pending = Pending {
+                let pending = PendingAction {
                     act,
                     reason,
                     grace_ms,
@@ -59,7 +59,7 @@ impl Pending {
                 a, signal, n, mark, ..
             } if signal > 0 => {
                 let (act, reason) = (TaskAct::Number(signal), TermReason::None);
-                let pending = Pending {
+                let pending = PendingAction {
                     act,
                     reason,
                     grace_ms: 0,
@@ -121,12 +121,12 @@ pub(super) struct HeldLimits {
     /// The last change that is included in `now`.
     pub known: u32,
     /// The last change that its shepherd was sent.
-    pub given: u32,
+    pub spawn_record: u32,
 }
 
 /// How an attempt was given to a spawner, as recorded.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Given {
+pub(super) struct SpawnRecord {
     /// The boot of the host at that time; empty = not recorded.
     pub boot: String,
     /// Binding, if its queue binds jobs.
@@ -140,7 +140,7 @@ pub(super) struct Given {
     pub check: UnitCheck,
 }
 
-impl Given {
+impl SpawnRecord {
     pub(super) fn own_units(&self) -> OwnUnits<'_> {
         let (names, check) = (&self.units[..], self.check);
         OwnUnits { names, check }
@@ -163,7 +163,7 @@ pub(super) struct Entry {
     /// Highest number of an accepted signal.
     pub signals: u32,
     /// Acts to carry out once it runs.
-    pub waiting: Vec<Pending>,
+    pub waiting: Vec<PendingAction>,
     pub resizes: Resizes,
     /// It was warned that it will be preempted, and the file with the warning exists.
     pub warned: bool,
@@ -172,7 +172,7 @@ pub(super) struct Entry {
     pub usage: Usage,
     /// Its final report was acknowledged.
     pub acked: bool,
-    pub given: Given,
+    pub given: SpawnRecord,
 }
 
 impl Entry {
@@ -192,7 +192,7 @@ impl Entry {
             suspended: None,
             usage: Usage::default(),
             acked: false,
-            given: Given::default(),
+            given: SpawnRecord::default(),
         }
     }
 

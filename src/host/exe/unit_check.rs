@@ -68,7 +68,7 @@ impl Exec {
         }
         let shepherds = self.shepherds();
         let mut out = Vec::new();
-        for (res, units) in &self.starter.units.here {
+        for (res, units) in &self.starter.units.units {
             for unit in units {
                 for pid in &unit.processes {
                     let process = i32::try_from(*pid);

@@ -10,16 +10,16 @@ use crate::task::spec::TaskSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A unit by resource and name, and one of its own resources.
-type OwnOf<'a> = (&'a str, &'a str, &'a str);
+type UnitResource<'a> = (&'a str, &'a str, &'a str);
 
 /// The amount that a unit has of one of its own resources, in thousandths, if known.
-type SizeOf<'a> = &'a dyn Fn(OwnOf<'_>) -> Option<i64>;
+type SizeOf<'a> = &'a dyn Fn(UnitResource<'_>) -> Option<i64>;
 
 /// Thousandths of units in use, by resource and name, and amounts of their own resources in use.
 #[derive(Default)]
 struct InUse<'a> {
     parts: BTreeMap<(&'a str, &'a str), u32>,
-    own: BTreeMap<OwnOf<'a>, i64>,
+    own: BTreeMap<UnitResource<'a>, i64>,
 }
 
 impl<'a> InUse<'a> {
@@ -63,7 +63,7 @@ impl Exec {
         let mut used = InUse::default();
         let live = self.table.live().filter(|(a, _)| !waiting.contains(a));
         live.for_each(|(_, e)| used.add(&e.given.units));
-        let size = |(res, name, own): OwnOf<'_>| self.starter.units.size(res, name, own);
+        let size = |(res, name, own): UnitResource<'_>| self.starter.units.size(res, name, own);
         let (mut ready, mut wait) = (Vec::new(), Vec::new());
         for task in held {
             let wanted = self.table.get(task.a).map_or(&[][..], |e| &e.given.units);

@@ -2,8 +2,8 @@
 //! both directions until the task is over or the command has ended. Owns the limits of buffered
 //! data.
 
-use super::windows::Forward;
-use super::{LINE_MAX, RelayEnds, RelayMessage, RelayRequest, ToRelay, say_line};
+use super::windows::WindowForward;
+use super::{LINE_MAX, RelayEnds, RelayMessage, RelayRequest, ToRelay, send_line};
 use crate::channel::{
     ChannelError, ConnectFailure, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM,
     Rendezvous, Screen, Stream, Welcome, about,
@@ -37,7 +37,7 @@ const LOST: i32 = 1;
 
 /// Reports to the shepherd.
 pub(super) fn report(control: &File, what: &RelayMessage) {
-    say_line(control, what);
+    send_line(control, what);
 }
 
 /// Runs to the end. Returns the exit code of this process.
@@ -57,7 +57,9 @@ pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> 
     if let Some(master) = &sides.master {
         terminal::set_size(master, welcome.screen.rows, welcome.screen.cols);
     }
-    let asked = welcome.x11.map(|cookie| Forward::open(&cookie, ask.dir));
+    let asked = welcome
+        .x11
+        .map(|cookie| WindowForward::open(&cookie, ask.dir));
     let (windows, env) = match asked {
         None => (None, Vec::new()),
         Some(Ok((windows, env))) => (Some(windows), env),
@@ -68,12 +70,12 @@ pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> 
         }
     };
     report(&control, &RelayMessage::Connected(env));
-    Pump {
+    RelayLoop {
         link,
         wire,
         sides,
         control,
-        heard: Vec::new(),
+        received: Vec::new(),
         waiting: Vec::new(),
         input_over: false,
         leader: None,
@@ -196,13 +198,13 @@ fn instead(ask: &RelayRequest<'_>, file: &Path, why: String) -> RelayMessage {
     ))
 }
 
-struct Pump {
+struct RelayLoop {
     link: Link,
     wire: Wire,
     sides: RelayEnds,
     control: File,
     /// Bytes of the shepherd's messages that are not a whole line yet.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Input that the task has not read.
     waiting: Vec<u8>,
     /// No more input follows.
@@ -214,7 +216,7 @@ struct Pump {
     /// Until when a terminal that no process had open is not read.
     quiet_until: u64,
     /// The task's X11 clients, if they are forwarded.
-    windows: Option<Forward>,
+    windows: Option<WindowForward>,
 }
 
 /// The reason why the work ends.
@@ -235,7 +237,7 @@ impl From<ChannelError> for WorkEnd {
     }
 }
 
-impl Pump {
+impl RelayLoop {
     fn run(mut self) -> i32 {
         let mut moved_at = clock::boot_ms();
         loop {
@@ -338,12 +340,12 @@ impl Pump {
     /// Reads the shepherd's messages. If it ended without a last message, the task's end is
     /// unknown.
     fn read_shepherd(&mut self) -> Result<(), WorkEnd> {
-        let read = userfile::read_more(&self.control, &mut self.heard, LINE_MAX);
+        let read = userfile::read_more(&self.control, &mut self.received, LINE_MAX);
         if !matches!(read, Ok(n) if n > 0) {
             return Err(WorkEnd::Lost);
         }
-        while let Some(end) = self.heard.iter().position(|b| *b == b'\n') {
-            let line: Vec<u8> = self.heard.drain(..=end).collect();
+        while let Some(end) = self.received.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.received.drain(..=end).collect();
             match serde_json::from_slice(&line) {
                 Ok(ToRelay::Begun(pid)) => self.leader = Some(pid),
                 Ok(ToRelay::End(finish)) => self.finish = Some(finish),
@@ -480,18 +482,18 @@ mod tests {
     use crate::channel::Key;
     use crate::model::{AttemptId, Session, Terminal};
     use crate::sys::ipc;
-    use crate::task::spec::Caller;
+    use crate::task::spec::WaitingClient;
     use std::io::Read as _;
 
-    fn caller(dir: &Path) -> Caller {
-        Caller {
+    fn caller(dir: &Path) -> WaitingClient {
+        WaitingClient {
             session: Session::default(),
             file: dir.join("s.0").to_string_lossy().into_owned(),
             task: 0,
         }
     }
 
-    fn ask(caller: &Caller) -> RelayRequest<'_> {
+    fn ask(caller: &WaitingClient) -> RelayRequest<'_> {
         RelayRequest {
             a: AttemptId::default(),
             host: "h1",

@@ -14,13 +14,13 @@ const TRIED: u16 = 500;
 /// Maximum number of new clients in one turn.
 const CLIENTS_MAX: usize = 16;
 
-pub(super) struct Forward {
+pub(super) struct WindowForward {
     listener: Listener,
     lanes: Lanes,
     next: u32,
 }
 
-impl Forward {
+impl WindowForward {
     /// Listens, and creates what the job's clients need: a file in its directory `dir`, which is
     /// removed with that, and the returned variables.
     ///
@@ -29,7 +29,7 @@ impl Forward {
     pub(super) fn open(
         cookie: &Cookie,
         dir: Option<&Path>,
-    ) -> Result<(Forward, Vec<String>), String> {
+    ) -> Result<(WindowForward, Vec<String>), String> {
         let dir = dir.ok_or("the job has no directory of its own for the cookie")?;
         let free =
             (FIRST..FIRST + TRIED).find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
@@ -44,7 +44,7 @@ impl Forward {
             format!("DISPLAY=127.0.0.1:{number}.0"),
             format!("XAUTHORITY={}", file.display()),
         ];
-        let forward = Forward {
+        let forward = WindowForward {
             listener,
             lanes: Lanes::default(),
             next: 0,
@@ -136,7 +136,7 @@ mod tests {
         from.sent(from.outgoing().len());
     }
 
-    fn turn(forward: &mut Forward, link: &mut Link) {
+    fn turn(forward: &mut WindowForward, link: &mut Link) {
         let list: Vec<Watched> = forward.watched(9_999).collect();
         let ready = stream::wait(&list, Some(1_000)).unwrap();
         assert!(forward.transfer(&ready, 9_999, link), "nothing came");
@@ -146,9 +146,9 @@ mod tests {
     fn a_job_has_a_port_and_a_file_of_its_own_and_so_many_clients() {
         let d = tempfile::tempdir().unwrap();
         let cookie = Cookie::new([7; 16]);
-        assert!(Forward::open(&cookie, None).is_err());
-        assert!(Forward::open(&cookie, Some(&d.path().join("none"))).is_err());
-        let (mut forward, env) = match Forward::open(&cookie, Some(d.path())) {
+        assert!(WindowForward::open(&cookie, None).is_err());
+        assert!(WindowForward::open(&cookie, Some(&d.path().join("none"))).is_err());
+        let (mut forward, env) = match WindowForward::open(&cookie, Some(d.path())) {
             Ok(opened) => opened,
             Err(e) if e.contains("no port") => return println!("skipped: {e}"),
             Err(e) => panic!("{e}"),

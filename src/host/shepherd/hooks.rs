@@ -8,7 +8,7 @@ use crate::record::report::Ended;
 use crate::sys::launch::Who;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, ipc, userfile, users};
-use crate::task::ending::Top;
+use crate::task::ending::TopEnd;
 use crate::task::hooks::{self, HookEnd};
 use crate::task::machine::{Machine, signal};
 use crate::task::spec::{Hook, TaskAct, TaskIdentity};
@@ -85,7 +85,7 @@ impl Shepherd<'_> {
                 continue;
             }
             let over = self.run_hook(hook, &status);
-            wrong.extend(hooks::trouble(hook, "post-exec", &over));
+            wrong.extend(hooks::hook_problem(hook, "post-exec", &over));
             if let HookEnd::Ended(_, TermReason::Force | TermReason::Fenced) = over {
                 break;
             }
@@ -96,7 +96,7 @@ impl Shepherd<'_> {
     /// Runs one hook until all its processes have ended.
     fn run_hook(&mut self, hook: &Hook, status: &[String]) -> HookEnd {
         if let Err(reason) = self.until_resumed() {
-            return HookEnd::Ended(Top::Killed(signal::TERM, false), reason);
+            return HookEnd::Ended(TopEnd::Killed(signal::TERM, false), reason);
         }
         self.machine = self.machine_of(Some(hook.limit_ms));
         let started = self.check_program(hook).and_then(|()| {

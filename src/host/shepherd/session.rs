@@ -11,7 +11,7 @@ use crate::record::report::Ended;
 use crate::sys::own_dir::OwnDir;
 use crate::sys::{clock, proc};
 use crate::task::machine::signal;
-use crate::task::spec::{Caller, TaskAct};
+use crate::task::spec::{TaskAct, WaitingClient};
 
 /// How long to wait for the relay before orders are handled (ms).
 const LISTEN_MS: u64 = 20;
@@ -55,7 +55,7 @@ impl Shepherd<'_> {
         }
     }
 
-    fn ask<'a>(&'a self, caller: &'a Caller) -> RelayRequest<'a> {
+    fn ask<'a>(&'a self, caller: &'a WaitingClient) -> RelayRequest<'a> {
         let base = &self.prepared.base;
         RelayRequest {
             a: self.task.a,

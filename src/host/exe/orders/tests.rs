@@ -5,7 +5,7 @@ use crate::model::{AttemptId, JobKey};
 use crate::record::frame;
 use crate::record::leader::encode_fixed;
 
-struct Share {
+struct TestShare {
     _dir: tempfile::TempDir,
     layout: Layout,
 }
@@ -19,13 +19,13 @@ fn cancel(id: u32) -> Order {
     }
 }
 
-impl Share {
-    fn new() -> Share {
+impl TestShare {
+    fn new() -> TestShare {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::new(dir.path());
         fs::mkdir_p(&layout.claims_dir(), 0o755).unwrap();
         fs::mkdir_p(&layout.host("h1"), 0o755).unwrap();
-        Share { _dir: dir, layout }
+        TestShare { _dir: dir, layout }
     }
 
     fn epoch(&self, epoch: u64) {
@@ -53,7 +53,7 @@ impl Share {
 
     fn remembering(&self, id: &str, kept: bool) -> OrderReader {
         let id = id.to_owned();
-        OrderReader::new(&self.layout, "h1", "c", Identity { id, kept }, 0)
+        OrderReader::new(&self.layout, "h1", "c", LedgerIdentity { id, kept }, 0)
     }
 
     fn reader(&self) -> OrderReader {
@@ -63,7 +63,7 @@ impl Share {
 
 #[test]
 fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let ledger = |id: &str| Order::Ledger { id: id.into() };
     let end = |id| Order::PartEnd {
@@ -103,7 +103,7 @@ fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
 
 #[test]
 fn orders_are_read_once_and_a_torn_tail_waits() {
-    let s = Share::new();
+    let s = TestShare::new();
     let mut r = s.reader();
     assert!(r.poll().unwrap().orders.is_empty());
     s.epoch(1);
@@ -118,7 +118,7 @@ fn orders_are_read_once_and_a_torn_tail_waits() {
 
 #[test]
 fn a_lower_epoch_is_never_followed() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(2);
     s.file(1, 1, &[cancel(1)]);
     s.file(2, 1, &[cancel(2)]);
@@ -135,7 +135,7 @@ fn a_lower_epoch_is_never_followed() {
 
 #[test]
 fn reading_goes_on_in_the_next_part_and_starts_in_the_highest() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     s.file(1, 1, &[cancel(1), Order::Next { part: 2 }, cancel(9)]);
     let mut r = s.reader();
@@ -148,7 +148,7 @@ fn reading_goes_on_in_the_next_part_and_starts_in_the_highest() {
 
 #[test]
 fn orders_may_go_on_in_a_part_of_any_number() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     s.file(1, 1, &[Order::Next { part: u64::MAX }]);
     let mut r = s.reader();
@@ -163,7 +163,7 @@ fn orders_and_epochs_of_a_stranger_are_not_followed() {
         println!("skipped: only root can give files away");
         return;
     }
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     s.file(1, 1, &[cancel(1)]);
     s.file(1, 2, &[cancel(2)]);
@@ -186,7 +186,7 @@ fn orders_and_epochs_of_a_stranger_are_not_followed() {
 
 #[test]
 fn a_flipped_byte_and_a_foreign_file_are_not_followed() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     let at = bytes.len() - 60;
@@ -194,13 +194,13 @@ fn a_flipped_byte_and_a_foreign_file_are_not_followed() {
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
     let mut r = s.reader();
     assert!(!r.poll().unwrap().orders.contains(&cancel(2)));
-    let mut foreign = OrderReader::new(&s.layout, "h1", "other", Identity::default(), 0);
+    let mut foreign = OrderReader::new(&s.layout, "h1", "other", LedgerIdentity::default(), 0);
     assert!(foreign.poll().unwrap().orders.is_empty());
 }
 
 #[test]
 fn a_quiet_look_sees_new_orders_parts_and_epochs() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     s.file(1, 1, &[cancel(1)]);
     let mut r = s.reader();
@@ -238,7 +238,7 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
 
 #[test]
 fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let mut r = s.reader();
     r.prefetch_attributes();
@@ -256,7 +256,7 @@ fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
 
 #[test]
 fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let mut bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     let at = bytes.len() - 5;
@@ -270,7 +270,7 @@ fn a_damaged_order_with_much_behind_it_is_not_looked_at_without_a_pause() {
 
 #[test]
 fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let mut bytes = s.file(1, 1, &[cancel(1), cancel(2), cancel(3)]);
     let at = bytes.len() - 90;
@@ -301,7 +301,7 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
 
 #[test]
 fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
-    let s = Share::new();
+    let s = TestShare::new();
     s.epoch(1);
     let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();

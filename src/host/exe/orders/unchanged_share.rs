@@ -10,9 +10,9 @@ pub(super) const QUIET_MS: u64 = 60_000;
 
 /// What the last look knew of a share without changes.
 #[derive(Debug, Default)]
-pub(super) struct QuietShare {
+pub(super) struct UnchangedShare {
     /// Looks check the attributes first.
-    pub asked: bool,
+    pub checks_attributes: bool,
     /// The next look does not check them.
     pub hinted: bool,
     /// When everything was last read, if that found nothing more (boot clock, ms).
@@ -25,11 +25,11 @@ pub(super) struct QuietShare {
     dir_gate: ChangeGate,
 }
 
-impl QuietShare {
+impl UnchangedShare {
     /// Whether this look checks the attributes first.
-    pub(super) fn may_ask(&mut self) -> bool {
+    pub(super) fn may_skip_read(&mut self) -> bool {
         let hinted = std::mem::take(&mut self.hinted);
-        self.asked && !hinted
+        self.checks_attributes && !hinted
     }
 
     /// Whether the last full look was recent; otherwise all that is known is forgotten.
@@ -50,7 +50,7 @@ impl QuietShare {
 
     /// Whether the epoch's file is unchanged since it was last read: one request, while opening it
     /// takes two or three.
-    pub(super) fn epoch_stands(&mut self, path: &Path, now: u64) -> bool {
+    pub(super) fn epoch_unchanged(&mut self, path: &Path, now: u64) -> bool {
         let mark = fs::mark(path);
         let must = |mark| (self.epoch_gate).must_read_within(mark, now, QUIET_MS);
         self.epoch_read &= !mark.map_or(true, must);

@@ -50,7 +50,7 @@ fn with_given(dir: &std::path::Path, binding: Option<Binding>) {
     let local = Local::at(&dir.join("local"));
     fs::mkdir_p(local.dir(), 0o755).unwrap();
     let empty = ledger::read(&local).unwrap();
-    let (identity, share) = (ledger::Identity::default(), Default::default());
+    let (identity, share) = (ledger::LedgerIdentity::default(), Default::default());
     let l = ledger::Ledger::create(&local, "c", identity, &empty.table, &share);
     let mut l = l.unwrap();
     l.push(&AttemptRec::Given {

@@ -1,7 +1,7 @@
 //! Usage on a host after its part of a job is over is reported once all commands have ended.
 
 use super::*;
-use crate::host::exe::launches::{Own, Work};
+use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::model::CpuSet;
 use crate::record::report::{RunId, Usage};
 
@@ -50,7 +50,7 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
     let run = Some(RunId::marked(7));
     publish(&exec, 1, &[]);
     exec.turn(true);
-    let work = Work::new((&Spec::default(), 1), Own::default(), run);
+    let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
     exec.parts.launches.note(a, work);
     for pid in [50, 51] {
         let mut command = command();
@@ -72,14 +72,14 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
     // The command was about to start when the part ended.
     exec.parts.commands.note_end((a, 52), &used(50));
     assert_eq!(follow(&mut exec, now), [500, 550]);
-    exec.parts.late.forget_reported();
+    exec.parts.late_parts.forget_reported();
     assert_eq!(follow(&mut exec, now), [500, 550, 550]);
     exec.reports.close();
     exec.turn(true);
     assert_eq!(told(&exec), [550], "in a new file, too");
-    assert!(exec.parts.late.any());
+    assert!(exec.parts.late_parts.any());
     assert_eq!(follow(&mut exec, now + 60_000), [550]);
-    assert!(!exec.parts.late.any(), "it is forgotten");
+    assert!(!exec.parts.late_parts.any(), "it is forgotten");
     exec.reports.close();
     exec.turn(true);
     assert_eq!(told(&exec), [0; 0]);

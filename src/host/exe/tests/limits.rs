@@ -2,7 +2,7 @@
 
 use super::fencing::shepherds_write;
 use super::*;
-use crate::host::exe::launches::{Own, Work};
+use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::model::{CpuSet, Limits};
 use crate::record::order::PartResources;
 use crate::record::report::RunId;
@@ -84,12 +84,16 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     exec.rewrite();
     let remembered = ledger::read(&exec.place.local).unwrap();
-    let given = remembered.table.get(a).unwrap().limits.given;
+    let given = remembered.table.get(a).unwrap().limits.spawn_record;
     assert_eq!(given, 2);
     // The state after a restart: the limits are not recorded, but the number is.
     let entry = exec.table.get_mut(a).unwrap();
     let (now, known) = (None, 0);
-    entry.limits = table::HeldLimits { now, known, given };
+    entry.limits = table::HeldLimits {
+        now,
+        known,
+        spawn_record: given,
+    };
     exec.take_limits((a, 0), &Limits::default(), 1);
     exec.limit_all();
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
@@ -112,7 +116,7 @@ fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let mut exec = deaf_executor(dir);
     let a = first(2);
     let run = Some(RunId::marked(7));
-    let work = Work::new((&Spec::default(), 1), Own::default(), run);
+    let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
     exec.parts.launches.note(a, work);
     let began = crate::sys::proc::info(pid).unwrap().start;
     let shepherd = table::Shepherd {

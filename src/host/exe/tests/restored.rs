@@ -19,14 +19,14 @@ fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
     publish(&exec, 1, &[reached(7), reached(9)]);
     exec.turn(true);
     let text = "1.1.9.00000005";
-    assert_eq!(exec.share.seen.points.to_string(), text);
+    assert_eq!(exec.share.recorded.points.to_string(), text);
     let (_, told) = crate::host::ls::read_beat(&exec.place.local.exe_beat()).unwrap();
     assert!(told.contains(text), "{told}");
     // Known from the ledger before any order is read.
     exec.ledger.commit(true).unwrap();
     drop(exec);
     let exec = deaf_executor(dir.path());
-    assert_eq!(exec.share.seen.points.to_string(), text);
+    assert_eq!(exec.share.recorded.points.to_string(), text);
 }
 
 #[test]
@@ -53,14 +53,20 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
     let path = exec.place.layout.reports("h1", before + 1);
     let told = std::fs::read_to_string(path).unwrap();
     assert!(told.contains("\"k\":\"ended\""), "{told}");
-    assert_eq!((number(&exec), exec.share.seen.restored), (before + 1, 1));
+    assert_eq!(
+        (number(&exec), exec.share.recorded.restored),
+        (before + 1, 1)
+    );
     // A later process reads the same orders again, without effect.
     drop(exec);
     let mut exec = deaf_executor(dir.path());
     exec.turn(true);
     let number_now = number(&exec);
     exec.turn(true);
-    assert_eq!((number(&exec), exec.share.seen.restored), (number_now, 1));
+    assert_eq!(
+        (number(&exec), exec.share.recorded.restored),
+        (number_now, 1)
+    );
 }
 
 #[test]

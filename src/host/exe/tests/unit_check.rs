@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::host::exe::known_units::{judged, named};
-use crate::host::exe::launches::{Own, Work};
+use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::host::exe::sample::Snapshot;
 use crate::model::{CpuSet, TermReason, UnitCheck, Units};
 use crate::record::host_units::{HostUnitsDoc, UnitDoc};
@@ -38,7 +38,7 @@ fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, 
     };
     let path = exec.place.local.units();
     fs::publish(&path, &serde_json::to_vec(&doc).unwrap()).unwrap();
-    exec.starter.units.look(&path, "h1");
+    exec.starter.units.reread(&path, "h1");
     exec
 }
 
@@ -162,7 +162,11 @@ fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32))
     };
     let run = RunId::marked(7);
     exec.parts.add_part(first(2), (1, 1, own), run);
-    let work = Work::new((&Spec::default(), 1), Own::default(), Some(run));
+    let work = LaunchableWork::new(
+        (&Spec::default(), 1),
+        AttemptResources::default(),
+        Some(run),
+    );
     exec.parts.launches.note(first(2), work);
     exec
 }

@@ -68,7 +68,7 @@ fn memory_of_a_unit_is_used_together_up_to_what_it_has() {
         sizes: [("gpu_mem".to_owned(), 40)].into(),
         ..crate::record::host_units::UnitDoc::named("0")
     };
-    exec.starter.units.here.insert("gpu".into(), vec![unit]);
+    exec.starter.units.units.insert("gpu".into(), vec![unit]);
     add(&mut exec, 1, &["gpu 0 250 gpu_mem=30"], false);
     add(&mut exec, 2, &["gpu 0 250 gpu_mem=11"], true);
     add(&mut exec, 3, &["gpu 0 250 gpu_mem=10"], true);
