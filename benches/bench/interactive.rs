@@ -4,7 +4,7 @@
 use crate::cluster::Cluster;
 use crate::terminal_bed::Screen;
 use crate::{line, quantile};
-use corral::sys::stream::{self, Watched};
+use corral::sys::stream::{self, PollEntry};
 use corral::sys::terminal;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -64,7 +64,7 @@ pub fn run() {
     screen.until("ready\r\n");
     report("echo_interactive", || {
         screen.keys("x");
-        let watched = Watched {
+        let watched = PollEntry {
             fd: screen.master().as_raw_fd(),
             read: true,
             write: false,

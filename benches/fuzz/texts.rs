@@ -304,7 +304,7 @@ fn sensors(config: &Config, text: &str) {
         sensor_values::SensorValues::new(),
     );
     for piece in pieces {
-        let document_splitter::Piece::Document { bytes, line } = piece else {
+        let document_splitter::StreamPart::Document { bytes, line } = piece else {
             continue;
         };
         let parsed = parse::document(&bytes, line);

@@ -6,7 +6,7 @@ use crate::client::cli::Values;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::language::answer;
 use crate::record::load::SensedKind;
-use crate::sensors::document_splitter::{self, Piece};
+use crate::sensors::document_splitter::{self, StreamPart};
 use crate::sensors::parse::{Parsed, document};
 use crate::sys;
 use clap::ArgMatches;
@@ -64,11 +64,11 @@ fn read(name: &str, bytes: &[u8]) -> Found {
     let mut out = Found::default();
     for piece in document_splitter::all(bytes) {
         match piece {
-            Piece::Document { bytes, line } => {
+            StreamPart::Document { bytes, line } => {
                 out.documents += 1;
                 out.add(name, line, document(&bytes, line));
             }
-            Piece::Dropped { line, why } => {
+            StreamPart::Dropped { line, why } => {
                 out.problems += 1;
                 let _ = writeln!(out.text, "{name}:{line}: {}", why.text());
             }

@@ -11,7 +11,7 @@ use crate::client::capps::FarEnd;
 use crate::model::JobKey;
 use crate::record::connect::Connect;
 use crate::spool::Site;
-use crate::sys::child::{self, Attend, Attended};
+use crate::sys::child::{self, AttendedCommand, AttendedProgram};
 use crate::sys::users::UserFacts;
 use crate::sys::{fs, ipc, terminal};
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub fn attend(
     user: &UserFacts,
     ask: &AttachRequest,
     dies_with_parent: bool,
-) -> Result<(File, Attended), Failure> {
+) -> Result<(File, AttendedProgram), Failure> {
     let system = |e: crate::sys::Error| Failure {
         kind: FailureKind::System,
         text: e.to_string(),
@@ -61,7 +61,7 @@ pub fn attend(
     let args = words(ask, &user.shell.to_string_lossy())?;
     let found = fs::stat(&user.home).ok().flatten();
     let has_home = found.is_some_and(|stat| stat.kind == fs::Kind::Dir);
-    let how = Attend {
+    let how = AttendedCommand {
         program: &child::sibling("cb"),
         args: &args,
         env: &[
@@ -85,7 +85,7 @@ pub fn attend(
             (mine, other, false)
         }
     };
-    let attended = Attended::begin(&how, other, is_terminal).map_err(system)?;
+    let attended = AttendedProgram::begin(&how, other, is_terminal).map_err(system)?;
     Ok((mine, attended))
 }
 

@@ -15,7 +15,7 @@ use crate::record::view;
 use crate::show::job::JobView;
 use crate::show::job_select::{Users, sort_key};
 use crate::spool::view::{JobSet, ViewItem};
-use crate::sys::fs::{self, Mark};
+use crate::sys::fs::{self, FileMark};
 use std::collections::BTreeMap;
 
 /// Maximum number of rows on one page.
@@ -45,8 +45,8 @@ pub fn columns() -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ViewMark {
     manifest: (u64, u64),
-    delta: Option<Mark>,
-    others: [Option<Mark>; 4],
+    delta: Option<FileMark>,
+    others: [Option<FileMark>; 4],
 }
 
 impl ViewMark {

@@ -23,8 +23,8 @@ use crate::record::request::{Selector, SignalAction, Verb};
 use crate::spool::view::ViewReader;
 use crate::sys::clock;
 use crate::sys::signals::{self, SignalQueue};
-use crate::sys::stream::{self, Listener, Watched};
-use crate::sys::terminal::{self, Keys};
+use crate::sys::stream::{self, Listener, PollEntry};
+use crate::sys::terminal::{self, KeyMode};
 use crate::x11::{Server, Windows};
 use calls::Calls;
 use place::Place;
@@ -375,8 +375,8 @@ impl Attendant<'_> {
     fn talk(&mut self, peer: Peer, terminal: Terminal) -> i32 {
         let keys = match terminal {
             Terminal::Streams => None,
-            Terminal::Pty => Some(Keys::Signals),
-            Terminal::Shell => Some(Keys::All),
+            Terminal::Pty => Some(KeyMode::Signals),
+            Terminal::Shell => Some(KeyMode::All),
         };
         let over = Talk::new(vec![peer], true, keys, &self.queue).run();
         let (id, _) = self.job;
@@ -437,8 +437,8 @@ fn screen_of(terminal: Terminal) -> Screen {
     found.map_or(Screen::default(), |(rows, cols)| Screen { rows, cols })
 }
 
-fn readable(what: &impl AsRawFd) -> Watched {
-    Watched {
+fn readable(what: &impl AsRawFd) -> PollEntry {
+    PollEntry {
         fd: what.as_raw_fd(),
         read: true,
         write: false,

@@ -2,7 +2,7 @@
 //! nothing changes and nothing can be written.
 
 use super::disk::{Disk, Errno};
-use crate::sys::file::{Handle, How};
+use crate::sys::file::{Handle, OpenMode};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::platform;
 use crate::sys::statfs::FsKind;
@@ -36,7 +36,7 @@ fn read_only<T>() -> io::Result<T> {
 }
 
 impl platform::Machine for ReadOnlyDisk {
-    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
+    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
         if how.write || how.append || how.create {
             return read_only();
         }

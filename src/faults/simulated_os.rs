@@ -10,7 +10,7 @@ use super::kernel::{Kernel, MS, ProcId};
 use super::open_file::{HandleState, LocalFile, ShareFile};
 use super::plan::Role;
 use super::world::{ProcessEnded, World, WorldState, current};
-use crate::sys::file::{Handle, How};
+use crate::sys::file::{Handle, OpenMode};
 use crate::sys::fs::{Kind, Stat};
 use crate::sys::platform;
 use crate::sys::statfs::FsKind;
@@ -156,7 +156,7 @@ impl SimulatedOs {
         cache.missing.insert(key, until);
     }
 
-    fn open_share(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
+    fn open_share(&self, path: &str, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
         let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.now;
@@ -286,7 +286,7 @@ impl SimulatedOs {
         with_dirty(&cluster.machines[self.machine], ino, data)
     }
 
-    fn open_local(&self, path: &str, how: &How) -> io::Result<Box<dyn Handle>> {
+    fn open_local(&self, path: &str, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
         let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.server_ms();
@@ -360,7 +360,7 @@ fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
 }
 
 impl platform::Machine for SimulatedOs {
-    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>> {
+    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let at = FileSystemPath::of(path)?;
         self.call(if how.create { "create" } else { "open" }, at)?;
         match at {

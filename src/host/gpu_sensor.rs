@@ -18,7 +18,7 @@ pub fn run(once: bool, sys: &Path) -> u8 {
         Err(e) => return complain(&e, 1),
     };
     loop {
-        let all = match gpus.look(sys) {
+        let all = match gpus.list(sys) {
             Ok(all) => all,
             Err(e) => return complain(&e, 1),
         };

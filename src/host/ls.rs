@@ -13,7 +13,7 @@ use crate::record::beat::{Beat, material, short};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
 use crate::record::point::Points;
-use crate::sys::load::{Facts, Load, Sampler, facts};
+use crate::sys::load::{Load, MachineFacts, Sampler, facts};
 use crate::sys::{clock, detach, fs, proc, service, signals, thread};
 use crossbeam::channel::Receiver;
 
@@ -72,7 +72,7 @@ struct WrittenLoad {
 
 struct Sampling {
     place: HostSetup,
-    facts: Facts,
+    facts: MachineFacts,
     sampler: Sampler,
     incarnation: String,
     beat: u64,

@@ -4,7 +4,7 @@
 
 use crate::model::AttemptId;
 use crate::record::report::Ended;
-use crate::sys::launch::{self, Who};
+use crate::sys::launch::{self, ProcessIdentity};
 use crate::sys::{self, clock, fs, lock, userfile};
 use crate::task::output::{self, JobReport, Mode, OutputTarget};
 use crate::task::spec::{TaskBase, TaskSpec};
@@ -37,7 +37,10 @@ pub(super) struct Files {
 }
 
 /// Runs `f` under an identity, if one is given.
-pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -> sys::Result<T> {
+pub(super) fn acting<T>(
+    who: Option<&ProcessIdentity>,
+    f: impl FnOnce() -> sys::Result<T>,
+) -> sys::Result<T> {
     match who {
         None => f(),
         // Root opens its files without a switch; its groups add no rights.
@@ -52,7 +55,7 @@ pub(super) fn acting<T>(who: Option<&Who>, f: impl FnOnce() -> sys::Result<T>) -
 }
 
 /// Gives the local copy of the job's script, if it has one, to the job's user alone.
-pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()> {
+pub(super) fn hand_script(task: &TaskSpec, user: Option<&ProcessIdentity>) -> sys::Result<()> {
     if task.scratch.is_empty() {
         return Ok(());
     }
@@ -66,8 +69,8 @@ pub(super) fn hand_script(task: &TaskSpec, user: Option<&Who>) -> sys::Result<()
 pub(super) fn open(
     task: &TaskSpec,
     base: &TaskBase,
-    user: Option<&Who>,
-    service: Option<&Who>,
+    user: Option<&ProcessIdentity>,
+    service: Option<&ProcessIdentity>,
     host: &str,
 ) -> sys::Result<Files> {
     let mut files = Files {
@@ -107,8 +110,8 @@ impl Files {
         &mut self,
         task: &TaskSpec,
         base: &TaskBase,
-        user: Option<&Who>,
-        service: Option<&Who>,
+        user: Option<&ProcessIdentity>,
+        service: Option<&ProcessIdentity>,
     ) -> sys::Result<()> {
         if base.stdout.ours && !task.out.path.is_empty() {
             // The system's directories must be accessible whatever the job's umask.
@@ -155,8 +158,8 @@ impl Files {
         &mut self,
         task: &TaskSpec,
         base: &TaskBase,
-        user: Option<&Who>,
-        service: Option<&Who>,
+        user: Option<&ProcessIdentity>,
+        service: Option<&ProcessIdentity>,
         host: &str,
     ) -> sys::Result<()> {
         let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
@@ -189,8 +192,8 @@ impl Files {
     fn open_ours(
         &mut self,
         path: &str,
-        user: Option<&Who>,
-        service: Option<&Who>,
+        user: Option<&ProcessIdentity>,
+        service: Option<&ProcessIdentity>,
         mode: u32,
     ) -> sys::Result<()> {
         let path = Path::new(path);
@@ -316,8 +319,8 @@ impl Files {
         &mut self,
         task: &TaskSpec,
         base: &TaskBase,
-        user: Option<&Who>,
-        service: Option<&Who>,
+        user: Option<&ProcessIdentity>,
+        service: Option<&ProcessIdentity>,
         host: &str,
         ended: &Ended,
     ) -> Option<String> {

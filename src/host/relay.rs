@@ -10,7 +10,7 @@ mod windows;
 
 use crate::channel::{Finish, Stream};
 use crate::model::{AttemptId, Terminal};
-use crate::sys::launch::{self, Who};
+use crate::sys::launch::{self, ProcessIdentity};
 use crate::sys::{self, clock, fork, ipc, proc, supervise, terminal, userfile};
 use crate::task::spec::WaitingClient;
 use serde::{Deserialize, Serialize};
@@ -128,7 +128,7 @@ pub(super) struct RelayRequest<'a> {
     pub(super) host: &'a str,
     pub(super) caller: &'a WaitingClient,
     /// The user that the relay becomes; `None` = it keeps its user.
-    pub(super) user: Option<&'a Who>,
+    pub(super) user: Option<&'a ProcessIdentity>,
     /// Whether the task has its own file for input, output and error output.
     pub(super) own: [bool; 3],
     /// The task's own directory for temporary files.

@@ -6,7 +6,7 @@ use super::setup::HostSetup;
 use super::units_file::UnitsFile;
 use crate::record::load::Sensed;
 use crate::sensors::cluster_resources::LINGER_MS;
-use crate::sensors::document_splitter::{Piece, Splitter};
+use crate::sensors::document_splitter::{Splitter, StreamPart};
 use crate::sensors::log_throttle::LogThrottle;
 use crate::sensors::parse::document;
 use crate::sensors::sensor_files::{DIR, Role, SENSORS_MAX, Sensor, sensor};
@@ -468,13 +468,13 @@ impl Worker {
         self.take(sensor, run, pieces, now);
     }
 
-    fn take(&mut self, sensor: &Sensor, run: &mut Run, pieces: Vec<Piece>, now: u64) {
+    fn take(&mut self, sensor: &Sensor, run: &mut Run, pieces: Vec<StreamPart>, now: u64) {
         if run.unwanted {
             return;
         }
         for piece in pieces {
             match piece {
-                Piece::Document { bytes, line } => {
+                StreamPart::Document { bytes, line } => {
                     let parsed = document(&bytes, line);
                     if !parsed.readings.is_empty() {
                         run.life.good(now);
@@ -483,7 +483,7 @@ impl Worker {
                         tracing::warn!("sensor {text}");
                     }
                 }
-                Piece::Dropped { line, why } => {
+                StreamPart::Dropped { line, why } => {
                     let why = why.text();
                     tracing::error!("sensor {}:{line}: {why}; it is ended", sensor.name);
                     run.terminate(now);

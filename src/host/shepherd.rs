@@ -24,7 +24,7 @@ use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
-use crate::sys::launch::{self, Launch, Limit, Who};
+use crate::sys::launch::{self, Launch, Limit, ProcessIdentity};
 use crate::sys::own_dir::OwnDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
@@ -64,13 +64,13 @@ pub(super) struct Prepared {
     path: String,
     /// The submitter specified where temporary files go.
     pub names_tmp: bool,
-    user: Option<Who>,
-    service: Option<Who>,
+    user: Option<ProcessIdentity>,
+    service: Option<ProcessIdentity>,
 }
 
 impl Prepared {
     pub(super) fn new(base: TaskBase) -> Prepared {
-        let who = |b: &TaskIdentity| Who {
+        let who = |b: &TaskIdentity| ProcessIdentity {
             uid: b.uid,
             gid: b.gid,
             groups: b.groups.clone(),
@@ -158,7 +158,7 @@ enum Stdio<'a> {
     /// The job's, with the job's user and working directory.
     Job(&'a Files),
     /// None except perhaps an input, with this user and in the directory of hooks.
-    Hook(Option<&'a Who>, Option<&'a File>),
+    Hook(Option<&'a ProcessIdentity>, Option<&'a File>),
 }
 
 /// When the leader ends the task (boot-time clock), as specified at its start.

@@ -6,7 +6,7 @@
 //! directory, locks it and leaves it empty; this module never looks into a locked one.
 
 use super::outputs::acting;
-use crate::sys::launch::Who;
+use crate::sys::launch::ProcessIdentity;
 use crate::sys::own_dir::OwnDir;
 use crate::sys::{Result, clock, fs};
 use std::collections::HashMap;
@@ -101,9 +101,9 @@ impl Leftovers {
 }
 
 /// A user without groups, to act on that user's own files.
-fn owner(uid: u32) -> Who {
+fn owner(uid: u32) -> ProcessIdentity {
     let (gid, groups) = (NO_GROUP, Vec::new());
-    Who { uid, gid, groups }
+    ProcessIdentity { uid, gid, groups }
 }
 
 fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
@@ -125,7 +125,11 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
 
 /// Makes the directory of a task: the lent one, otherwise one whose name begins with `prefix`;
 /// `None`: the task uses /tmp.
-pub(super) fn make(lent: Option<&Path>, prefix: &str, user: Option<&Who>) -> Option<OwnDir> {
+pub(super) fn make(
+    lent: Option<&Path>,
+    prefix: &str,
+    user: Option<&ProcessIdentity>,
+) -> Option<OwnDir> {
     let made = acting(user, || {
         if let Some(path) = lent
             && let Some(own) = OwnDir::open(path)?
@@ -145,12 +149,12 @@ pub(super) fn make(lent: Option<&Path>, prefix: &str, user: Option<&Who>) -> Opt
 ///
 /// # Errors
 /// Something remains. Something stays.
-pub(super) fn clear(own: &OwnDir, user: Option<&Who>) -> Result<()> {
+pub(super) fn clear(own: &OwnDir, user: Option<&ProcessIdentity>) -> Result<()> {
     acting(user, || own.clear())
 }
 
 /// Removes the directory with its content, as its user.
-pub(super) fn remove(own: OwnDir, user: Option<&Who>) {
+pub(super) fn remove(own: OwnDir, user: Option<&ProcessIdentity>) {
     if let Err(e) = acting(user, || own.remove()) {
         eprintln!("cbtask: {e}: it stays");
     }

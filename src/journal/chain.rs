@@ -127,7 +127,7 @@ impl Chain {
         };
         // Commands on this host look for answers in epochs that do not exist yet, so for this
         // client the directory of an epoch that has acknowledged jobs may still seem to be missing.
-        sys::fs::ask_again(&layout.epochs());
+        sys::fs::revalidate(&layout.epochs());
         let mut events_above = false;
         for epoch in (first..upto).rev() {
             if events_above && !chain.ends.contains_key(&epoch) {

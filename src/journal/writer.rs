@@ -6,7 +6,7 @@ use crate::record::frame;
 use crate::record::header::{FileKind, Header};
 use crate::spool::Layout;
 use crate::sys::append::Appender;
-use crate::sys::{self, At, failpoint};
+use crate::sys::{self, ErrorContext, failpoint};
 use std::io;
 
 /// Size at which a segment ends, in bytes.

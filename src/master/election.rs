@@ -14,7 +14,7 @@ use crate::spool::Layout;
 use crate::spool::polling::ChangeGate;
 use crate::sys;
 use crate::sys::clock;
-use crate::sys::fs::Mark;
+use crate::sys::fs::FileMark;
 use crate::sys::lock::Lock;
 use crate::sys::service;
 use crate::sys::statfs::FsKind;
@@ -366,7 +366,7 @@ struct Candidate<'a> {
     /// When it was last logged that the share is too slow to lead.
     slow_logged_at: Option<u64>,
     /// The mark of the beat as last seen, and when it was seen to change (boot clock, ms).
-    beat_mark: Option<Mark>,
+    beat_mark: Option<FileMark>,
     moved_at: u64,
     /// When everything was last checked.
     full_at: Option<u64>,

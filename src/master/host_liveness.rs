@@ -8,7 +8,7 @@ use crate::record::beat::{Beat, differs, short};
 use crate::record::load::LoadDoc;
 use crate::spool::Layout;
 use crate::sys::fs;
-use crate::sys::fs::Mark;
+use crate::sys::fs::FileMark;
 use crate::sys::trust::Owners;
 use crate::turn::SILENT_MS;
 use std::collections::BTreeMap;
@@ -40,9 +40,9 @@ const AGAIN_MS: u64 = 1_000;
 pub(super) struct BeatNames {
     dir: PathBuf,
     owners: Owners,
-    mark: Option<Mark>,
+    mark: Option<FileMark>,
     /// The mark that the server returned just now, before this listing.
-    server_mark: Option<Mark>,
+    server_mark: Option<FileMark>,
     /// The last listing failed: it is not known whose name changes.
     blind: bool,
 }

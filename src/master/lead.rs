@@ -28,7 +28,7 @@ use crate::record::event::Event;
 use crate::record::order::Order;
 use crate::record::request::Verb;
 use crate::spool::Layout;
-use crate::sys::thread::Which as Spoke;
+use crate::sys::thread::ReadyChannel as Spoke;
 use crate::sys::{clock, failpoint, service, thread};
 use crate::turn::{self, Core, Input, Ready, RequestIn};
 use std::collections::BTreeSet;

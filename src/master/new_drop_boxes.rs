@@ -19,7 +19,7 @@ pub(super) struct NewDropBoxes {
     /// There may be a new box.
     due: bool,
     /// When the directory of drop boxes was last checked (boot clock, ms), and its mark.
-    seen: (u64, Option<fs::Mark>),
+    seen: (u64, Option<fs::FileMark>),
 }
 
 impl NewDropBoxes {

@@ -43,7 +43,7 @@ struct Notifier {
     cluster: String,
     config: Arc<Config>,
     /// Which file it was read from.
-    config_mark: Option<fs::Mark>,
+    config_mark: Option<fs::FileMark>,
     keep: StateFiles,
     state: NotifierState,
     jobs: Jobs,

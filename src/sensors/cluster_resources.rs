@@ -23,9 +23,9 @@ pub const LINGER_MS: u64 = 60_000;
 pub struct ClusterResources {
     hosts: BTreeMap<String, BTreeMap<String, Sensed>>,
     /// Names of resources with a locale, with the hosts that report them.
-    lent: BTreeMap<String, BTreeSet<String>>,
+    reporters: BTreeMap<String, BTreeSet<String>>,
     /// Definitions in force, and since when no host reports them.
-    known: BTreeMap<String, (ResourceDecl, Option<u64>)>,
+    definitions: BTreeMap<String, (ResourceDecl, Option<u64>)>,
     /// Reports define other resources than when definitions were last derived.
     dirty: bool,
     /// When definitions were last derived, and when this is due although no report changes.
@@ -35,7 +35,7 @@ pub struct ClusterResources {
 
 /// A host's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Values {
+pub struct HostValues {
     pub values: BTreeMap<String, String>,
     /// For values with a locale: the host that reports them.
     pub shared: BTreeMap<String, String>,
@@ -70,17 +70,17 @@ impl ClusterResources {
         };
         let (before, after) = (lends(old), lends(&report));
         for (name, _) in &before {
-            if let Some(by) = self.lent.get_mut(name) {
+            if let Some(by) = self.reporters.get_mut(name) {
                 by.remove(host);
             }
         }
         for (name, _) in &after {
-            self.lent
+            self.reporters
                 .entry(name.clone())
                 .or_default()
                 .insert(host.to_owned());
         }
-        self.lent.retain(|_, by| !by.is_empty());
+        self.reporters.retain(|_, by| !by.is_empty());
         match report.is_empty() {
             true => drop(self.hosts.remove(host)),
             false => drop(self.hosts.insert(host.to_owned(), report)),
@@ -100,7 +100,7 @@ impl ClusterResources {
         (self.dirty, self.recheck, self.settled) = (false, None, Some(now));
         let said = self.reported_definitions(config);
         let before = self.declared();
-        for (name, (decl, lost)) in &mut self.known {
+        for (name, (decl, lost)) in &mut self.definitions {
             let same = said
                 .get(name)
                 .and_then(|all| all.iter().find(|d| d.kind == decl.kind));
@@ -110,13 +110,13 @@ impl ClusterResources {
             }
         }
         let over = |lost: &Option<u64>| lost.is_some_and(|at| now >= at.saturating_add(LINGER_MS));
-        self.known.retain(|_, (_, lost)| !over(lost));
+        self.definitions.retain(|_, (_, lost)| !over(lost));
         for (name, decls) in said {
-            if self.known.len() < RESOURCES_MAX && !self.known.contains_key(&name) {
-                self.known.insert(name, (decls[0].clone(), None));
+            if self.definitions.len() < RESOURCES_MAX && !self.definitions.contains_key(&name) {
+                self.definitions.insert(name, (decls[0].clone(), None));
             }
         }
-        let waits = self.known.values().filter_map(|(_, lost)| *lost);
+        let waits = self.definitions.values().filter_map(|(_, lost)| *lost);
         self.recheck = waits.map(|at| at.saturating_add(LINGER_MS)).min();
         let after = self.declared();
         (before != after).then_some(after)
@@ -153,20 +153,20 @@ impl ClusterResources {
     }
 
     fn declared(&self) -> BTreeMap<String, ResourceDecl> {
-        let all = self.known.iter();
+        let all = self.definitions.iter();
         all.map(|(name, (decl, _))| (name.clone(), decl.clone()))
             .collect()
     }
 
     /// The values that `host` has under `config`.
-    pub fn values(&self, host: &str, config: &Config) -> Values {
-        let mut out = Values::default();
+    pub fn values(&self, host: &str, config: &Config) -> HostValues {
+        let mut out = HostValues::default();
         if let Some(own) = self.hosts.get(host) {
             for (name, sensed) in own {
                 out.put(name, sensed, host, host, config);
             }
         }
-        for (name, by) in &self.lent {
+        for (name, by) in &self.reporters {
             for from in by {
                 if from != host && !out.values.contains_key(name) {
                     out.put(name, &self.hosts[from][name], from, host, config);
@@ -177,7 +177,7 @@ impl ClusterResources {
     }
 }
 
-impl Values {
+impl HostValues {
     /// Adds a value that `from` reports if `host` has it.
     fn put(&mut self, name: &str, sensed: &Sensed, from: &str, host: &str, config: &Config) {
         let own = from == host;

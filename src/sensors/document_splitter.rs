@@ -11,28 +11,28 @@ pub const PAUSE_MS: u64 = 2_000;
 
 /// A piece of a stream. Lines count from 1 at the start of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum StreamPart {
     /// A document and the number of its first line.
     Document { bytes: Vec<u8>, line: u64 },
     /// A document that exceeded a limit in this line; the rest of it is ignored.
-    Dropped { line: u64, why: Excess },
+    Dropped { line: u64, why: ExceededLimit },
 }
 
 /// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Excess {
+pub enum ExceededLimit {
     /// A line is longer than [`LINE_MAX`].
     Line,
     /// A document is longer than [`DOCUMENT_MAX`].
     Document,
 }
 
-impl Excess {
+impl ExceededLimit {
     /// The limit in words.
     pub fn text(self) -> String {
         match self {
-            Excess::Line => format!("a line is longer than {LINE_MAX} bytes"),
-            Excess::Document => {
+            ExceededLimit::Line => format!("a line is longer than {LINE_MAX} bytes"),
+            ExceededLimit::Document => {
                 format!("a document is longer than {DOCUMENT_MAX} bytes: end each with a line ---")
             }
         }
@@ -63,7 +63,7 @@ impl Splitter {
     }
 
     /// Takes input that arrived at `now_ms`.
-    pub fn push(&mut self, bytes: &[u8], now_ms: u64, out: &mut Vec<Piece>) {
+    pub fn push(&mut self, bytes: &[u8], now_ms: u64, out: &mut Vec<StreamPart>) {
         if bytes.is_empty() {
             return;
         }
@@ -78,32 +78,32 @@ impl Splitter {
     }
 
     /// Treats the text so far as a document if nothing arrived for [`PAUSE_MS`].
-    pub fn pause(&mut self, now_ms: u64, out: &mut Vec<Piece>) {
+    pub fn pause(&mut self, now_ms: u64, out: &mut Vec<StreamPart>) {
         if now_ms.saturating_sub(self.at_ms) > PAUSE_MS {
             self.end(out);
         }
     }
 
     /// Treats the text so far as a document: no more input is expected soon.
-    pub fn end(&mut self, out: &mut Vec<Piece>) {
+    pub fn end(&mut self, out: &mut Vec<StreamPart>) {
         if self.begun {
             self.line_ends(out);
         }
         self.document_ends(out);
     }
 
-    fn more_of_line(&mut self, bytes: &[u8], out: &mut Vec<Piece>) {
+    fn more_of_line(&mut self, bytes: &[u8], out: &mut Vec<StreamPart>) {
         self.begun |= !bytes.is_empty();
         let room = LINE_MAX - self.line.len();
         // Only the beginning of a line that is too long is kept: a line `---` does not begin like
         // that.
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room {
-            self.drop_document(Excess::Line, out);
+            self.drop_document(ExceededLimit::Line, out);
         }
     }
 
-    fn line_ends(&mut self, out: &mut Vec<Piece>) {
+    fn line_ends(&mut self, out: &mut Vec<StreamPart>) {
         self.lines += 1;
         self.begun = false;
         if is_separator(&self.line) {
@@ -113,7 +113,7 @@ impl Splitter {
         if !self.dropping {
             if self.document.len() + self.line.len() >= DOCUMENT_MAX {
                 self.lines -= 1;
-                self.drop_document(Excess::Document, out);
+                self.drop_document(ExceededLimit::Document, out);
                 self.lines += 1;
             } else {
                 self.document.extend_from_slice(&self.line);
@@ -123,21 +123,21 @@ impl Splitter {
         self.line.clear();
     }
 
-    fn drop_document(&mut self, why: Excess, out: &mut Vec<Piece>) {
+    fn drop_document(&mut self, why: ExceededLimit, out: &mut Vec<StreamPart>) {
         if !std::mem::replace(&mut self.dropping, true) {
             self.document = Vec::new();
             let line = self.lines + 1;
-            out.push(Piece::Dropped { line, why });
+            out.push(StreamPart::Dropped { line, why });
         }
     }
 
-    fn document_ends(&mut self, out: &mut Vec<Piece>) {
+    fn document_ends(&mut self, out: &mut Vec<StreamPart>) {
         let line = std::mem::replace(&mut self.before, self.lines) + 1;
         let bytes = std::mem::take(&mut self.document);
         let dropped = std::mem::take(&mut self.dropping);
         let says = |l: &[u8]| !l.trim_ascii().is_empty() && !l.trim_ascii().starts_with(b"#");
         if !dropped && bytes.split(|b| *b == b'\n').any(says) {
-            out.push(Piece::Document { bytes, line });
+            out.push(StreamPart::Document { bytes, line });
         }
     }
 }
@@ -152,7 +152,7 @@ fn is_separator(line: &[u8]) -> bool {
 }
 
 /// All documents in a complete text.
-pub fn all(bytes: &[u8]) -> Vec<Piece> {
+pub fn all(bytes: &[u8]) -> Vec<StreamPart> {
     let (mut splitter, mut out) = (Splitter::new(), Vec::new());
     splitter.push(bytes, 0, &mut out);
     splitter.end(&mut out);

@@ -4,7 +4,7 @@
 
 mod of_units;
 
-pub use of_units::OfUnits;
+pub use of_units::UnitAttributes;
 pub(super) use of_units::names_of;
 
 use super::RESOURCES_MAX;
@@ -48,11 +48,11 @@ const ATTRIBUTES: [&str; 14] = [
 
 /// A resource in a document; it always has a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reading {
+pub struct SensorReading {
     pub name: String,
     pub sensed: Sensed,
     /// Information about each unit: only for this host.
-    pub units: OfUnits,
+    pub units: UnitAttributes,
     /// The line in which it begins.
     pub line: u64,
 }
@@ -85,7 +85,7 @@ impl std::fmt::Display for Problem {
 /// The content of a document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
-    pub readings: Vec<Reading>,
+    pub readings: Vec<SensorReading>,
     pub problems: Vec<Problem>,
 }
 
@@ -97,8 +97,9 @@ pub fn document(bytes: &[u8], line: u64) -> Parsed {
         Err(e) => {
             let before = &bytes[..e.valid_up_to()];
             let ends = before.iter().filter(|b| **b == b'\n').count() as u64;
-            let at = Place::of_line(line + ends);
-            out.problems.push(at.says("this is not UTF-8 text", None));
+            let at = ItemPosition::of_line(line + ends);
+            out.problems
+                .push(at.problem("this is not UTF-8 text", None));
             return out;
         }
     };
@@ -132,17 +133,17 @@ fn indent(line: &str) -> usize {
 /// The location of an item, for problems: its first line, and how far that line was moved to the
 /// left.
 #[derive(Clone, Copy)]
-struct Place {
+struct ItemPosition {
     line: u64,
     moved: i64,
 }
 
-impl Place {
-    fn of_line(line: u64) -> Place {
-        Place { line, moved: 0 }
+impl ItemPosition {
+    fn of_line(line: u64) -> ItemPosition {
+        ItemPosition { line, moved: 0 }
     }
 
-    fn says(self, message: impl Into<String>, hint: Option<&str>) -> Problem {
+    fn problem(self, message: impl Into<String>, hint: Option<&str>) -> Problem {
         Problem {
             line: self.line,
             col: 1,
@@ -174,9 +175,9 @@ fn items(lines: &[&str], line: u64, out: &mut Parsed) {
     let begins = |l: &str| indent(l) == depth && is_dash(l.trim_start());
     let mut starts: Vec<usize> = (0..lines.len()).filter(|n| begins(lines[*n])).collect();
     if starts.len() > RESOURCES_MAX {
-        let at = Place::of_line(line + starts[RESOURCES_MAX] as u64);
+        let at = ItemPosition::of_line(line + starts[RESOURCES_MAX] as u64);
         let text = format!("more than {RESOURCES_MAX} resources in one document");
-        out.problems.push(at.says(text, None));
+        out.problems.push(at.problem(text, None));
         starts.truncate(RESOURCES_MAX + 1);
     }
     let last = starts.len().min(RESOURCES_MAX);
@@ -192,11 +193,11 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         .iter()
         .position(|l| has_content(l) && indent(l) <= depth);
     if let Some(n) = stray {
-        let at = Place::of_line(line + 1 + n as u64);
+        let at = ItemPosition::of_line(line + 1 + n as u64);
         let text = "this line is not indented more than its item's -";
         let hint = "indent it like the other attributes";
         let resource = name_in(lines);
-        let problem = at.says(text, Some(hint));
+        let problem = at.problem(text, Some(hint));
         return out.problems.push(Problem {
             resource,
             ..problem
@@ -218,9 +219,9 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         text.push_str(l);
     }
     let moved = key as i64 - column as i64;
-    let place = Place { line, moved };
+    let place = ItemPosition { line, moved };
     if !text.lines().any(has_content) {
-        out.problems.push(place.says("an empty item", None));
+        out.problems.push(place.problem("an empty item", None));
         return;
     }
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
@@ -249,7 +250,7 @@ fn name_in(lines: &[&str]) -> String {
 }
 
 fn whole(text: &str, line: u64, out: &mut Parsed) {
-    let place = Place::of_line(line);
+    let place = ItemPosition::of_line(line);
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
     if !read.defects.is_empty() {
         let problems = read.defects.into_iter();
@@ -274,7 +275,7 @@ fn whole(text: &str, line: u64, out: &mut Parsed) {
     }
 }
 
-fn one(node: &Node, place: Place, out: &mut Parsed) {
+fn one(node: &Node, place: ItemPosition, out: &mut Parsed) {
     match Item::read(node, place) {
         Ok(reading) => out.readings.push(reading),
         Err(problem) => out.problems.push(problem),
@@ -304,12 +305,12 @@ fn double(out: &mut Parsed) {
 struct Item<'a> {
     entries: &'a [Entry],
     node: &'a Node,
-    place: Place,
+    place: ItemPosition,
     name: String,
 }
 
 impl<'a> Item<'a> {
-    fn read(node: &'a Node, place: Place) -> Result<Reading, Problem> {
+    fn read(node: &'a Node, place: ItemPosition) -> Result<SensorReading, Problem> {
         let Value::Map(entries) = &node.value else {
             let hint = "write - resource: NAME and its attributes below it";
             return Err(place.at(
@@ -336,7 +337,7 @@ impl<'a> Item<'a> {
             ..problem
         })?;
         let line = place.at(node.pos, "", None).line;
-        Ok(Reading {
+        Ok(SensorReading {
             name: item.name,
             sensed,
             units,

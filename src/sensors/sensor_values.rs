@@ -2,7 +2,7 @@
 //! began, and what is reported once. Owns expiry; never runs anything.
 
 use super::RESOURCES_MAX;
-use super::parse::{OfUnits, Parsed, Reading, names_of};
+use super::parse::{Parsed, SensorReading, UnitAttributes, names_of};
 use super::sensor_files::Sensor;
 use crate::record::host_units::UnitDoc;
 use crate::record::load::Sensed;
@@ -29,7 +29,7 @@ const REPORTED_MAX: usize = 1000;
 struct CurrentValue {
     sensed: Sensed,
     /// The information about each unit in the last value.
-    units: OfUnits,
+    units: UnitAttributes,
     at: u64,
     /// The last two gaps between its values.
     gaps: [Option<u64>; 2],
@@ -77,7 +77,7 @@ impl SensorValues {
         news
     }
 
-    fn reading(&mut self, sensor: &Sensor, r: Reading, now: u64, news: &mut Vec<String>) {
+    fn reading(&mut self, sensor: &Sensor, r: SensorReading, now: u64, news: &mut Vec<String>) {
         let count: usize = self.sensors.values().map(BTreeMap::len).sum();
         let all = self.sensors.entry(sensor.clone()).or_default();
         let Some(held) = all.get_mut(&r.name) else {
@@ -223,7 +223,7 @@ impl SensorValues {
                     Some(_) => held.units.used.get(at).cloned().unwrap_or_default(),
                     None => Vec::new(),
                 },
-                seen: if held.units.says_nothing_of_processes() {
+                seen: if held.units.has_no_processes() {
                     0
                 } else {
                     held.at

@@ -6,7 +6,7 @@
 //! hints have proved to arrive, polls are rarer; if something is found without a hint, they become
 //! frequent again.
 
-use crate::sys::fs::Mark;
+use crate::sys::fs::FileMark;
 
 /// Pause after something was found or while something is expected, ms.
 const QUICK_MS: u64 = 5;
@@ -128,7 +128,7 @@ impl Polling {
 #[derive(Debug, Clone, Default)]
 pub struct ChangeGate {
     /// The last mark, and since when it has been unchanged.
-    mark: Option<(Mark, u64)>,
+    mark: Option<(FileMark, u64)>,
     /// When the last read began.
     last_read_ms: Option<u64>,
 }
@@ -136,12 +136,12 @@ pub struct ChangeGate {
 impl ChangeGate {
     /// Takes the mark as it is `now`. Returns true if a read is needed: the mark has changed since
     /// the last read, or the content may have changed without a new modification time.
-    pub fn must_read(&mut self, mark: Mark, now: u64) -> bool {
+    pub fn must_read(&mut self, mark: FileMark, now: u64) -> bool {
         self.must_read_within(mark, now, LOOK_MS)
     }
 
     /// The same, with the time in ms after which a read is due regardless of the mark.
-    pub fn must_read_within(&mut self, mark: Mark, now: u64, look_ms: u64) -> bool {
+    pub fn must_read_within(&mut self, mark: FileMark, now: u64, look_ms: u64) -> bool {
         match self.mark {
             Some((known, _)) if known == mark => {}
             _ => self.mark = Some((mark, now)),
@@ -289,8 +289,8 @@ mod tests {
         assert_eq!((p.quick_ms(), p.longest_ms()), (10, 60));
     }
 
-    fn mark(changed_ns: i64) -> Mark {
-        Mark {
+    fn mark(changed_ns: i64) -> FileMark {
+        FileMark {
             len: 0,
             ino: 1,
             changed_ns,

@@ -4,8 +4,8 @@
 //! fsync it is unknown what is on the disk. Therefore a failed `Appender` is poisoned permanently:
 //! the caller opens a new segment that states the valid length of this one.
 
-use super::file::{File, How};
-use super::{At, Error, Result, writeback};
+use super::file::{File, OpenMode};
+use super::{Error, ErrorContext, Result, writeback};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,20 +24,23 @@ pub struct Appender {
 impl Appender {
     /// Opens `path` at its end, creating it (0644) if it does not exist.
     pub fn open(path: &Path) -> Result<Appender> {
-        Appender::with(How::APPEND.create().mode(super::fs::FILE_MODE), path)
+        Appender::with(OpenMode::APPEND.create().mode(super::fs::FILE_MODE), path)
     }
 
     /// Creates `path`; an existing file is an error (`AlreadyExists`).
     pub fn create_new(path: &Path) -> Result<Appender> {
-        Appender::with(How::APPEND.exclusive().mode(super::fs::FILE_MODE), path)
+        Appender::with(
+            OpenMode::APPEND.exclusive().mode(super::fs::FILE_MODE),
+            path,
+        )
     }
 
     /// Opens `path` at its end; a missing file is an error.
     pub fn open_existing(path: &Path) -> Result<Appender> {
-        Appender::with(How::APPEND, path)
+        Appender::with(OpenMode::APPEND, path)
     }
 
-    fn with(how: How, path: &Path) -> Result<Appender> {
+    fn with(how: OpenMode, path: &Path) -> Result<Appender> {
         let file = File::open(path, how).at("open for appending", path)?;
         let len = file.stat().at("stat", path)?.len;
         let path = path.to_path_buf();
@@ -170,9 +173,9 @@ pub struct SharedAppender {
 impl SharedAppender {
     /// Opens the file.
     pub fn open(path: &Path) -> Result<SharedAppender> {
-        let how = How {
+        let how = OpenMode {
             read: false,
-            ..How::APPEND.create().mode(0o600)
+            ..OpenMode::APPEND.create().mode(0o600)
         };
         let file = File::open(path, how).at("open for appending", path)?;
         Ok(SharedAppender {

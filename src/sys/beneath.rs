@@ -13,9 +13,9 @@ pub use change::{
     Part, check_upload, finish_part, make_dir, part_size, remove, rename, write_part,
 };
 pub use list::{NameEntry, NameKind, NamePage, list};
-pub use read::{ContentMark, Piece, read_at};
+pub use read::{ContentMark, FilePart, read_at};
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use nix::fcntl::{OFlag, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use std::ffi::{OsStr, OsString};
@@ -46,12 +46,12 @@ impl PathBelow<'_> {
 }
 
 /// The target of a path, held by a descriptor that can neither read nor write.
-struct Reached {
+struct OpenTarget {
     fd: OwnedFd,
     stat: FileStat,
 }
 
-impl Reached {
+impl OpenTarget {
     fn kind(&self) -> SFlag {
         SFlag::from_bits_truncate(self.stat.st_mode & SFlag::S_IFMT.bits())
     }
@@ -92,14 +92,14 @@ fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
 /// Opens one name of a directory without following links.
 ///
 /// It first tries to open it as a directory: only then does an automounter mount it.
-fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<Reached> {
+fn open_name(dir: &OwnedFd, name: &OsStr) -> io::Result<OpenTarget> {
     let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let fd = match openat(dir, name, flags | OFlag::O_DIRECTORY, Mode::empty()) {
         Err(nix::Error::ENOTDIR) => openat(dir, name, flags, Mode::empty()),
         other => other,
     }?;
     let stat = fstat(&fd)?;
-    Ok(Reached { fd, stat })
+    Ok(OpenTarget { fd, stat })
 }
 
 /// The directories from the base to the current position of a walk.
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Follows the names. `follow`: also follows the last one if it is a link.
-    fn follow(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<Reached> {
+    fn follow(&mut self, names: Vec<OsString>, follow: bool) -> io::Result<OpenTarget> {
         let mut pending: Vec<OsString> = names.into_iter().rev().collect();
         while let Some(name) = pending.pop() {
             let is_last = pending.is_empty();
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         }
         let fd = self.here().try_clone()?;
         let stat = fstat(&fd)?;
-        Ok(Reached { fd, stat })
+        Ok(OpenTarget { fd, stat })
     }
 
     /// Follows `..` in a link: nothing above the root or above the base is reached.
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Replaces the name of a link by the names in its target.
-    fn turn(&mut self, link: &Reached, pending: &mut Vec<OsString>) -> io::Result<()> {
+    fn turn(&mut self, link: &OpenTarget, pending: &mut Vec<OsString>) -> io::Result<()> {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(nix::Error::ELOOP.into());
@@ -218,8 +218,8 @@ fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
 }
 
 /// Finds the target of the spot. `follow`: if its last name is a link, the target of the link.
-fn find(act: &'static str, spot: PathBelow<'_>, follow: bool) -> Result<Reached> {
-    let found: io::Result<Reached> =
+fn find(act: &'static str, spot: PathBelow<'_>, follow: bool) -> Result<OpenTarget> {
+    let found: io::Result<OpenTarget> =
         (|| Walk::below(spot.root)?.follow(plain_names(spot.path)?, follow))();
     found.at(act, &spot.whole())
 }

@@ -1,6 +1,6 @@
 //! What a command inherits from the shell that called it: umask, working directory, standard input.
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use nix::sys::stat::Mode;
 use std::io::{BufRead, IsTerminal, Read};
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,7 @@
 //! Owns `std::process::Command`. A helper gets one stream as its standard input and the caller's
 //! standard error.
 
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -178,13 +178,13 @@ pub fn sibling(name: &str) -> PathBuf {
 /// A program of the system whose standard input and output are one descriptor that a user holds,
 /// until that is closed. It is ended when this is dropped.
 #[derive(Debug)]
-pub struct Attended {
+pub struct AttendedProgram {
     child: Option<Child>,
 }
 
 /// How an attended program is started.
 #[derive(Debug)]
-pub struct Attend<'a> {
+pub struct AttendedCommand<'a> {
     pub program: &'a Path,
     pub args: &'a [String],
     /// Added to the variables of this process.
@@ -197,10 +197,14 @@ pub struct Attend<'a> {
 /// How long an attended program may take to end after it was asked to, ms.
 const END_MS: u64 = 5_000;
 
-impl Attended {
+impl AttendedProgram {
     /// Starts it in its own session. `stream` becomes its standard input and output; if it is a
     /// terminal, also its error output and controlling terminal.
-    pub fn begin(how: &Attend<'_>, stream: File, is_terminal: bool) -> Result<Attended> {
+    pub fn begin(
+        how: &AttendedCommand<'_>,
+        stream: File,
+        is_terminal: bool,
+    ) -> Result<AttendedProgram> {
         let mut command = Command::new(how.program);
         let copy = || stream.try_clone().at("start", how.program);
         command
@@ -228,7 +232,7 @@ impl Attended {
             });
         }
         let child = command.spawn().at("start", how.program)?;
-        Ok(Attended { child: Some(child) })
+        Ok(AttendedProgram { child: Some(child) })
     }
 
     /// Whether it has ended; collects it.
@@ -265,7 +269,7 @@ fn end_child(mut child: Child) {
     }
 }
 
-impl Drop for Attended {
+impl Drop for AttendedProgram {
     fn drop(&mut self) {
         let Some(child) = self.child.take() else {
             return;
@@ -281,19 +285,19 @@ mod attended_tests {
     use super::*;
     use crate::sys::{ipc, terminal};
 
-    fn attend(line: &str, is_terminal: bool) -> (File, Attended) {
+    fn attend(line: &str, is_terminal: bool) -> (File, AttendedProgram) {
         let (mine, other) = match is_terminal {
             true => terminal::open_pair(31, 97).unwrap(),
             false => ipc::pair().unwrap(),
         };
-        let how = Attend {
+        let how = AttendedCommand {
             program: Path::new("/bin/sh"),
             args: &["-c".to_owned(), line.to_owned()],
             env: &[("ATTENDED", "yes".to_owned())],
             dir: Path::new("/"),
             dies_with_parent: false,
         };
-        let attended = Attended::begin(&how, other, is_terminal).unwrap();
+        let attended = AttendedProgram::begin(&how, other, is_terminal).unwrap();
         (mine, attended)
     }
 

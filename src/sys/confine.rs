@@ -3,8 +3,8 @@
 //! Owns the rights that such a process must not have, and the check that it does not have them.
 //! `launch` changes to the user of a job.
 
-use super::launch::{Who, become_user};
-use super::{At, Error, Result};
+use super::launch::{ProcessIdentity, become_user};
+use super::{Error, ErrorContext, Result};
 use std::path::Path;
 
 /// Number of capabilities that the kernel may know: it rejects numbers beyond its last.
@@ -12,13 +12,13 @@ const CAPABILITIES: u32 = 64;
 
 /// Version 3 of the arguments of capset(2): two words of 32 bits each.
 #[repr(C)]
-struct Head {
+struct CapHeader {
     version: u32,
     pid: i32,
 }
 #[repr(C)]
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Sets {
+struct CapSets {
     effective: u32,
     permitted: u32,
     inheritable: u32,
@@ -42,13 +42,13 @@ pub fn confine(uid: u32, gid: u32) -> Result<()> {
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     }
     let groups = Vec::new();
-    become_user(&Who { uid, gid, groups })?;
+    become_user(&ProcessIdentity { uid, gid, groups })?;
     nix::sys::prctl::set_no_new_privs().at("give up", what)?;
-    let mut head = Head {
+    let mut head = CapHeader {
         version: VERSION_3,
         pid: 0,
     };
-    let mut sets = [Sets::default(); 2];
+    let mut sets = [CapSets::default(); 2];
     // SAFETY: head and two sets, as version 3 requires; the second call fills in the sets.
     let done = unsafe {
         libc::syscall(libc::SYS_capset, &raw mut head, sets.as_ptr()) == 0
@@ -56,7 +56,7 @@ pub fn confine(uid: u32, gid: u32) -> Result<()> {
     };
     let left = nix::unistd::getgroups().at("look at", what)?;
     let is_closed = nix::sys::prctl::get_dumpable().is_ok_and(|open| !open);
-    match done && sets == [Sets::default(); 2] && left.is_empty() && is_closed {
+    match done && sets == [CapSets::default(); 2] && left.is_empty() && is_closed {
         true => Ok(()),
         false => Err(Error::invalid("give up", what, "some are left")),
     }

@@ -3,7 +3,7 @@
 //! Owns sending and receiving them. The callers own the meaning of a message. A receiver trusts
 //! nothing: a message has a maximum length, and descriptors that were not requested are closed.
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
     sendmsg, setsockopt, socketpair, sockopt,

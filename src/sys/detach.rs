@@ -4,7 +4,7 @@
 //! its output and no other descriptor: a daemon that keeps its starter's pipe open would hang the
 //! reader of that pipe.
 
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -110,8 +110,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         let program = dir.path().join("prog");
-        // The shell stays itself: the environment of a process that executes another program cannot be
-        // read for a moment.
+        // The shell stays itself: the environment of a process that executes another program cannot
+        // be read for a moment.
         let script = "#!/bin/sh\necho \"$A-$HOME\"\nwhile :; do sleep 0.1; done\n";
         std::fs::write(&program, script).unwrap();
         super::super::fs::chmod(&program, 0o755).unwrap();

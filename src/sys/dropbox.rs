@@ -6,9 +6,9 @@
 //! pipe or device cannot block or act, all facts come from the open descriptor. Never reopens by
 //! name and never reads more than the limit.
 
-use super::file::{self, How, cached_owner, mode_kind};
+use super::file::{self, OpenMode, cached_owner, mode_kind};
 use super::fs::{self, Entry, Kind};
-use super::{At, Error, Result, platform};
+use super::{Error, ErrorContext, Result, platform};
 use nix::dir::{Dir, OwningIter};
 use nix::fcntl::{AtFlags, OFlag, OpenHow, RenameFlags, ResolveFlag, openat2, renameat2};
 use nix::sys::stat::{Mode, fstatat};
@@ -23,7 +23,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// A request as read from one descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub struct RequestContent {
     /// The complete content.
     pub bytes: Vec<u8>,
     /// The owner: the identity of the requester.
@@ -62,7 +62,7 @@ pub struct DropBox {
 
 /// The entry under a name of the trusted directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct EntryFacts {
     pub kind: Kind,
     pub uid: u32,
     /// Users other than owner and group may write.
@@ -88,9 +88,9 @@ impl DropBox {
     }
 
     /// The entry `name`; `None` if there is none. Links are not followed.
-    pub fn look(&self, name: &OsStr) -> Result<Option<Found>> {
+    pub fn entry(&self, name: &OsStr) -> Result<Option<EntryFacts>> {
         let path = self.root.join(name);
-        let found = |kind, uid, mode: u32| Found {
+        let found = |kind, uid, mode: u32| EntryFacts {
             kind,
             uid,
             open_to_all: mode & 0o002 != 0,
@@ -162,10 +162,10 @@ impl DropBox {
 /// A listing of the trusted directory that continues where the previous read ended.
 pub struct Listing {
     root: PathBuf,
-    from: From,
+    source: ListingSource,
 }
 
-enum From {
+enum ListingSource {
     Dir(Box<OwningIter>),
     /// On a simulated machine.
     Names(std::vec::IntoIter<OsString>),
@@ -181,22 +181,22 @@ impl Listing {
     /// Starts to list `root`.
     pub fn open(root: &Path) -> Result<Listing> {
         let from = match platform::simulated() {
-            true => From::Names(fs::names(root, usize::MAX)?.into_iter()),
+            true => ListingSource::Names(fs::names(root, usize::MAX)?.into_iter()),
             false => {
                 let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
                 let dir = Dir::open(root, flags, Mode::empty()).at("list", root)?;
-                From::Dir(Box::new(dir.into_iter()))
+                ListingSource::Dir(Box::new(dir.into_iter()))
             }
         };
         let root = root.to_path_buf();
-        Ok(Listing { root, from })
+        Ok(Listing { root, source: from })
     }
 
     /// The next name, including hidden ones; `None` at the end.
     pub fn next_name(&mut self) -> Result<Option<OsString>> {
-        let dir = match &mut self.from {
-            From::Names(names) => return Ok(names.next()),
-            From::Dir(dir) => dir,
+        let dir = match &mut self.source {
+            ListingSource::Names(names) => return Ok(names.next()),
+            ListingSource::Dir(dir) => dir,
         };
         for entry in dir {
             let entry = entry.at("list", &self.root)?;
@@ -266,7 +266,7 @@ impl UserBox {
     }
 
     /// Reads the file `name`, at most `limit` bytes.
-    pub fn read(&self, name: &OsStr, limit: u64) -> Dropping<Dropped> {
+    pub fn read(&self, name: &OsStr, limit: u64) -> Dropping<RequestContent> {
         self.open(name, limit)?.read(limit)
     }
 
@@ -346,12 +346,12 @@ pub struct DroppedFile {
 enum Content {
     Open(File, u32),
     /// On a simulated machine.
-    Read(Dropped),
+    Read(RequestContent),
 }
 
 impl DroppedFile {
     /// Reads it, at most `limit` bytes.
-    pub fn read(self, limit: u64) -> Dropping<Dropped> {
+    pub fn read(self, limit: u64) -> Dropping<RequestContent> {
         let (file, uid) = match self.content {
             Content::Read(dropped) => return Ok(dropped),
             Content::Open(file, uid) => (file, uid),
@@ -364,7 +364,7 @@ impl DroppedFile {
             let why = format!("grew beyond {limit} bytes");
             return Err(DropError::Refused(self.path, why));
         }
-        Ok(Dropped { bytes, uid })
+        Ok(RequestContent { bytes, uid })
     }
 }
 
@@ -421,10 +421,10 @@ fn open_below(dir: BorrowedFd<'_>, below: &Path, flags: OFlag, full: &Path) -> D
 }
 
 /// The same checks on a simulated machine, where links cannot exist.
-fn read_simulated(full: &Path, limit: u64) -> Dropping<Dropped> {
+fn read_simulated(full: &Path, limit: u64) -> Dropping<RequestContent> {
     let refuse = |why: String| DropError::Refused(full.to_path_buf(), why);
     let system = |act, e| DropError::System(Error::new(act, full, e));
-    let file = file::File::open(full, How::READ).map_err(|e| system("open", e))?;
+    let file = file::File::open(full, OpenMode::READ).map_err(|e| system("open", e))?;
     let stat = file.stat().map_err(|e| system("stat", e))?;
     if stat.nlink != 1 {
         return Err(refuse(format!("has {} names instead of one", stat.nlink)));
@@ -434,7 +434,7 @@ fn read_simulated(full: &Path, limit: u64) -> Dropping<Dropped> {
     }
     let bytes = file.read_front(limit + 1).map_err(|e| system("read", e))?;
     let uid = stat.uid;
-    Ok(Dropped { bytes, uid })
+    Ok(RequestContent { bytes, uid })
 }
 
 /// Opens component by component without following links.

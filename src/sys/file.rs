@@ -4,8 +4,8 @@
 //! built on top of it (`fs`, `append`, `lock`), for both alike.
 
 use super::failpoint::{on_file, on_path};
-use super::file_types::{FileOwner, Kind, Mark, Stat, parent};
-pub use super::file_types::{Handle, How};
+use super::file_types::{FileMark, FileOwner, Kind, Stat, parent};
+pub use super::file_types::{Handle, OpenMode};
 use super::platform;
 use std::ffi::{CString, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -26,7 +26,7 @@ pub enum File {
 
 impl File {
     /// Opens a file.
-    pub fn open(path: &Path, how: How) -> io::Result<File> {
+    pub fn open(path: &Path, how: OpenMode) -> io::Result<File> {
         if let Some(machine) = platform::here() {
             return machine.open(path, &how).map(File::Simulated);
         }
@@ -297,10 +297,10 @@ pub(super) fn statx(dir: RawFd, path: &Path, flags: i32, want: u32) -> io::Resul
 }
 
 /// The server's current state of a name, regardless of this machine's cache.
-pub(super) fn mark(path: &Path) -> io::Result<Mark> {
+pub(super) fn mark(path: &Path) -> io::Result<FileMark> {
     if let Some(machine) = platform::here() {
         let stat = machine.stat_now(path)?;
-        return Ok(Mark {
+        return Ok(FileMark {
             len: stat.len,
             ino: stat.ino,
             changed_ns: stat.mtime_ms.saturating_mul(1_000_000),
@@ -311,7 +311,7 @@ pub(super) fn mark(path: &Path) -> io::Result<Mark> {
     let want = libc::STATX_SIZE | libc::STATX_INO | libc::STATX_CTIME;
     let out = statx(libc::AT_FDCWD, path, flags, want)?;
     let changed = out.stx_ctime;
-    Ok(Mark {
+    Ok(FileMark {
         len: out.stx_size,
         ino: out.stx_ino,
         changed_ns: changed

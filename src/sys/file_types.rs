@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct How {
+pub struct OpenMode {
     pub read: bool,
     pub write: bool,
     /// Writes go to the end of the file.
@@ -28,8 +28,8 @@ pub struct How {
     pub mode: u32,
 }
 
-impl How {
-    pub const READ: How = How {
+impl OpenMode {
+    pub const READ: OpenMode = OpenMode {
         read: true,
         write: false,
         append: false,
@@ -41,43 +41,43 @@ impl How {
         mode: 0,
     };
     /// A file that another process writes.
-    pub const LOOK: How = How {
+    pub const LOOK: OpenMode = OpenMode {
         at_once: true,
-        ..How::READ
+        ..OpenMode::READ
     };
-    pub const READ_WRITE: How = How {
+    pub const READ_WRITE: OpenMode = OpenMode {
         write: true,
-        ..How::READ
+        ..OpenMode::READ
     };
-    pub const APPEND: How = How {
+    pub const APPEND: OpenMode = OpenMode {
         append: true,
-        ..How::READ
+        ..OpenMode::READ
     };
     /// A new file, for writing at offsets.
-    pub const NEW: How = How {
+    pub const NEW: OpenMode = OpenMode {
         read: false,
         write: true,
         create: true,
         exclusive: true,
-        ..How::READ
+        ..OpenMode::READ
     };
 
     /// The same with the mode of a file that is created.
-    pub fn mode(self, mode: u32) -> How {
-        How { mode, ..self }
+    pub fn mode(self, mode: u32) -> OpenMode {
+        OpenMode { mode, ..self }
     }
 
     /// Created if it does not exist.
-    pub fn create(self) -> How {
-        How {
+    pub fn create(self) -> OpenMode {
+        OpenMode {
             create: true,
             ..self
         }
     }
 
     /// Created; an existing file is an error.
-    pub fn exclusive(self) -> How {
-        How {
+    pub fn exclusive(self) -> OpenMode {
+        OpenMode {
             create: true,
             exclusive: true,
             ..self
@@ -150,7 +150,7 @@ pub struct Stat {
 
 /// Distinguishes two states of a file or directory without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct FileMark {
     /// Length in bytes.
     pub len: u64,
     /// Inode number.

@@ -3,7 +3,7 @@
 //! Owns `fork` for snapshots only (tasks are forked by the shepherd's own code). The child has one
 //! thread, the caller's: it must not wait for any other thread or take a lock that one may hold.
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, fork};
 use std::os::fd::RawFd;

@@ -5,9 +5,9 @@
 //! returns, and never retries an fsync: after a failed one, the state of the data is unknown.
 
 use super::file::{self, File};
-use super::file_types::How;
-pub use super::file_types::{FileOwner, Kind, Mark, Stat, parent};
-use super::{At, Error, Result, platform};
+use super::file_types::OpenMode;
+pub use super::file_types::{FileMark, FileOwner, Kind, Stat, parent};
+use super::{Error, ErrorContext, Result, platform};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -49,13 +49,13 @@ pub fn is_aside(name: &str) -> bool {
 
 /// Reads a whole file of at most `limit` bytes; a longer one is an error (`InvalidData`).
 pub fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
-    let file = File::open(path, How::READ).at("open", path)?;
+    let file = File::open(path, OpenMode::READ).at("open", path)?;
     read_all_of(&file, path, limit)
 }
 
 /// [`read_small`], which also returns the owner of the file.
 pub fn read_small_owned(path: &Path, limit: u64) -> Result<(Vec<u8>, u32)> {
-    let file = File::open(path, How::LOOK).at("open", path)?;
+    let file = File::open(path, OpenMode::LOOK).at("open", path)?;
     // A simulated machine has one user, and its calls are counted.
     let uid = match platform::simulated() {
         true => 0,
@@ -114,7 +114,7 @@ pub struct Chunk {
 /// Reads at most `max` bytes at `offset` by open, read and close: on NFS this ensures fresh data,
 /// while a descriptor that is kept open shows older data. Only a regular file is read.
 pub fn read_from(path: &Path, offset: u64, max: usize) -> Result<Chunk> {
-    let file = File::open(path, How::LOOK).at("open", path)?;
+    let file = File::open(path, OpenMode::LOOK).at("open", path)?;
     read_open(&file, path, offset, max)
 }
 
@@ -146,17 +146,17 @@ pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Re
 fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
     let aside = aside_name(path);
     // An exclusive creation costs one more request on NFS, because of the times that it replaces.
-    let how = How {
+    let how = OpenMode {
         exclusive: platform::simulated(),
-        ..How::NEW.mode(mode)
+        ..OpenMode::NEW.mode(mode)
     };
     write_new(&aside, bytes, how, sync)?;
     Ok(aside)
 }
 
 /// Writes a new file; if it cannot be written completely, it is removed again.
-fn write_new(path: &Path, bytes: &[u8], how: How, sync: bool) -> Result<()> {
-    let how = How {
+fn write_new(path: &Path, bytes: &[u8], how: OpenMode, sync: bool) -> Result<()> {
+    let how = OpenMode {
         no_link: true,
         ..how
     };
@@ -175,9 +175,9 @@ fn write_new(path: &Path, bytes: &[u8], how: How, sync: bool) -> Result<()> {
 /// Writes `path` in place. Readers may find it empty or cut off, so its content must state where it
 /// ends. On NFS this takes three requests fewer than [`publish_mode`], which renames.
 pub fn write_in_place(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let how = How {
+    let how = OpenMode {
         exclusive: false,
-        ..How::NEW.mode(mode)
+        ..OpenMode::NEW.mode(mode)
     };
     write_new(path, bytes, how, false)
 }
@@ -308,7 +308,7 @@ pub fn make_durable(path: &Path, len: u64, rewrite: bool) -> Result<()> {
 
 /// Opens an existing file for reading and writing; never creates it.
 pub(super) fn open_both(path: &Path) -> Result<File> {
-    File::open(path, How::READ_WRITE).at("open", path)
+    File::open(path, OpenMode::READ_WRITE).at("open", path)
 }
 
 /// `open_both` for a file of this machine whose descriptor is needed.
@@ -322,16 +322,16 @@ pub fn open_rw(path: &Path) -> Result<fs::File> {
 
 /// Creates an empty file unless it exists.
 pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
-    let how = How {
+    let how = OpenMode {
         read: false,
-        ..How::APPEND.create().mode(mode)
+        ..OpenMode::APPEND.create().mode(mode)
     };
     File::open(path, how).map(drop).at("create", path)
 }
 
 /// Creates `path`, which must not exist, with room for `len` bytes. A failure leaves nothing.
 pub fn make_with_room(path: &Path, len: u64) -> Result<()> {
-    let file = File::open(path, How::NEW.mode(FILE_MODE)).at("create", path)?;
+    let file = File::open(path, OpenMode::NEW.mode(FILE_MODE)).at("create", path)?;
     file.allocate(len).map_err(|e| {
         drop(file::unlink(path));
         Error::new("take room for", path, e)
@@ -486,7 +486,7 @@ pub fn list_others(path: &Path, max: usize, known: impl Fn(&str) -> bool) -> Res
 
 /// Opens and closes a directory. A network file system then asks the server whether it changed, and
 /// drops cached negative entries below it; otherwise these may persist for a minute.
-pub fn ask_again(dir: &Path) {
+pub fn revalidate(dir: &Path) {
     let _ = file::list(dir, |_, _| false);
 }
 
@@ -554,7 +554,7 @@ pub fn owner(path: &Path) -> Result<Option<FileOwner>> {
 /// The mark of `path` as the file server has it now, links not followed: one request on a network
 /// file system, where `stat` may answer from a cache and opening a file takes two or three. It only
 /// tells whether opening is worthwhile: only an open makes data fresh.
-pub fn mark(path: &Path) -> Result<Mark> {
+pub fn mark(path: &Path) -> Result<FileMark> {
     file::mark(path).at("stat", path)
 }
 

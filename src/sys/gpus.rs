@@ -25,12 +25,12 @@ impl Gpus {
     ///
     /// # Errors
     /// NVIDIA's driver does not say how many there are.
-    pub fn look(&self, sys: &Path) -> Result<Vec<Gpu>, String> {
+    pub fn list(&self, sys: &Path) -> Result<Vec<Gpu>, String> {
         let mut all = match &self.0 {
-            Some(driver) => nvidia::look(driver)?,
+            Some(driver) => nvidia::list(driver)?,
             None => Vec::new(),
         };
-        all.extend(amd::look(sys));
+        all.extend(amd::list(sys));
         Ok(all)
     }
 }

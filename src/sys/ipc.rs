@@ -3,7 +3,7 @@
 //! Owns socket pairs and named pipes. State is never sent here, only requests to a child and
 //! wake-ups.
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

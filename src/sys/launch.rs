@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// An identity to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct ProcessIdentity {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<u32>,
@@ -33,7 +33,7 @@ pub struct Launch<'a> {
     /// Working directory, entered as that user; `None` keeps the current one.
     pub dir: Option<&'a CStr>,
     /// The user to become; `None` keeps the identity.
-    pub user: Option<&'a Who>,
+    pub user: Option<&'a ProcessIdentity>,
     /// Resource limits: soft and hard value.
     pub rlimits: &'a [(Limit, u64)],
     /// Added to the nice value.
@@ -127,7 +127,7 @@ const PID_DIGITS: usize = 12;
 const SHELL: &CStr = c"/bin/sh";
 
 /// What the child reads, and where it reports why it failed.
-struct Shared<'a> {
+struct ChildData<'a> {
     launch: &'a Launch<'a>,
     /// `Launch::cpus` in the kernel's form; empty = none.
     cpus: Vec<u64>,
@@ -161,7 +161,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
     let pid_entry = (!pid_text.is_empty()).then(|| pid_text.as_ptr().cast());
     let own = l.env.iter().map(|s| s.as_ptr());
     let env = own.chain(pid_entry).chain([std::ptr::null()]).collect();
-    let mut shared = Shared {
+    let mut shared = ChildData {
         launch: l,
         cpus: l.cpus.map_or(Vec::new(), cpus::words),
         argv,
@@ -202,7 +202,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
 
 extern "C" fn child(arg: *mut c_void) -> c_int {
     // SAFETY: `launch` passes a `Shared` that outlives this function.
-    let shared = unsafe { &mut *arg.cast::<Shared<'_>>() };
+    let shared = unsafe { &mut *arg.cast::<ChildData<'_>>() };
     write_pid(&mut shared.pid_text);
     let e = match prepare(shared.launch, &shared.cpus) {
         Ok(()) => LaunchError {
@@ -323,7 +323,7 @@ unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> 
 
 /// Sets groups, then group, then user; checked and read back, since an incomplete change is worse
 /// than none.
-unsafe fn become_for_good(who: &Who) -> std::result::Result<(), Stage> {
+unsafe fn become_for_good(who: &ProcessIdentity) -> std::result::Result<(), Stage> {
     const ID: Stage = Stage::Identity;
     // SAFETY: pointers are to valid memory of the given lengths.
     unsafe {
@@ -351,7 +351,7 @@ unsafe fn become_for_good(who: &Who) -> std::result::Result<(), Stage> {
 }
 
 /// Tries the candidates in order; returns the errno to report. Never returns on success.
-fn exec(shared: &mut Shared<'_>) -> i32 {
+fn exec(shared: &mut ChildData<'_>) -> i32 {
     let mut report = libc::ENOENT;
     for program in shared.launch.programs {
         // SAFETY: null-terminated arrays of null-terminated strings, prepared by `launch`.
@@ -375,7 +375,7 @@ fn exec(shared: &mut Shared<'_>) -> i32 {
 
 /// Switches to this user permanently, in a process that runs no program of the user: no other
 /// process of the user can read its memory. Only for root, in a process with one thread.
-pub fn become_user(who: &Who) -> Result<()> {
+pub fn become_user(who: &ProcessIdentity) -> Result<()> {
     // SAFETY: the list outlives the calls; prctl gets integers.
     let became = unsafe {
         let became = become_for_good(who);
@@ -387,7 +387,7 @@ pub fn become_user(who: &Who) -> Result<()> {
 
 /// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
 /// process with one thread. The groups of `who` are kept afterwards.
-pub fn switch_identity(who: &Who) -> Result<()> {
+pub fn switch_identity(who: &ProcessIdentity) -> Result<()> {
     let what = Path::new("identity");
     // SAFETY: integers and a valid list.
     unsafe {
@@ -498,7 +498,7 @@ mod tests {
         for (uid, gid) in [(u32::MAX, 65_534), (65_534, u32::MAX)] {
             let null = std::fs::File::open("/dev/null").unwrap();
             let fd = std::os::fd::AsRawFd::as_raw_fd(&null);
-            let who = Who {
+            let who = ProcessIdentity {
                 uid,
                 gid,
                 groups: vec![],
@@ -586,7 +586,7 @@ mod tests {
         let argv = [c("touch"), c(mark.to_str().unwrap())];
         let programs = [c("/usr/bin/touch"), c("/bin/touch")];
         let null = null();
-        let who = Who {
+        let who = ProcessIdentity {
             uid: 65534,
             gid: 65534,
             groups: vec![65534],

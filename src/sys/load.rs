@@ -35,7 +35,7 @@ pub struct Load {
 
 /// Facts that do not change while the machine is up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Facts {
+pub struct MachineFacts {
     /// Logical CPUs this process may use.
     pub ncpus: u32,
     /// Physical memory, MB.
@@ -71,13 +71,13 @@ fn meminfo(table: &str, key: &str) -> u64 {
 }
 
 /// Reads the static facts.
-pub fn facts() -> Facts {
+pub fn facts() -> MachineFacts {
     if super::platform::simulated() {
-        return Facts {
+        return MachineFacts {
             ncpus: 4,
             maxmem: 16 << 10,
             arch: "x86_64-linux".to_owned(),
-            ..Facts::default()
+            ..MachineFacts::default()
         };
     }
     let mem = text("/proc/meminfo", 1 << 20);
@@ -85,7 +85,7 @@ pub fn facts() -> Facts {
     let model = cpu.lines().find(|l| l.starts_with("model name"));
     let model = model.and_then(|l| Some(l.split_once(':')?.1.trim().to_string()));
     let tmp = super::statfs::disk_free(Path::new(TMP)).map_or(0, |d| d.total >> 20);
-    Facts {
+    MachineFacts {
         ncpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         maxmem: meminfo(&mem, "MemTotal") >> 10,
         maxswp: meminfo(&mem, "SwapTotal") >> 10,

@@ -6,7 +6,7 @@
 
 use super::file::File;
 use super::overwrite_file::OverwriteFile;
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use fs2::FileExt;
 use std::path::Path;
 
@@ -46,20 +46,20 @@ pub fn fence(file: &File, path: &Path) -> Result<bool> {
 
 /// A lock on an open file, held until it is dropped.
 #[derive(Debug)]
-pub struct Held<'a>(&'a std::fs::File);
+pub struct HeldLock<'a>(&'a std::fs::File);
 
-impl Drop for Held<'_> {
+impl Drop for HeldLock<'_> {
     fn drop(&mut self) {
         let _ = FileExt::unlock(self.0);
     }
 }
 
 /// Waits at most `ms` for the lock on an open file; `None` if it could not be taken.
-pub fn wait_for(file: &std::fs::File, ms: u64) -> Option<Held<'_>> {
+pub fn wait_for(file: &std::fs::File, ms: u64) -> Option<HeldLock<'_>> {
     let start = super::clock::boot_ms();
     loop {
         match FileExt::try_lock(file) {
-            Ok(()) => return Some(Held(file)),
+            Ok(()) => return Some(HeldLock(file)),
             Err(fs2::TryLockError::WouldBlock) => {}
             Err(fs2::TryLockError::Error(_)) => return None,
         }

@@ -172,18 +172,18 @@ impl std::error::Error for Error {
 }
 
 /// Attaches act and path to an `io::Result`.
-pub(crate) trait At<T> {
+pub(crate) trait ErrorContext<T> {
     /// Turns the plain error into one that names `act` and `path`.
     fn at(self, act: &'static str, path: &Path) -> Result<T>;
 }
 
-impl<T> At<T> for io::Result<T> {
+impl<T> ErrorContext<T> for io::Result<T> {
     fn at(self, act: &'static str, path: &Path) -> Result<T> {
         self.map_err(|source| Error::new(act, path, source))
     }
 }
 
-impl<T> At<T> for nix::Result<T> {
+impl<T> ErrorContext<T> for nix::Result<T> {
     fn at(self, act: &'static str, path: &Path) -> Result<T> {
         self.map_err(|errno| Error::new(act, path, io::Error::from(errno)))
     }

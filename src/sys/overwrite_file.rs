@@ -5,7 +5,7 @@
 //! creates, renames or removes anything.
 
 use super::file::File;
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use std::path::{Path, PathBuf};
 
 /// The open file.

@@ -4,7 +4,7 @@
 //! Acts under the identity of the process. Never follows a link, never enters a directory of
 //! another user.
 
-use super::{At, Error, Result, fs, lock};
+use super::{Error, ErrorContext, Result, fs, lock};
 use std::fs::{DirEntry, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;

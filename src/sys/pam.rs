@@ -355,7 +355,7 @@ mod tests {
 
     /// A fake libpam: its answers, and the calls that were made.
     #[derive(Clone, Copy, Default)]
-    struct MadeUp {
+    struct FakeLibrary {
         authenticate: c_int,
         account: c_int,
         asks: bool,
@@ -364,10 +364,10 @@ mod tests {
     }
 
     thread_local! {
-        static MADE_UP: Cell<MadeUp> = Cell::default();
+        static MADE_UP: Cell<FakeLibrary> = Cell::default();
     }
 
-    fn change(f: impl FnOnce(&mut MadeUp)) -> MadeUp {
+    fn change(f: impl FnOnce(&mut FakeLibrary)) -> FakeLibrary {
         let mut all = MADE_UP.get();
         f(&mut all);
         MADE_UP.set(all);
@@ -434,11 +434,11 @@ mod tests {
     /// The verdict for answers of authentication and account, and how often the account was
     /// checked.
     fn judged(codes: (c_int, c_int), asks: bool) -> (Verdict, u32) {
-        MADE_UP.set(MadeUp {
+        MADE_UP.set(FakeLibrary {
             authenticate: codes.0,
             account: codes.1,
             asks,
-            ..MadeUp::default()
+            ..FakeLibrary::default()
         });
         let library = Library {
             start,

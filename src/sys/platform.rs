@@ -7,7 +7,7 @@
 //! Decides nothing else: code built on the calls (temporary files, renaming, verifying a link by
 //! its count) is the same on both sides.
 
-use super::file_types::{FsKind, Handle, How, Stat};
+use super::file_types::{FsKind, Handle, OpenMode, Stat};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a simulated machine does instead of the operating system.
 pub trait Machine: Send + Sync {
     /// Opens a file.
-    fn open(&self, path: &Path, how: &How) -> io::Result<Box<dyn Handle>>;
+    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>>;
     /// `lstat`.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
     /// `lstat` that bypasses the caches of this machine.

@@ -13,15 +13,15 @@ const LISTENS: &str = "0A";
 
 /// A socket that listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Listens {
+pub struct ListeningSocket {
     pub address: IpAddr,
     /// The user that created it.
     pub uid: u32,
 }
 
-impl Listens {
+impl ListeningSocket {
     /// Whether it may receive connections from this machine itself.
-    fn is_near(&self) -> bool {
+    fn is_reachable_locally(&self) -> bool {
         let address = match self.address {
             IpAddr::V6(six) => six.to_canonical(),
             four @ IpAddr::V4(_) => four,
@@ -30,7 +30,7 @@ impl Listens {
     }
 
     /// The address by which this machine connects to it.
-    pub fn near(&self) -> IpAddr {
+    pub fn local_address(&self) -> IpAddr {
         match self.address {
             IpAddr::V6(six) if six.is_loopback() => IpAddr::V6(Ipv6Addr::LOCALHOST),
             IpAddr::V4(four) if four.is_loopback() => self.address,
@@ -40,7 +40,7 @@ impl Listens {
 }
 
 /// All sockets that may receive a connection from this machine to its port `port`.
-pub fn listeners(port: u16) -> Result<Vec<Listens>> {
+pub fn listeners(port: u16) -> Result<Vec<ListeningSocket>> {
     let mut all = Vec::new();
     for list in ["/proc/net/tcp", "/proc/net/tcp6"] {
         match fs::read_small(Path::new(list), LIST_MAX) {
@@ -50,11 +50,11 @@ pub fn listeners(port: u16) -> Result<Vec<Listens>> {
             Err(e) => return Err(e),
         }
     }
-    all.retain(Listens::is_near);
+    all.retain(ListeningSocket::is_reachable_locally);
     Ok(all)
 }
 
-fn parse(list: &str, port: u16) -> Vec<Listens> {
+fn parse(list: &str, port: u16) -> Vec<ListeningSocket> {
     let suffix = format!(":{port:04X}");
     let one = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
@@ -62,7 +62,7 @@ fn parse(list: &str, port: u16) -> Vec<Listens> {
             return None;
         };
         let address = local.strip_suffix(&suffix).filter(|_| state == LISTENS)?;
-        Some(Listens {
+        Some(ListeningSocket {
             address: address_of(address)?,
             uid: uid.parse().ok()?,
         })
@@ -99,7 +99,7 @@ mod tests {
         let me = super::super::users::effective_uid();
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(
-            (found[0].uid, found[0].near()),
+            (found[0].uid, found[0].local_address()),
             (me, Ipv4Addr::LOCALHOST.into())
         );
         // Its close is not checked: a process that another test starts at this moment has a copy of
@@ -118,7 +118,7 @@ mod tests {
             let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
             assert_eq!(
                 found,
-                [Listens {
+                [ListeningSocket {
                     address: local,
                     uid: 1000
                 }]
@@ -127,15 +127,15 @@ mod tests {
             assert_eq!(address_of(six), Some(Ipv6Addr::LOCALHOST.into()));
         }
         assert!(parse(list, 1).is_empty());
-        let far = Listens {
+        let far = ListeningSocket {
             address: "10.0.0.1".parse().unwrap(),
             uid: 1,
         };
-        assert!(!far.is_near());
-        let mapped = Listens {
+        assert!(!far.is_reachable_locally());
+        let mapped = ListeningSocket {
             address: "::ffff:127.0.0.1".parse().unwrap(),
             uid: 1,
         };
-        assert!(mapped.is_near());
+        assert!(mapped.is_reachable_locally());
     }
 }

@@ -4,7 +4,7 @@
 //! nothing here is privileged.
 
 use super::supervise::{self, Ended, Reaped};
-use super::{At, Result, clock};
+use super::{ErrorContext, Result, clock};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! Owns its two pipes, which are read without waiting, and its process group. It runs permanently
 //! as the account that this process acts as, and dies with the thread that started it.
 
-use super::{At, Result, proc};
+use super::{ErrorContext, Result, proc};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use std::ffi::OsString;
 use std::io::{ErrorKind, Read};

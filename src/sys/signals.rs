@@ -3,7 +3,7 @@
 //! Owns the signal handlers of this process. A handler only writes a byte to a pipe; a thread
 //! turns bytes into messages, so that daemons wait on channels alone.
 
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use crossbeam::channel::{Receiver, unbounded};
 use std::fs::File;
 use std::io::Read as _;

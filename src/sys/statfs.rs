@@ -4,7 +4,7 @@
 
 use super::file::statx;
 pub use super::file_types::FsKind;
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use std::io::Read;
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 //! trusts the sender. A connection whose other machine disappears is detected as lost within about
 //! a minute; a connection whose other program reads nothing stays.
 
-use super::{At, Error, Result, datagram};
+use super::{Error, ErrorContext, Result, datagram};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -52,7 +52,7 @@ impl Listener {
 
     /// The next connection from a program of this machine; `None` if there is none now. The program
     /// may read as slowly as it likes: there is no keepalive.
-    pub fn accept_near(&self) -> Option<File> {
+    pub fn accept_local(&self) -> Option<File> {
         let (stream, _) = self.0.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         let _ = stream.set_nodelay(true);
@@ -90,7 +90,7 @@ impl AsRawFd for Listener {
 
 /// The address of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum ServerAddress {
     Unix(PathBuf),
     Abstract(String),
     Tcp(SocketAddr),
@@ -109,22 +109,22 @@ pub fn resolve(host: &str, port: u16, most: usize) -> io::Result<Vec<SocketAddr>
 ///
 /// # Errors
 /// The system's error, if it is known at once.
-pub fn call_now(at: &Place) -> io::Result<File> {
+pub fn call_now(at: &ServerAddress) -> io::Result<File> {
     use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr};
     let family = match at {
-        Place::Tcp(SocketAddr::V4(_)) => AddressFamily::Inet,
-        Place::Tcp(SocketAddr::V6(_)) => AddressFamily::Inet6,
-        Place::Unix(_) | Place::Abstract(_) => AddressFamily::Unix,
+        ServerAddress::Tcp(SocketAddr::V4(_)) => AddressFamily::Inet,
+        ServerAddress::Tcp(SocketAddr::V6(_)) => AddressFamily::Inet6,
+        ServerAddress::Unix(_) | ServerAddress::Abstract(_) => AddressFamily::Unix,
     };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket::socket(family, SockType::Stream, flags, None)?;
     let called = match at {
-        Place::Tcp(address) => {
+        ServerAddress::Tcp(address) => {
             let _ = socket::setsockopt(&fd, socket::sockopt::TcpNoDelay, &true);
             socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(*address))
         }
-        Place::Unix(path) => socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?),
-        Place::Abstract(name) => {
+        ServerAddress::Unix(path) => socket::connect(fd.as_raw_fd(), &UnixAddr::new(path)?),
+        ServerAddress::Abstract(name) => {
             socket::connect(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)
         }
     };
@@ -137,7 +137,7 @@ pub fn call_now(at: &Place) -> io::Result<File> {
 /// The beginning of Linux's `struct tcp_info`.
 #[repr(C)]
 #[derive(Default)]
-struct Confirmed {
+struct TcpInfo {
     _states: [u8; 8],
     _times: [u32; 4],
     /// Segments that were sent but not confirmed.
@@ -187,8 +187,8 @@ impl Wire {
     /// checked every `LOSS_LOOK_MS`; if nothing is in transit, the system itself checks the
     /// connection.
     pub fn is_lost(&self) -> bool {
-        let mut info = Confirmed::default();
-        let mut len = size_of::<Confirmed>() as libc::socklen_t;
+        let mut info = TcpInfo::default();
+        let mut len = size_of::<TcpInfo>() as libc::socklen_t;
         // SAFETY: a valid descriptor, and as much room as `len` states.
         let rc = unsafe {
             libc::getsockopt(
@@ -199,7 +199,7 @@ impl Wire {
                 &raw mut len,
             )
         };
-        rc == 0 && len as usize == size_of::<Confirmed>() && lost(info.unconfirmed, info.last_ms)
+        rc == 0 && len as usize == size_of::<TcpInfo>() && lost(info.unconfirmed, info.last_ms)
     }
 
     /// Reads the available bytes, at most the room of `buf`; `Some(0)`: the other end sends nothing
@@ -244,7 +244,7 @@ pub(super) fn now_or_later(answer: io::Result<usize>) -> io::Result<Option<usize
 
 /// The events to wait for on a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watched {
+pub struct PollEntry {
     pub fd: RawFd,
     pub read: bool,
     pub write: bool,
@@ -252,7 +252,7 @@ pub struct Watched {
 
 /// Waits until one of them is ready or closed at the other end, at most `ms`. Returns which of them
 /// are ready for reading (or closed) and for writing. A signal ends the wait early.
-pub fn wait(list: &[Watched], ms: Option<u64>) -> Result<Vec<(bool, bool)>> {
+pub fn wait(list: &[PollEntry], ms: Option<u64>) -> Result<Vec<(bool, bool)>> {
     let mut polled: Vec<libc::pollfd> = list
         .iter()
         .map(|w| {
@@ -320,7 +320,7 @@ mod tests {
         let mut buf = [0; 9];
         assert_eq!(b.read(&mut buf).unwrap(), None);
         assert_eq!(a.write(b"abc").unwrap(), 3);
-        let watched = [b.as_raw_fd(), a.as_raw_fd()].map(|fd| Watched {
+        let watched = [b.as_raw_fd(), a.as_raw_fd()].map(|fd| PollEntry {
             fd,
             read: true,
             write: false,
@@ -361,12 +361,15 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let path = d.path().join("s");
         let name = format!("corral.test.{}", std::process::id());
-        assert!(call_now(&Place::Unix(path.clone())).is_err());
-        assert!(call_now(&Place::Abstract(name.clone())).is_err());
+        assert!(call_now(&ServerAddress::Unix(path.clone())).is_err());
+        assert!(call_now(&ServerAddress::Abstract(name.clone())).is_err());
         let file = UnixListener::bind(&path).unwrap();
         let named = Name::from_abstract_name(&name).unwrap();
         let named = UnixListener::bind_addr(&named).unwrap();
-        let calls = [(Place::Unix(path), file), (Place::Abstract(name), named)];
+        let calls = [
+            (ServerAddress::Unix(path), file),
+            (ServerAddress::Abstract(name), named),
+        ];
         for (place, listener) in calls {
             let mut mine = call_now(&place).unwrap();
             let (mut its, _) = listener.accept().unwrap();
@@ -382,12 +385,12 @@ mod tests {
         };
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.port()));
         assert!(Listener::on_loopback(at.port()).is_err());
-        let mine = call_now(&Place::Tcp(at)).unwrap();
-        let mut its = until(|| listener.accept_near());
+        let mine = call_now(&ServerAddress::Tcp(at)).unwrap();
+        let mut its = until(|| listener.accept_local());
         assert!(its.read(&mut [0; 9]).is_err());
         drop((its, mine, listener));
-        let refused = call_now(&Place::Tcp(at)).and_then(|mut late| {
-            let watched = [Watched {
+        let refused = call_now(&ServerAddress::Tcp(at)).and_then(|mut late| {
+            let watched = [PollEntry {
                 fd: late.as_raw_fd(),
                 read: true,
                 write: false,

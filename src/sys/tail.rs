@@ -7,10 +7,10 @@
 //! is reopened periodically, because its name may now belong to another file. Never writes.
 
 use super::clock;
-use super::file::{File, How};
+use super::file::{File, OpenMode};
 use super::fs::{self, Chunk};
 use super::statfs::{FsKind, fs_kind};
-use super::{At, Result};
+use super::{ErrorContext, Result};
 use std::path::{Path, PathBuf};
 
 /// How long a file is kept open before it is opened again (ms).
@@ -25,11 +25,11 @@ const STEP: usize = 16 << 10;
 pub struct Tail {
     /// Reads can bypass the caches.
     direct: bool,
-    kept: Option<Kept>,
+    open: Option<OpenTail>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct OpenTail {
     file: File,
     path: PathBuf,
     ino: u64,
@@ -43,7 +43,7 @@ impl Tail {
     pub fn of(share: &Path) -> Tail {
         Tail {
             direct: fs_kind(share).is_ok_and(|kind| kind == FsKind::Nfs),
-            kept: None,
+            open: None,
         }
     }
 
@@ -51,7 +51,7 @@ impl Tail {
     pub fn another(&self) -> Tail {
         Tail {
             direct: self.direct,
-            kept: None,
+            open: None,
         }
     }
 
@@ -61,24 +61,25 @@ impl Tail {
     /// The file cannot be opened or read, or is not a regular one.
     pub fn read_from(&mut self, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
         let now = clock::boot_ms();
-        let young = |kept: &Kept| kept.path == path && now.saturating_sub(kept.opened_at) < KEEP_MS;
-        if let Some(kept) = self.kept.take_if(|kept| young(kept))
+        let young =
+            |kept: &OpenTail| kept.path == path && now.saturating_sub(kept.opened_at) < KEEP_MS;
+        if let Some(kept) = self.open.take_if(|kept| young(kept))
             && let Some(chunk) = kept.read(offset, max)
         {
-            self.kept = Some(kept);
+            self.open = Some(kept);
             return Ok(chunk);
         }
-        self.kept = None;
+        self.open = None;
         let direct = self.direct;
-        let how = How {
+        let how = OpenMode {
             direct,
-            ..How::LOOK
+            ..OpenMode::LOOK
         };
         let file = File::open(path, how).at("open", path)?;
         let chunk = fs::read_open(&file, path, offset, max)?;
         if direct {
             let (path, ino, uid) = (path.to_path_buf(), chunk.ino, chunk.uid);
-            self.kept = Some(Kept {
+            self.open = Some(OpenTail {
                 file,
                 path,
                 ino,
@@ -90,7 +91,7 @@ impl Tail {
     }
 }
 
-impl Kept {
+impl OpenTail {
     /// The data after `offset`, if there are some and less than `max`.
     fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
         let mut bytes = vec![0u8; STEP.min(max)];
@@ -134,9 +135,9 @@ mod tests {
         let mut tail = Tail::of(path);
         assert!(!tail.direct);
         let chunk = tail.read_from(path, 0, 100).unwrap();
-        assert!(tail.kept.is_none(), "a local file is not kept open");
-        tail.kept = Some(Kept {
-            file: File::open(path, How::LOOK).unwrap(),
+        assert!(tail.open.is_none(), "a local file is not kept open");
+        tail.open = Some(OpenTail {
+            file: File::open(path, OpenMode::LOOK).unwrap(),
             path: path.to_path_buf(),
             ino: chunk.ino,
             uid: chunk.uid,
@@ -154,7 +155,7 @@ mod tests {
         add(&path, b"4567");
         let chunk = tail.read_from(&path, 4, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"4567"[..], 8));
-        assert!(tail.kept.is_some());
+        assert!(tail.open.is_some());
         // Another file with that name, longer than what was read: the old descriptor has nothing
         // more.
         fs::publish(&path, b"another one").unwrap();
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(tail.read_from(&other, 0, 100).unwrap().bytes, b"other");
         let mut tail = kept(&path);
         fs::publish(&path, b"new").unwrap();
-        tail.kept.as_mut().unwrap().opened_at = clock::boot_ms().saturating_sub(KEEP_MS);
+        tail.open.as_mut().unwrap().opened_at = clock::boot_ms().saturating_sub(KEEP_MS);
         assert_eq!(tail.read_from(&path, 0, 100).unwrap().bytes, b"new");
     }
 
@@ -193,6 +194,6 @@ mod tests {
         let much = vec![7u8; STEP * 5 + 3];
         add(&path, &much);
         assert_eq!(tail.read_from(&path, 0, 1 << 20).unwrap().bytes, much);
-        assert!(tail.kept.is_some());
+        assert!(tail.open.is_some());
     }
 }

@@ -4,7 +4,7 @@
 //! Owns termios, window sizes and pseudo-terminals. The original settings are restored by the owner
 //! of a `Taken` when it is dropped.
 
-use super::{At, Error, Result, stream::now_or_later};
+use super::{Error, ErrorContext, Result, stream::now_or_later};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::termios::{self, InputFlags, LocalFlags, SetArg, Termios};
 use std::fs::File;
@@ -74,7 +74,7 @@ pub fn end_of_input(master: &File) -> Option<u8> {
 
 /// How the keys of a taken terminal are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keys {
+pub enum KeyMode {
     /// Every key is a byte to read.
     All,
     /// Keys that send signals send them to this process.
@@ -84,16 +84,16 @@ pub enum Keys {
 /// The terminal at standard input, with its keys passed on one by one; its settings are restored
 /// when this is dropped.
 #[derive(Debug)]
-pub struct Taken {
+pub struct TakenTerminal {
     before: Termios,
-    keys: Keys,
+    keys: KeyMode,
 }
 
-impl Taken {
+impl TakenTerminal {
     /// Takes the terminal at standard input; `None`: there is none, or another process has it.
-    pub fn stdin(keys: Keys) -> Option<Taken> {
+    pub fn stdin(keys: KeyMode) -> Option<TakenTerminal> {
         let before = termios::tcgetattr(std::io::stdin()).ok()?;
-        let taken = Taken { before, keys };
+        let taken = TakenTerminal { before, keys };
         taken.take();
         Some(taken)
     }
@@ -102,7 +102,7 @@ impl Taken {
     pub fn take(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
-        if self.keys == Keys::Signals {
+        if self.keys == KeyMode::Signals {
             raw.local_flags |= LocalFlags::ISIG;
         }
         let _ = termios::tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &raw);
@@ -114,7 +114,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenTerminal {
     fn drop(&mut self) {
         self.restore();
     }

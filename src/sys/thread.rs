@@ -123,7 +123,7 @@ pub fn recv<T>(rx: &Receiver<T>) -> Result<T, RecvError> {
 
 /// Which of two channels had a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum ReadyChannel {
     First,
     Second,
     Third,
@@ -138,25 +138,25 @@ pub fn any<A, B, C>(
     second: &Receiver<B>,
     third: &Receiver<C>,
     ms: u64,
-) -> (Which, Option<C>) {
+) -> (ReadyChannel, Option<C>) {
     if platform::simulated() {
         let which = match recv_timeout(first, ms) {
             Err(RecvTimeoutError::Timeout) => match second.try_recv() {
-                Ok(_) => Which::Second,
-                Err(_) => Which::Neither,
+                Ok(_) => ReadyChannel::Second,
+                Err(_) => ReadyChannel::Neither,
             },
-            _ => Which::First,
+            _ => ReadyChannel::First,
         };
         return match (which, third.try_recv()) {
-            (Which::Neither, Ok(message)) => (Which::Third, Some(message)),
+            (ReadyChannel::Neither, Ok(message)) => (ReadyChannel::Third, Some(message)),
             (which, _) => (which, None),
         };
     }
     select! {
-        recv(first) -> _ => (Which::First, None),
-        recv(second) -> _ => (Which::Second, None),
-        recv(third) -> message => (Which::Third, message.ok()),
-        default(Duration::from_millis(ms)) => (Which::Neither, None),
+        recv(first) -> _ => (ReadyChannel::First, None),
+        recv(second) -> _ => (ReadyChannel::Second, None),
+        recv(third) -> message => (ReadyChannel::Third, message.ok()),
+        default(Duration::from_millis(ms)) => (ReadyChannel::Neither, None),
     }
 }
 
@@ -170,13 +170,25 @@ mod tests {
         let (a, first) = unbounded::<u8>();
         let (b, second) = bounded::<()>(1);
         let (c, third) = bounded::<u8>(1);
-        assert_eq!(any(&first, &second, &third, 1), (Which::Neither, None));
+        assert_eq!(
+            any(&first, &second, &third, 1),
+            (ReadyChannel::Neither, None)
+        );
         b.send(()).unwrap();
-        assert_eq!(any(&first, &second, &third, 1000), (Which::Second, None));
+        assert_eq!(
+            any(&first, &second, &third, 1000),
+            (ReadyChannel::Second, None)
+        );
         a.send(1).unwrap();
-        assert_eq!(any(&first, &second, &third, 1000), (Which::First, None));
+        assert_eq!(
+            any(&first, &second, &third, 1000),
+            (ReadyChannel::First, None)
+        );
         c.send(5).unwrap();
-        assert_eq!(any(&first, &second, &third, 1000), (Which::Third, Some(5)));
+        assert_eq!(
+            any(&first, &second, &third, 1000),
+            (ReadyChannel::Third, Some(5))
+        );
     }
 
     #[test]

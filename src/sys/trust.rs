@@ -5,7 +5,7 @@
 //! this is the second check, in case the permissions of one of them were changed.
 
 use super::fs::{self, Kind};
-use super::{At, Error, Result, platform, users};
+use super::{Error, ErrorContext, Result, platform, users};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 

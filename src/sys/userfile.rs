@@ -3,7 +3,7 @@
 //! Owns the flags that keep a user's path from hurting the opener: no terminal is acquired, a pipe
 //! without a reader does not block, every descriptor closes on exec.
 
-use super::{At, Error, Result};
+use super::{Error, ErrorContext, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;

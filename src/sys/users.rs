@@ -70,7 +70,7 @@ pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
     {
         return Ok(facts.clone());
     }
-    let facts = match ask(uid) {
+    let facts = match query(uid) {
         Ok(found) => found.map(facts_of),
         // An earlier answer is better than none.
         Err(e) => {
@@ -87,7 +87,7 @@ pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
     Ok(facts)
 }
 
-fn ask(uid: u32) -> nix::Result<Option<User>> {
+fn query(uid: u32) -> nix::Result<Option<User>> {
     #[cfg(test)]
     if tests::AWAY.get() {
         return Err(nix::errno::Errno::EIO);
@@ -198,7 +198,7 @@ pub fn may_switch() -> bool {
 /// Makes this root process, with all its threads, act as another account from now on; the real id
 /// stays that of root.
 pub fn act_as(uid: u32, gid: u32) -> super::Result<()> {
-    use super::At;
+    use super::ErrorContext;
     let what = std::path::Path::new("service account");
     let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
     nix::unistd::setgroups(&[group]).at("take the groups of the", what)?;
@@ -228,7 +228,7 @@ pub fn serves_others() -> bool {
 /// Makes this root process, with all its threads, switch permanently to another account: it cannot
 /// become root again.
 pub fn become_for_good(uid: u32, gid: u32) -> super::Result<()> {
-    use super::At;
+    use super::ErrorContext;
     let what = std::path::Path::new("service account");
     let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
     nix::unistd::setgroups(&[group]).at("take the groups of the", what)?;

@@ -40,7 +40,7 @@ impl Watched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self, event: &notify::Event) {
+    fn note_event(&self, event: &notify::Event) {
         if event.need_rescan() {
             // Events were lost, and it is not known which.
             return self.lock().clear();
@@ -73,7 +73,7 @@ impl Watcher {
         let hearing = watched.clone();
         let handler = move |event: notify::Result<notify::Event>| {
             if let Ok(e) = &event {
-                hearing.heard(e);
+                hearing.note_event(e);
             }
             let counts = match &event {
                 Ok(e) => e.paths.is_empty() || e.paths.iter().any(|p| wanted(p)),

@@ -19,7 +19,7 @@ use corral::program;
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::fork::fork_snapshot;
-use corral::sys::launch::{Who, become_user};
+use corral::sys::launch::{ProcessIdentity, become_user};
 use corral::sys::users::{self, UserFacts};
 use corral::sys::{confine, descriptors, pam, signals};
 use std::fs::File;
@@ -350,7 +350,7 @@ fn as_owner(
         let owner = sys::fs::stat(&layout.cluster()).ok().flatten();
         let became = owner.is_some_and(|owner| {
             let (uid, gid, groups) = (owner.uid, owner.gid, vec![owner.gid]);
-            uid == 0 || become_user(&Who { uid, gid, groups }).is_ok()
+            uid == 0 || become_user(&ProcessIdentity { uid, gid, groups }).is_ok()
         });
         match became.then(|| work(&layout)) {
             Some(Ok(())) => 0,

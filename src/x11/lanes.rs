@@ -2,7 +2,7 @@
 //! each is buffered at one end: a client or display that does not read delays only itself.
 
 use crate::channel::{ChannelError, DATA_MAX, Link, Message, XMessage};
-use crate::sys::stream::Watched;
+use crate::sys::stream::PollEntry;
 use crate::sys::terminal::{read_now, write_now};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,8 +75,8 @@ impl Lanes {
     }
 
     /// The events to wait for, one entry per lane. `budget`: number of bytes that may be read.
-    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
-        self.lanes.values().map(move |lane| Watched {
+    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = PollEntry> {
+        self.lanes.values().map(move |lane| PollEntry {
             fd: lane.socket.as_ref().map_or(-1, AsRawFd::as_raw_fd),
             read: budget > 0 && lane.room > 0,
             write: !lane.queue.is_empty(),

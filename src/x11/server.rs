@@ -6,7 +6,7 @@ use super::authority::{self, Address};
 use super::display::Display;
 use super::setup;
 use crate::channel::Cookie;
-use crate::sys::stream::{self, Place, Watched};
+use crate::sys::stream::{self, PollEntry, ServerAddress};
 use crate::sys::terminal::{read_now, write_now};
 use crate::sys::{self, clock, fs, host};
 use std::fs::File;
@@ -26,7 +26,7 @@ const ANSWER: usize = 8;
 
 /// A display that answers and admits programs.
 pub(crate) struct Server {
-    at: Place,
+    at: ServerAddress,
     cookie: Option<Cookie>,
 }
 
@@ -69,7 +69,7 @@ impl Server {
     }
 
     #[cfg(test)]
-    pub(super) fn at(at: Place, cookie: Cookie) -> Server {
+    pub(super) fn at(at: ServerAddress, cookie: Cookie) -> Server {
         let cookie = Some(cookie);
         Server { at, cookie }
     }
@@ -84,33 +84,33 @@ impl Server {
 }
 
 /// Where a display may be, in the order in which the places are tried.
-fn places(display: &Display) -> io::Result<Vec<Place>> {
+fn places(display: &Display) -> io::Result<Vec<ServerAddress>> {
     let Some(host) = &display.host else {
         // The socket file comes first: an abstract name could belong to any user.
         let name = format!("/tmp/.X11-unix/X{}", display.number);
         return Ok(vec![
-            Place::Unix(name.clone().into()),
-            Place::Abstract(name),
+            ServerAddress::Unix(name.clone().into()),
+            ServerAddress::Abstract(name),
         ]);
     };
     let port = PORT.saturating_add(display.number);
     let all = stream::resolve(host, port, PLACES_MAX)?;
-    Ok(all.into_iter().map(Place::Tcp).collect())
+    Ok(all.into_iter().map(ServerAddress::Tcp).collect())
 }
 
-fn shown(at: &Place) -> String {
+fn shown(at: &ServerAddress) -> String {
     match at {
-        Place::Unix(path) => path.display().to_string(),
-        Place::Abstract(name) => format!("@{name}"),
-        Place::Tcp(address) => address.to_string(),
+        ServerAddress::Unix(path) => path.display().to_string(),
+        ServerAddress::Abstract(name) => format!("@{name}"),
+        ServerAddress::Tcp(address) => address.to_string(),
     }
 }
 
 /// The cookie of a display at this place, found as X11 clients do: a display of this machine is
 /// listed under the machine's name.
-fn cookie_of(display: &Display, at: &Place, file: &Path) -> Result<Option<Cookie>, String> {
+fn cookie_of(display: &Display, at: &ServerAddress, file: &Path) -> Result<Option<Cookie>, String> {
     let address = match at {
-        Place::Tcp(at) if !at.ip().is_loopback() => match at.ip() {
+        ServerAddress::Tcp(at) if !at.ip().is_loopback() => match at.ip() {
             IpAddr::V4(ip) => Address::V4(ip.octets()),
             IpAddr::V6(ip) => Address::V6(ip.octets()),
         },
@@ -126,7 +126,7 @@ fn cookie_of(display: &Display, at: &Place, file: &Path) -> Result<Option<Cookie
 }
 
 /// Connects, and waits for the answer.
-fn connected(at: &Place) -> io::Result<File> {
+fn connected(at: &ServerAddress) -> io::Result<File> {
     let socket = stream::call_now(at)?;
     wait(&socket, false, clock::boot_ms() + ANSWER_MS)?;
     // A connection that failed.
@@ -139,7 +139,7 @@ fn connected(at: &Place) -> io::Result<File> {
 
 /// Waits until the socket can be read, or written.
 fn wait(socket: &File, read: bool, until: u64) -> io::Result<()> {
-    let watched = Watched {
+    let watched = PollEntry {
         fd: socket.as_raw_fd(),
         read,
         write: !read,

@@ -5,7 +5,7 @@ use super::server::Server;
 use super::setup;
 use super::windows::Windows;
 use crate::channel::{Cookie, Hello, Key, Link, Message, Welcome, XMessage};
-use crate::sys::stream::{self, Place, Watched};
+use crate::sys::stream::{self, PollEntry, ServerAddress};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -68,10 +68,10 @@ impl Bed {
     }
 
     fn turn(&mut self) {
-        let list: Vec<Watched> = self.host.watched(BUDGET).collect();
+        let list: Vec<PollEntry> = self.host.watched(BUDGET).collect();
         let ready = stream::wait(&list, Some(0)).unwrap();
         self.host.transfer(&ready, BUDGET, &mut self.mine);
-        let list: Vec<Watched> = match &self.home {
+        let list: Vec<PollEntry> = match &self.home {
             Home::Lanes(lanes, _) => lanes.watched(BUDGET).collect(),
             Home::Windows(windows) => windows.watched(BUDGET).collect(),
         };
@@ -248,7 +248,7 @@ fn windows() -> (tempfile::TempDir, UnixListener, Bed, Cookie) {
     let path = d.path().join("X0");
     let listener = UnixListener::bind(&path).unwrap();
     listener.set_nonblocking(true).unwrap();
-    let server = Server::at(Place::Unix(path), Cookie::new(REAL));
+    let server = Server::at(ServerAddress::Unix(path), Cookie::new(REAL));
     let windows = Windows::new(server);
     let fake = windows.cookie();
     (

@@ -6,7 +6,7 @@ use super::lanes::Lanes;
 use super::server::Server;
 use super::setup::{Gate, Gated};
 use crate::channel::{ChannelError, Cookie, Link, XMessage};
-use crate::sys::stream::Watched;
+use crate::sys::stream::PollEntry;
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Windows {
     }
 
     /// The events to wait for.
-    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
+    pub(crate) fn watched(&self, budget: usize) -> impl Iterator<Item = PollEntry> {
         self.lanes.watched(budget)
     }
 

@@ -9,7 +9,7 @@ use crate::channel::{FRAME_DATA_MAX, Frame, STREAMS_MAX, WINDOW};
 use crate::client::exit::{Fail, Result};
 use crate::client::job_requests::finish;
 use crate::record::connect::{CONNECT_DIR, CONNECT_HOME, CONNECT_MAX, Connect, connect_name};
-use crate::sys::stream::{self, Place, Watched};
+use crate::sys::stream::{self, PollEntry, ServerAddress};
 use crate::sys::{self, fs, ports, proc, terminal};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -162,8 +162,8 @@ impl<'a> FarEnd<'a> {
     }
 
     /// What is waited for, and the number of each connection behind the first two.
-    fn watched(&self) -> (Vec<Watched>, Vec<u32>) {
-        let of = |fd: RawFd, read: bool, write: bool| Watched { fd, read, write };
+    fn watched(&self) -> (Vec<PollEntry>, Vec<u32>) {
+        let of = |fd: RawFd, read: bool, write: bool| PollEntry { fd, read, write };
         let mut list = vec![
             of(self.input.as_raw_fd(), true, false),
             of(self.output.as_raw_fd(), false, !self.going.is_empty()),
@@ -238,7 +238,7 @@ impl<'a> FarEnd<'a> {
         let port = connect.port;
         let unheard = || format!("nothing listens on port {port}: it starts, or has ended");
         let near = self.program_of(port)?.ok_or_else(unheard)?;
-        let at = Place::Tcp(SocketAddr::new(near, port));
+        let at = ServerAddress::Tcp(SocketAddr::new(near, port));
         let socket =
             stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
         // Again: it may have been another one's at the moment of the call.
@@ -260,7 +260,7 @@ impl<'a> FarEnd<'a> {
             Some(_) => Err(format!(
                 "port {port} is another user's on this host: not called"
             )),
-            None => Ok(all.first().map(ports::Listens::near)),
+            None => Ok(all.first().map(ports::ListeningSocket::local_address)),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::show::job::{Ctx, JobView};
 use crate::show::job_select::{Users, sort_key};
 use crate::show::{host, job_long, queue};
 use crate::spool::view::{JobSet, ViewError, ViewItem, ViewJob};
-use crate::sys::fs::{self, Mark};
+use crate::sys::fs::{self, FileMark};
 use crate::text::width::escape;
 use std::collections::{BTreeMap, HashSet};
 
@@ -38,7 +38,7 @@ pub(crate) enum PollResult {
 struct FileMarks {
     jobs: JobFiles,
     /// Other documents that are needed.
-    documents: Vec<Option<Mark>>,
+    documents: Vec<Option<FileMark>>,
 }
 
 /// The files from which a list of jobs is made.
@@ -46,9 +46,9 @@ struct FileMarks {
 struct JobFiles {
     /// Epoch and number of the manifest.
     manifest: (u64, u64),
-    delta: Option<Mark>,
+    delta: Option<FileMark>,
     /// Parameters, which determine whose jobs are visible.
-    params: Option<Mark>,
+    params: Option<FileMark>,
 }
 
 /// Looks at the view repeatedly.

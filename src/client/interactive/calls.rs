@@ -6,7 +6,7 @@ use crate::channel::{Key, Link, Message, Welcome};
 use crate::language::tell;
 use crate::model::JobKey;
 use crate::sys::clock;
-use crate::sys::stream::{self, Listener, Watched, Wire};
+use crate::sys::stream::{self, Listener, PollEntry, Wire};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
@@ -56,8 +56,8 @@ impl Calls {
         }
     }
 
-    pub(super) fn watched(&self) -> impl Iterator<Item = Watched> {
-        self.calls.iter().map(|call| Watched {
+    pub(super) fn watched(&self) -> impl Iterator<Item = PollEntry> {
+        self.calls.iter().map(|call| PollEntry {
             fd: call.wire.as_raw_fd(),
             read: true,
             write: !call.link.outgoing().is_empty(),
@@ -118,7 +118,7 @@ impl Calls {
             if self.calls.is_empty() || now >= until {
                 return None;
             }
-            let list: Vec<Watched> = self.watched().collect();
+            let list: Vec<PollEntry> = self.watched().collect();
             stream::wait(&list, Some(until - now)).ok()?;
         }
     }

@@ -3,8 +3,8 @@
 
 use crate::channel::{ChannelError, DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
 use crate::sys::signals::{self, SignalQueue};
-use crate::sys::stream::{self, Watched};
-use crate::sys::terminal::{self, Keys, Taken};
+use crate::sys::stream::{self, PollEntry};
+use crate::sys::terminal::{self, KeyMode, TakenTerminal};
 use crate::x11::{BUDGET, Windows};
 use std::fs::File;
 use std::io::Write as _;
@@ -90,7 +90,7 @@ pub(crate) enum TalkEnd {
 pub(crate) struct Talk<'a> {
     peers: Vec<Peer>,
     stdin: Option<File>,
-    taken: Option<Taken>,
+    taken: Option<TakenTerminal>,
     /// The size of the terminals, if the programs have terminals.
     screen: Option<Screen>,
     queue: &'a SignalQueue,
@@ -102,13 +102,13 @@ impl<'a> Talk<'a> {
     pub(crate) fn new(
         peers: Vec<Peer>,
         input: bool,
-        keys: Option<Keys>,
+        keys: Option<KeyMode>,
         queue: &'a SignalQueue,
     ) -> Talk<'a> {
         let mut talk = Talk {
             peers,
             stdin: None,
-            taken: keys.and_then(Taken::stdin),
+            taken: keys.and_then(TakenTerminal::stdin),
             screen: keys.map(|_| Screen::default()),
             queue,
         };
@@ -140,18 +140,18 @@ impl<'a> Talk<'a> {
     fn turn(&mut self) -> Option<TalkEnd> {
         let room = self.input_room();
         let mut list = vec![
-            Watched {
+            PollEntry {
                 fd: self.queue.as_raw_fd(),
                 read: true,
                 write: false,
             },
-            Watched {
+            PollEntry {
                 fd: self.stdin.as_ref().map_or(-1, AsRawFd::as_raw_fd),
                 read: room > 0,
                 write: false,
             },
         ];
-        list.extend(self.peers.iter().map(|peer| Watched {
+        list.extend(self.peers.iter().map(|peer| PollEntry {
             fd: peer.wire.as_raw_fd(),
             read: !peer.is_over(),
             write: !peer.is_over() && !peer.link.outgoing().is_empty(),

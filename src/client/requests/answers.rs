@@ -81,8 +81,8 @@ impl Answers {
                     if e.is_not_found() {
                         // Looked up before its leader created it: this host could cache its absence
                         // for up to a minute.
-                        sys::fs::ask_again(&self.layout.epochs());
-                        sys::fs::ask_again(&self.layout.epoch_dir(self.epoch));
+                        sys::fs::revalidate(&self.layout.epochs());
+                        sys::fs::revalidate(&self.layout.epoch_dir(self.epoch));
                     }
                     return Ok(None);
                 }

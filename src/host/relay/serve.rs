@@ -9,7 +9,7 @@ use crate::channel::{
     Rendezvous, Screen, Stream, Welcome, about,
 };
 use crate::spool::Layout;
-use crate::sys::stream::{self, Watched, Wire};
+use crate::sys::stream::{self, PollEntry, Wire};
 use crate::sys::{clock, fs, proc, terminal, userfile};
 use crate::x11::BUDGET;
 use std::fs::File;
@@ -141,7 +141,7 @@ fn call_one(
         if left == 0 {
             return Err("no answer".to_owned());
         }
-        let watched = Watched {
+        let watched = PollEntry {
             fd: wire.as_raw_fd(),
             read: true,
             write: !link.outgoing().is_empty(),
@@ -267,25 +267,25 @@ impl RelayLoop {
 
     /// The descriptors of command, shepherd and the task's streams; `reads`: read the task's
     /// output.
-    fn watched(&self, reads: bool) -> Vec<Watched> {
+    fn watched(&self, reads: bool) -> Vec<PollEntry> {
         let mut list = vec![
-            Watched {
+            PollEntry {
                 fd: self.wire.as_raw_fd(),
                 read: true,
                 write: !self.link.outgoing().is_empty(),
             },
-            Watched {
+            PollEntry {
                 fd: self.control.as_raw_fd(),
                 read: self.finish.is_none(),
                 write: false,
             },
-            Watched {
+            PollEntry {
                 fd: self.sides.input.as_ref().map_or(-1, AsRawFd::as_raw_fd),
                 read: false,
                 write: !self.waiting.is_empty(),
             },
         ];
-        list.extend(self.sides.outputs.iter().map(|(_, file)| Watched {
+        list.extend(self.sides.outputs.iter().map(|(_, file)| PollEntry {
             fd: file.as_raw_fd(),
             read: reads,
             write: false,

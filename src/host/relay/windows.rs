@@ -2,7 +2,7 @@
 //! cookie that they present. Never judges a client: the waiting command decides which are accepted.
 
 use crate::channel::{ChannelError, Cookie, Link, Message, XMessage};
-use crate::sys::stream::{Listener, Watched};
+use crate::sys::stream::{Listener, PollEntry};
 use crate::sys::{fs, host};
 use crate::x11::{Address, Lanes, PORT, entry};
 use std::os::fd::AsRawFd;
@@ -53,8 +53,8 @@ impl WindowForward {
     }
 
     /// The descriptors to wait for.
-    pub(super) fn watched(&self, budget: usize) -> impl Iterator<Item = Watched> {
-        let listener = Watched {
+    pub(super) fn watched(&self, budget: usize) -> impl Iterator<Item = PollEntry> {
+        let listener = PollEntry {
             fd: self.listener.as_raw_fd(),
             read: true,
             write: false,
@@ -75,7 +75,7 @@ impl WindowForward {
         };
         let moved = self.lanes.transfer(lanes, budget, link);
         for _ in 0..if *calls { CLIENTS_MAX } else { 0 } {
-            let Some(client) = self.listener.accept_near() else {
+            let Some(client) = self.listener.accept_local() else {
                 break;
             };
             // A client beyond the maximum is closed at once.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn turn(forward: &mut WindowForward, link: &mut Link) {
-        let list: Vec<Watched> = forward.watched(9_999).collect();
+        let list: Vec<PollEntry> = forward.watched(9_999).collect();
         let ready = stream::wait(&list, Some(1_000)).unwrap();
         assert!(forward.transfer(&ready, 9_999, link), "nothing came");
     }

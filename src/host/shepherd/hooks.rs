@@ -5,7 +5,7 @@
 use super::{Phase, Shepherd, Stdio, c_strings};
 use crate::model::{HookOf, TermReason};
 use crate::record::report::Ended;
-use crate::sys::launch::Who;
+use crate::sys::launch::ProcessIdentity;
 use crate::sys::trust::Owners;
 use crate::sys::{clock, ipc, userfile, users};
 use crate::task::ending::TopEnd;
@@ -179,7 +179,7 @@ impl Shepherd<'_> {
         let old = base.iter().chain(&own).map(CString::as_c_str);
         let old = old.filter(|e| !names.contains(&name(e)));
         let env: Vec<&CStr> = old.chain(set.iter().map(CString::as_c_str)).collect();
-        let user = hook.user.as_ref().map(|b| Who {
+        let user = hook.user.as_ref().map(|b| ProcessIdentity {
             uid: b.uid,
             gid: b.gid,
             groups: b.groups.clone(),

@@ -6,7 +6,7 @@
 
 use crate::spool::Layout;
 use crate::spool::polling::ChangeGate;
-use crate::sys::dropbox::{DropBox, DropError, Found, Listing, UserBox};
+use crate::sys::dropbox::{DropBox, DropError, EntryFacts, Listing, UserBox};
 use crate::sys::fs::Kind;
 use crate::sys::{self, clock, fs};
 use crate::text::width;
@@ -162,8 +162,8 @@ impl Directory {
     }
 
     /// The type of the entry `name`.
-    pub(super) fn stat(&self, name: &OsStr) -> sys::Result<Option<Found>> {
-        self.open.as_ref().map_or(Ok(None), |open| open.look(name))
+    pub(super) fn stat(&self, name: &OsStr) -> sys::Result<Option<EntryFacts>> {
+        self.open.as_ref().map_or(Ok(None), |open| open.entry(name))
     }
 
     /// Opens the box called `name`.

@@ -14,7 +14,7 @@ const PROCESSES_MAX: usize = 4096;
 
 /// The information about the units of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OfUnits {
+pub struct UnitAttributes {
     /// Their names, if there is any information.
     pub names: Vec<String>,
     /// Paths or numbers for each unit; empty = no information about devices.
@@ -25,24 +25,24 @@ pub struct OfUnits {
     pub used: Vec<Vec<ProcessUse>>,
 }
 
-impl OfUnits {
+impl UnitAttributes {
     /// Whether there is no information about any unit.
     pub fn is_empty(&self) -> bool {
-        self.devices.is_empty() && self.says_nothing_of_processes()
+        self.devices.is_empty() && self.has_no_processes()
     }
 }
 
-impl OfUnits {
+impl UnitAttributes {
     /// Whether neither processes nor their use are known.
-    pub fn says_nothing_of_processes(&self) -> bool {
+    pub fn has_no_processes(&self) -> bool {
         self.processes.is_empty() && self.used.is_empty()
     }
 }
 
 impl Item<'_> {
     /// Parses the lists of a resource with these units (its value as a word).
-    pub(super) fn of_units(&self, assign: bool, value: &str) -> Result<OfUnits, Problem> {
-        let mut out = OfUnits::default();
+    pub(super) fn of_units(&self, assign: bool, value: &str) -> Result<UnitAttributes, Problem> {
+        let mut out = UnitAttributes::default();
         for key in ["devices", "processes", "use"] {
             let Some(entry) = self.entry(key) else {
                 continue;

@@ -2,7 +2,7 @@
 
 use crate::record::load::SensedKind;
 use crate::sensors::document_splitter::{
-    DOCUMENT_MAX, Excess, LINE_MAX, PAUSE_MS, Piece, Splitter, all,
+    DOCUMENT_MAX, ExceededLimit, LINE_MAX, PAUSE_MS, Splitter, StreamPart, all,
 };
 use crate::sensors::parse::{Parsed, VALUE_MAX, document, number};
 use proptest::prelude::*;
@@ -22,9 +22,9 @@ fn problem(text: &str) -> String {
     parsed.problems[0].to_string()
 }
 
-fn document_of(piece: &Piece) -> (&str, u64) {
+fn document_of(piece: &StreamPart) -> (&str, u64) {
     match piece {
-        Piece::Document { bytes, line } => (std::str::from_utf8(bytes).unwrap(), *line),
+        StreamPart::Document { bytes, line } => (std::str::from_utf8(bytes).unwrap(), *line),
         other => panic!("{other:?}"),
     }
 }
@@ -393,9 +393,9 @@ fn what_breaks_a_limit_is_dropped_to_the_next_line_that_ends_a_document() {
     let out = all(&text);
     assert_eq!(
         out[0],
-        Piece::Dropped {
+        StreamPart::Dropped {
             line: 1,
-            why: Excess::Line
+            why: ExceededLimit::Line
         }
     );
     assert_eq!((document_of(&out[1]), out.len()), (("good\n", 4), 2));
@@ -404,9 +404,9 @@ fn what_breaks_a_limit_is_dropped_to_the_next_line_that_ends_a_document() {
     let out = all(many.as_bytes());
     assert_eq!(
         out[0],
-        Piece::Dropped {
+        StreamPart::Dropped {
             line: 66,
-            why: Excess::Document
+            why: ExceededLimit::Document
         }
     );
     assert_eq!((document_of(&out[1]).0, out.len()), ("good\n", 2));
@@ -421,9 +421,9 @@ fn a_flood_without_a_line_costs_no_memory() {
     }
     assert_eq!(
         out,
-        [Piece::Dropped {
+        [StreamPart::Dropped {
             line: 1,
-            why: Excess::Line
+            why: ExceededLimit::Line
         }]
     );
     s.push(b"\n---\nok\n---\n", 10_001, &mut out);
@@ -453,7 +453,7 @@ proptest! {
         s.end(&mut out);
         prop_assert_eq!(&out, &whole);
         for piece in &out {
-            if let Piece::Document { bytes, .. } = piece {
+            if let StreamPart::Document { bytes, .. } = piece {
                 prop_assert!(bytes.len() <= DOCUMENT_MAX + LINE_MAX);
             }
         }

@@ -1,7 +1,7 @@
 //! Bytes of a regular file.
 
-use super::{PathBelow, Reached, failed, find, refused};
-use crate::sys::{At, Result};
+use super::{OpenTarget, PathBelow, failed, find, refused};
+use crate::sys::{ErrorContext, Result};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use std::fs::File;
@@ -31,13 +31,13 @@ impl ContentMark {
 
 /// Bytes of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct FilePart {
     pub bytes: Vec<u8>,
     pub mark: ContentMark,
 }
 
 /// Opens the target for reading if it is a regular file.
-fn open_found(found: &Reached) -> io::Result<File> {
+fn open_found(found: &OpenTarget) -> io::Result<File> {
     match found.kind() {
         SFlag::S_IFREG => {}
         SFlag::S_IFDIR => return Err(nix::Error::EISDIR.into()),
@@ -50,7 +50,7 @@ fn open_found(found: &Reached) -> io::Result<File> {
 }
 
 /// Reads at most `most` bytes from an offset on; fewer only at the end of the file.
-pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<Piece> {
+pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<FilePart> {
     let found = find("read", spot, true)?;
     let file = open_found(&found).map_err(|e| failed("read", spot, e))?;
     let mut bytes = vec![0; most];
@@ -66,5 +66,5 @@ pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<Piece> {
     bytes.truncate(used);
     let stat = fstat(&file).map_err(io::Error::from);
     let mark = ContentMark::of(&stat.at("read", &spot.whole())?);
-    Ok(Piece { bytes, mark })
+    Ok(FilePart { bytes, mark })
 }

@@ -6,21 +6,21 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
-struct Bed {
+struct TestDirectory {
     dir: tempfile::TempDir,
     root: PathBuf,
 }
 
-impl Bed {
+impl TestDirectory {
     /// `home` with a file and a directory, and a file outside of it.
-    fn new() -> Bed {
+    fn new() -> TestDirectory {
         let dir = tempfile::tempdir().unwrap();
         let top = fs::canonicalize(dir.path()).unwrap();
         let root = top.join("home");
         fs::create_dir_all(root.join("sub")).unwrap();
         fs::write(root.join("sub/a"), "inside").unwrap();
         fs::write(top.join("outside"), "outside").unwrap();
-        Bed { dir, root }
+        TestDirectory { dir, root }
     }
 
     fn spot<'s>(&'s self, path: &'s str) -> PathBelow<'s> {
@@ -38,7 +38,7 @@ impl Bed {
 
 #[test]
 fn a_path_leads_nowhere_but_below_its_directory() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let top = bed.root.parent().unwrap();
     symlink("a", bed.root.join("sub/near")).unwrap();
     symlink(bed.root.join("sub"), bed.root.join("absolute")).unwrap();
@@ -85,7 +85,7 @@ fn a_path_leads_nowhere_but_below_its_directory() {
 
 #[test]
 fn a_link_that_another_could_have_made_is_not_followed() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     if lchown(bed.root.join("sub"), Some(4711), None).is_err() {
         println!("skipped: only root can give files away");
         return;
@@ -113,7 +113,7 @@ fn a_link_that_another_could_have_made_is_not_followed() {
 
 #[test]
 fn what_is_no_file_is_not_opened() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let pipe = bed.root.join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
     assert!(bed.text("pipe").unwrap_err().contains("not a regular file"));
@@ -136,7 +136,7 @@ fn what_is_no_file_is_not_opened() {
 
 #[test]
 fn names_are_listed_as_they_are_a_page_at_a_time() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let raw = OsStr::from_bytes(b"b\xff<i>");
     fs::write(bed.root.join(raw), "12").unwrap();
     symlink("/etc", bed.root.join("c")).unwrap();
@@ -160,7 +160,7 @@ fn names_are_listed_as_they_are_a_page_at_a_time() {
 
 #[test]
 fn a_file_comes_in_parts_and_gets_its_name_when_all_have_come() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let spot = bed.spot("sub/new");
     let put = |offset: u64, bytes: &[u8]| write_part(spot, Part { offset, bytes }).unwrap();
     assert_eq!(part_size(spot).unwrap(), 0);
@@ -185,7 +185,7 @@ fn a_file_comes_in_parts_and_gets_its_name_when_all_have_come() {
 
 #[test]
 fn an_upload_goes_through_no_link() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let outside = bed.root.parent().unwrap().join("outside");
     symlink(&outside, bed.root.join(part_name_of("f"))).unwrap();
     symlink(&outside, bed.root.join("link")).unwrap();
@@ -202,7 +202,7 @@ fn an_upload_goes_through_no_link() {
 
 #[test]
 fn names_are_made_changed_and_removed_and_links_are_not_followed() {
-    let bed = Bed::new();
+    let bed = TestDirectory::new();
     let outside = bed.root.parent().unwrap().join("outside");
     make_dir(bed.spot("new")).unwrap();
     assert!(make_dir(bed.spot("new")).unwrap_err().is_taken());

@@ -6,7 +6,7 @@
 
 use super::values::write;
 use crate::model::DeviceNode;
-use crate::sys::{At, Result, fs};
+use crate::sys::{ErrorContext, Result, fs};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

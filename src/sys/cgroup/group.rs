@@ -6,9 +6,9 @@
 use super::devices::{self, Denied, SharedDenied};
 use super::totals::{TotalUsage, Totals};
 use super::values::{keyed, number, read_pids, write};
-use super::{Ctl, Hierarchy, PerCtl, below};
+use super::{Controller, Hierarchy, PerCtl, below};
 use crate::model::{CpuSet, DeviceNode};
-use crate::sys::{At, Result, clock, fs, proc};
+use crate::sys::{ErrorContext, Result, clock, fs, proc};
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
@@ -46,7 +46,7 @@ pub struct Group {
     parents: PerCtl,
     v2: bool,
     /// `cgroup.procs` of the directories that a task joins, opened for writing.
-    join: Vec<(Ctl, File)>,
+    join: Vec<(Controller, File)>,
     oom: Option<File>,
     oom_base: u64,
     /// Counts for a task whose processes are the children of a daemon.
@@ -90,7 +90,7 @@ impl Group {
         let dir = parents[first as usize].as_ref()?.join(name);
         let mut group = Group::open(parents, v2, first, name.to_string(), dir).ok()?;
         if !v2 {
-            for ctl in Ctl::ALL {
+            for ctl in Controller::ALL {
                 let dir = group.parents[ctl as usize].as_ref().map(|p| p.join(name));
                 group.dirs[ctl as usize] = dir.filter(|d| fs::exists(d));
             }
@@ -98,7 +98,13 @@ impl Group {
         Some(group)
     }
 
-    fn open(parents: PerCtl, v2: bool, first: Ctl, name: String, dir: PathBuf) -> Result<Group> {
+    fn open(
+        parents: PerCtl,
+        v2: bool,
+        first: Controller,
+        name: String,
+        dir: PathBuf,
+    ) -> Result<Group> {
         let path = dir.join("cgroup.procs");
         let procs = OpenOptions::new()
             .write(true)
@@ -177,7 +183,7 @@ impl Group {
 
     /// The group's directory of the version 1 memory controller.
     fn v1_memory(&self) -> Option<&PathBuf> {
-        self.dirs[Ctl::Memory as usize]
+        self.dirs[Controller::Memory as usize]
             .as_ref()
             .filter(|_| !self.v2)
     }
@@ -187,7 +193,7 @@ impl Group {
     }
 
     /// The directory of a version 1 controller; created if needed, and from then on joined.
-    fn need(&mut self, ctl: Ctl, join: bool) -> Result<Option<PathBuf>> {
+    fn need(&mut self, ctl: Controller, join: bool) -> Result<Option<PathBuf>> {
         if self.v2 {
             return Ok(self.main_dir().cloned());
         }
@@ -213,7 +219,7 @@ impl Group {
     fn set(&mut self, new: &Limits) -> Result<()> {
         let old = self.applied.clone();
         if (new.memory, new.swap) != (old.memory, old.swap)
-            && let Some(dir) = self.need(Ctl::Memory, true)?
+            && let Some(dir) = self.need(Controller::Memory, true)?
         {
             if self.v2 {
                 memory_v2(&dir, new)?
@@ -222,7 +228,7 @@ impl Group {
             }
         }
         if new.pids != old.pids
-            && let Some(dir) = self.need(Ctl::Pids, true)?
+            && let Some(dir) = self.need(Controller::Pids, true)?
         {
             let text = new.pids.map_or("max".to_string(), |n| n.to_string());
             let max = dir.join("pids.max");
@@ -232,7 +238,7 @@ impl Group {
             }
         }
         if new.cpu_percent != old.cpu_percent
-            && let Some(dir) = self.need(Ctl::Cpu, true)?
+            && let Some(dir) = self.need(Controller::Cpu, true)?
         {
             let quota = new.cpu_percent.map(|p| p * CPU_PERIOD_US / 100);
             if self.v2 {
@@ -258,7 +264,7 @@ impl Group {
     /// Restricts the tasks that join to these processors, if there is a cpuset.
     fn set_cpus(&mut self, cpus: &CpuSet) -> Result<()> {
         // On version 1 no task may join before both files have a value.
-        let Some(dir) = self.need(Ctl::Cpuset, false)? else {
+        let Some(dir) = self.need(Controller::Cpuset, false)? else {
             return Ok(());
         };
         if !fs::exists(&dir.join("cpuset.cpus")) {
@@ -268,13 +274,13 @@ impl Group {
             copy_from_parent(&dir, "cpuset.mems")?;
         }
         write(&dir.join("cpuset.cpus"), &cpus.to_string())?;
-        self.need(Ctl::Cpuset, true).map(drop)
+        self.need(Controller::Cpuset, true).map(drop)
     }
 
     /// Denies the tasks that join the nodes of `new` instead of those of `old`. A task that is
     /// already there has joined by then.
     fn set_devices(&mut self, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
-        let Some(dir) = self.need(Ctl::Devices, true)? else {
+        let Some(dir) = self.need(Controller::Devices, true)? else {
             return Ok(());
         };
         match self.v2 {
@@ -325,7 +331,7 @@ impl Group {
             ..limits.clone()
         })?;
         if !self.v2 {
-            for ctl in [Ctl::Memory, Ctl::Pids] {
+            for ctl in [Controller::Memory, Controller::Pids] {
                 if let Some(dir) = self.dirs[ctl as usize].clone() {
                     self.move_into(&dir);
                 }
@@ -405,7 +411,7 @@ impl Group {
             .map(|d| d.join("cgroup.kill"));
         if kill.is_none_or(|k| write(&k, "1").is_err()) {
             self.signal(libc::SIGKILL);
-            let freezer = self.parents[Ctl::Freezer as usize].as_ref();
+            let freezer = self.parents[Controller::Freezer as usize].as_ref();
             if let Some(parent) = freezer.filter(|_| !self.v2) {
                 below::thaw_v1(&parent.join(&self.name));
             }
@@ -448,7 +454,7 @@ impl Group {
             };
             return write(&dir.join("cgroup.freeze"), "1").map(|()| true);
         }
-        let Some(dir) = self.need(Ctl::Freezer, false)? else {
+        let Some(dir) = self.need(Controller::Freezer, false)? else {
             return Ok(false);
         };
         write(&dir.join("freezer.state"), "FROZEN")?;
@@ -464,7 +470,7 @@ impl Group {
             };
             return write(&dir.join("cgroup.freeze"), "0").map(|()| true);
         }
-        let Some(dir) = self.dirs[Ctl::Freezer as usize].as_ref() else {
+        let Some(dir) = self.dirs[Controller::Freezer as usize].as_ref() else {
             return Ok(false);
         };
         write(&dir.join("freezer.state"), "THAWED").map(|()| true)
@@ -477,7 +483,7 @@ impl Group {
                 .main_dir()
                 .is_some_and(|d| number(d.join("cgroup.freeze")) == 1);
         }
-        let Some(dir) = self.dirs[Ctl::Freezer as usize].as_ref() else {
+        let Some(dir) = self.dirs[Controller::Freezer as usize].as_ref() else {
             return false;
         };
         let state = fs::read_small(&dir.join("freezer.state"), 100).unwrap_or_default();
@@ -513,7 +519,7 @@ impl Group {
     fn refused_total(&self) -> u64 {
         let dir = match self.v2 {
             true => self.main_dir(),
-            false => self.dirs[Ctl::Pids as usize].as_ref(),
+            false => self.dirs[Controller::Pids as usize].as_ref(),
         };
         let text = dir.and_then(|dir| fs::read_small(&dir.join("pids.events"), 512).ok());
         text.map_or(0, |text| keyed(&text, "max"))
@@ -528,7 +534,7 @@ impl Group {
     pub(super) fn left_behind(&self) -> u64 {
         let dir = match self.v2 {
             true => self.main_dir(),
-            false => self.dirs[Ctl::Memory as usize].as_ref(),
+            false => self.dirs[Controller::Memory as usize].as_ref(),
         };
         let Some(dir) = dir else { return 0 };
         let stat = fs::read_small(&dir.join("memory.stat"), TEXT_MAX as u64).unwrap_or_default();
@@ -569,12 +575,15 @@ fn parents_of(h: &Hierarchy) -> (PerCtl, bool) {
 }
 
 /// The controller whose group contains the task.
-fn first_of(parents: &PerCtl, v2: bool) -> Ctl {
-    let present = |c: &Ctl| parents[*c as usize].is_some();
+fn first_of(parents: &PerCtl, v2: bool) -> Controller {
+    let present = |c: &Controller| parents[*c as usize].is_some();
     if v2 {
-        Ctl::Memory
+        Controller::Memory
     } else {
-        Ctl::ALL.into_iter().find(present).unwrap_or(Ctl::Memory)
+        Controller::ALL
+            .into_iter()
+            .find(present)
+            .unwrap_or(Controller::Memory)
     }
 }
 

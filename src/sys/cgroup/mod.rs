@@ -36,7 +36,7 @@ pub fn tag(host: &str, local: &Path) -> String {
 
 /// A version 1 controller that is used if present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ctl {
+pub(crate) enum Controller {
     /// Contains tasks, limits memory, counts OOM kills.
     Memory,
     /// Limits processes.
@@ -52,26 +52,26 @@ pub(crate) enum Ctl {
 }
 
 /// Directories of one kind, one for each controller.
-type PerCtl = [Option<PathBuf>; Ctl::ALL.len()];
+type PerCtl = [Option<PathBuf>; Controller::ALL.len()];
 
-impl Ctl {
-    pub(crate) const ALL: [Ctl; 6] = [
-        Ctl::Memory,
-        Ctl::Pids,
-        Ctl::Cpu,
-        Ctl::Freezer,
-        Ctl::Devices,
-        Ctl::Cpuset,
+impl Controller {
+    pub(crate) const ALL: [Controller; 6] = [
+        Controller::Memory,
+        Controller::Pids,
+        Controller::Cpu,
+        Controller::Freezer,
+        Controller::Devices,
+        Controller::Cpuset,
     ];
 
     fn name(self) -> &'static str {
         match self {
-            Ctl::Memory => "memory",
-            Ctl::Pids => "pids",
-            Ctl::Cpu => "cpu",
-            Ctl::Freezer => "freezer",
-            Ctl::Devices => "devices",
-            Ctl::Cpuset => "cpuset",
+            Controller::Memory => "memory",
+            Controller::Pids => "pids",
+            Controller::Cpu => "cpu",
+            Controller::Freezer => "freezer",
+            Controller::Devices => "devices",
+            Controller::Cpuset => "cpuset",
         }
     }
 }
@@ -97,12 +97,12 @@ impl Hierarchy {
         let mounts = String::from_utf8_lossy(&mounts).into_owned();
         let own = String::from_utf8_lossy(&own).into_owned();
         let leaf = format!("corral.{tag}");
-        let v1 = Ctl::ALL.map(|ctl| {
+        let v1 = Controller::ALL.map(|ctl| {
             let dir = v1_dir(&mounts, &own, ctl.name())?.join(&leaf);
             let ready = usable(&dir)
                 && match ctl {
-                    Ctl::Cpuset => group::inherit_cpuset(&dir),
-                    Ctl::Devices => devices::can_deny(&dir, false),
+                    Controller::Cpuset => group::inherit_cpuset(&dir),
+                    Controller::Devices => devices::can_deny(&dir, false),
                     _ => true,
                 };
             if !ready {
@@ -110,9 +110,10 @@ impl Hierarchy {
             }
             ready.then_some(dir)
         });
-        let contains =
-            |c: &Ctl| !matches!(c, Ctl::Cpuset | Ctl::Devices) && v1[*c as usize].is_some();
-        if Ctl::ALL.iter().any(contains) {
+        let contains = |c: &Controller| {
+            !matches!(c, Controller::Cpuset | Controller::Devices) && v1[*c as usize].is_some()
+        };
+        if Controller::ALL.iter().any(contains) {
             return Hierarchy::V1(v1);
         }
         v1.iter()
@@ -138,8 +139,12 @@ impl Hierarchy {
     pub fn describe(&self) -> String {
         match self {
             Hierarchy::V1(dirs) => {
-                let has = |c: &&Ctl| dirs[**c as usize].is_some();
-                let names: Vec<_> = Ctl::ALL.iter().filter(has).map(|c| c.name()).collect();
+                let has = |c: &&Controller| dirs[**c as usize].is_some();
+                let names: Vec<_> = Controller::ALL
+                    .iter()
+                    .filter(has)
+                    .map(|c| c.name())
+                    .collect();
                 format!("cgroup v1 ({})", names.join(", "))
             }
             Hierarchy::V2(dir) => format!("cgroup v2 below {}", dir.display()),
@@ -151,14 +156,14 @@ impl Hierarchy {
     pub fn holds(&self) -> (bool, bool) {
         match self {
             Hierarchy::V1(dirs) => {
-                let has = |c: Ctl| dirs[c as usize].is_some();
-                (has(Ctl::Memory), has(Ctl::Pids))
+                let has = |c: Controller| dirs[c as usize].is_some();
+                (has(Controller::Memory), has(Controller::Pids))
             }
             Hierarchy::V2(dir) => {
                 let given = fs::read_small(&dir.join("cgroup.subtree_control"), 4096);
                 let given = String::from_utf8_lossy(&given.unwrap_or_default()).into_owned();
-                let has = |c: Ctl| given.split_whitespace().any(|w| w == c.name());
-                (has(Ctl::Memory), has(Ctl::Pids))
+                let has = |c: Controller| given.split_whitespace().any(|w| w == c.name());
+                (has(Controller::Memory), has(Controller::Pids))
             }
             Hierarchy::None(_) => (false, false),
         }
@@ -167,7 +172,7 @@ impl Hierarchy {
     /// Whether groups can deny device nodes to tasks.
     pub fn denies_devices(&self) -> bool {
         match self {
-            Hierarchy::V1(dirs) => dirs[Ctl::Devices as usize].is_some(),
+            Hierarchy::V1(dirs) => dirs[Controller::Devices as usize].is_some(),
             Hierarchy::V2(dir) => devices::can_deny(dir, true),
             Hierarchy::None(_) => false,
         }

@@ -1,6 +1,6 @@
 //! Reading and writing the files of a control group. Decides nothing.
 
-use crate::sys::{At, Result, fs};
+use crate::sys::{ErrorContext, Result, fs};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -112,9 +112,9 @@ fn what_does_not_belong_is_cleared_and_a_full_directory_is_set_beside() {
     publish(&d.path().join("file"), b"x").unwrap();
     symlink("u", d.path().join("link")).unwrap();
     for junk in ["file", "link"] {
-        assert!(b.look(name(junk)).unwrap().unwrap().kind != Kind::Dir);
+        assert!(b.entry(name(junk)).unwrap().unwrap().kind != Kind::Dir);
         b.clear(name(junk), ".h").unwrap();
-        assert_eq!(b.look(name(junk)).unwrap(), None);
+        assert_eq!(b.entry(name(junk)).unwrap(), None);
     }
     b.clear(name("u"), ".set-aside").unwrap();
     assert!(d.path().join(".set-aside/req").exists() && !d.path().join("u").exists());

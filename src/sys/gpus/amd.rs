@@ -11,7 +11,7 @@ const NAMES_MAX: usize = 10_000;
 const VENDOR: &str = "0x1002";
 
 /// All cards with memory of their own or of the host, in the order of their numbers.
-pub(super) fn look(sys: &Path) -> Vec<Gpu> {
+pub(super) fn list(sys: &Path) -> Vec<Gpu> {
     let dir = sys.join("class/drm");
     let names = fs::list_dir(&dir, NAMES_MAX).unwrap_or_default();
     // Connectors are named card0-DP-1.
@@ -113,7 +113,7 @@ mod tests {
         // Card 2 has no memory that the driver tells of; card 10 says little.
         put("card10/device/mem_info_vram_total", "2097152");
         put("card10/device/device", "0x73bf");
-        let all = look(d.path());
+        let all = list(d.path());
         let first = Gpu {
             unit: "GPU-7d8f6b1c2a3e4f50".into(),
             model: "AMD Instinct MI210".into(),
@@ -130,6 +130,6 @@ mod tests {
             ..Gpu::default()
         };
         assert_eq!(all, [first, second]);
-        assert_eq!(look(&d.path().join("none")), []);
+        assert_eq!(list(&d.path().join("none")), []);
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn open() -> Result<Option<Nvml>, String> {
 }
 
 /// All of them, parts in the place of a GPU that is divided. One that fails is left out.
-pub(super) fn look(driver: &Nvml) -> Result<Vec<Gpu>, String> {
+pub(super) fn list(driver: &Nvml) -> Result<Vec<Gpu>, String> {
     let count = driver.device_count();
     let count = count.map_err(|e| format!("NVIDIA's driver does not count its GPUs: {e}"))?;
     let devices = (0..count).filter_map(|n| driver.device_by_index(n).ok());

@@ -15,7 +15,7 @@ use corral::model::JobKey;
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::confine;
-use corral::sys::launch::{Who, become_user};
+use corral::sys::launch::{ProcessIdentity, become_user};
 use corral::sys::users::{self, UserFacts};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -221,7 +221,7 @@ fn become_the_user(uid: u32) -> Result<UserFacts, Failure> {
         return Err(denied("the portal does not act for root"));
     }
     let facts = users::look_up(uid).map_err(system)?.ok_or_else(unknown)?;
-    let who = Who {
+    let who = ProcessIdentity {
         uid,
         gid: facts.gid,
         groups: users::groups_of(&facts),

@@ -27,9 +27,9 @@ use corral::api::{Failure, FailureKind};
 use corral::spool::Site;
 use corral::sys;
 use corral::sys::fork::{Forked, fork_snapshot, stand_alone};
-use corral::sys::launch::{Who, become_user};
+use corral::sys::launch::{ProcessIdentity, become_user};
 use corral::sys::signals::{self, SignalQueue};
-use corral::sys::stream::{Watched, wait};
+use corral::sys::stream::{PollEntry, wait};
 use corral::sys::{clock, descriptors, ipc, proc};
 use passwords::Try;
 use serde::Serialize;
@@ -240,10 +240,10 @@ impl Broker {
         soon.into_iter().chain(pause).min()
     }
 
-    fn watched(&self, queue: &SignalQueue) -> Vec<Watched> {
+    fn watched(&self, queue: &SignalQueue) -> Vec<PollEntry> {
         let own = [self.control.as_raw_fd(), queue.as_raw_fd()];
         let reports = self.workers.iter().map(|worker| worker.reports.as_raw_fd());
-        let watched = |fd| Watched {
+        let watched = |fd| PollEntry {
             fd,
             read: true,
             write: false,
@@ -529,7 +529,7 @@ fn send_settings(site: &Site, tell: &File) -> i32 {
     let owner = sys::fs::stat(&site.layout().cluster()).ok().flatten();
     let became = owner.is_some_and(|owner| {
         let (uid, gid, groups) = (owner.uid, owner.gid, vec![owner.gid]);
-        uid == 0 || become_user(&Who { uid, gid, groups }).is_ok()
+        uid == 0 || become_user(&ProcessIdentity { uid, gid, groups }).is_ok()
     });
     if !became {
         return 1;

@@ -195,7 +195,7 @@ fn a_task_cannot_leave_the_processors_of_its_group_and_nothing_inherits_them() {
         ..Limits::default()
     };
     let g = h.is_usable().then(|| pool.take(&bound).unwrap().unwrap());
-    let Some(g) = g.filter(|g| g.v2 || g.dirs[Ctl::Cpuset as usize].is_some()) else {
+    let Some(g) = g.filter(|g| g.v2 || g.dirs[Controller::Cpuset as usize].is_some()) else {
         println!("skipped: no cpuset in {}", h.describe());
         return;
     };

@@ -19,7 +19,7 @@ use corral::record::view::{
 };
 use corral::spool::Site;
 use corral::spool::view::ViewJob;
-use corral::sys::child::{Attend, Attended};
+use corral::sys::child::{AttendedCommand, AttendedProgram};
 use corral::sys::users::UserFacts;
 use corral::sys::{ipc, terminal};
 use corral_web::broker::wire::{NewSession, PasswordResult, Refused};
@@ -200,14 +200,14 @@ impl AsUser for MadeUp {
             }),
             AttachRequest::Terminal { rows, cols, .. } => {
                 let (master, slave) = terminal::open_pair(*rows, *cols).unwrap();
-                let how = Attend {
+                let how = AttendedCommand {
                     program: Path::new("/bin/sh"),
                     args: &[],
                     env: &[("PS1", "$ ".into())],
                     dir: Path::new("/"),
                     dies_with_parent: false,
                 };
-                let attended = Attended::begin(&how, slave, true).unwrap();
+                let attended = AttendedProgram::begin(&how, slave, true).unwrap();
                 Ok(AttachedProgram::new(master, attended))
             }
             AttachRequest::Tunnel { id, .. } => {
