@@ -18,7 +18,7 @@ pub mod read;
 
 pub use crate::language::Language;
 
-pub use crate::config::template::{Param, ParamKind, Run, Template, Text};
+pub use crate::config::template::{BilingualText, Param, ParamKind, Template, TemplateCommand};
 
 use crate::client::csub::called::{self, Called, Prepared, Unfit};
 use crate::client::exit::{Exit, Fail};

@@ -164,8 +164,8 @@ pub const GRAMMARS: [Grammar; 7] = [
             "0",
         ],
         run: |_, text| {
-            let _ = duration::parse_ms(text, duration::Bare::Minutes);
-            let _ = duration::parse_s(text, duration::Bare::Seconds);
+            let _ = duration::parse_ms(text, duration::DefaultUnit::Minutes);
+            let _ = duration::parse_s(text, duration::DefaultUnit::Seconds);
             let _ = ArraySpec::parse(text, 100_000);
         },
     },

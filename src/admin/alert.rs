@@ -12,7 +12,7 @@ use crate::record::notices::AlertsDoc;
 use crate::record::request::Verb;
 use crate::show::alert;
 use crate::show::cell::Object;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use clap::{ArgMatches, Command};
 
 /// The options of `cadmin alert`.
@@ -58,7 +58,7 @@ fn silence(m: &ArgMatches, name: &str) -> Result<i32> {
     let (Some(time), Some(why)) = (m.last("for"), m.last("because")) else {
         return Err(Fail::usage("give --for TIME and --because TEXT"));
     };
-    let ms = duration::parse_ms(time, Bare::Seconds)
+    let ms = duration::parse_ms(time, DefaultUnit::Seconds)
         .map_err(|e| Fail::usage(format!("--for: {}", e.message)))?;
     if why.trim().is_empty() {
         return Err(Fail::usage("--because: say why"));

@@ -16,7 +16,7 @@ pub(super) mod up;
 mod web;
 
 use crate::client::Fail;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use clap::{Args, Command, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 pub(super) use site::development;
@@ -110,7 +110,7 @@ struct Down {
 }
 
 fn parse_lease(text: &str) -> Result<u64, String> {
-    let ms = duration::parse_ms(text, Bare::Seconds).map_err(|e| e.message)?;
+    let ms = duration::parse_ms(text, DefaultUnit::Seconds).map_err(|e| e.message)?;
     if LEASE_MS.contains(&ms) {
         Ok(ms)
     } else {

@@ -18,7 +18,7 @@ use crate::record::view::HostRow;
 use crate::spool::view::ViewReader;
 use crate::sys::clock;
 use crate::text::count::count;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use clap::{Args, Command, CommandFactory as _, Parser, Subcommand};
 use std::path::Path;
 
@@ -76,7 +76,7 @@ struct Remove {
 }
 
 fn parse_time(text: &str) -> std::result::Result<u64, String> {
-    duration::parse_ms_from(text, Bare::Seconds, 0).map_err(|e| e.message)
+    duration::parse_ms_from(text, DefaultUnit::Seconds, 0).map_err(|e| e.message)
 }
 
 /// Runs `cadmin host` with its arguments; returns the exit code.

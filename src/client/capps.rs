@@ -16,7 +16,7 @@ use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use super::templates::{self, FoundTemplate};
-use crate::config::template::{Param, ParamKind, Run, Template, Text};
+use crate::config::template::{BilingualText, Param, ParamKind, Template, TemplateCommand};
 use crate::language::{tell, translated};
 use crate::record::view::AppRow;
 use crate::show::cell::Cut;
@@ -246,7 +246,7 @@ fn page(out: &mut String, app: &Application) {
     }
 }
 
-fn put_text(out: &mut String, text: &Text) {
+fn put_text(out: &mut String, text: &BilingualText) {
     for line in text.en.lines().chain(text.zh.lines()) {
         let _ = writeln!(out, "{INDENT}{}", escape(line));
     }
@@ -302,7 +302,7 @@ fn example(form: &Template) -> String {
         let _ = write!(out, " {}=...", param.name);
     }
     match form.run {
-        Run::Own => out.push_str(" COMMAND"),
+        TemplateCommand::Own => out.push_str(" COMMAND"),
         _ if form.args => out.push_str(" [WORDS]"),
         _ => {}
     }

@@ -12,7 +12,7 @@ use crate::language::{answer, tell};
 use crate::record::portal::{PortalToken, Scope};
 use crate::show::Dates;
 use crate::sys;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use crate::text::width::escape;
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
@@ -119,7 +119,7 @@ fn asked(m: &ArgMatches) -> Result<(Scope, i64)> {
         Fail::usage(format!("--scope: {word} is not one of read, submit, admin"))
     })?;
     let text = m.last("expires").unwrap_or(FOR);
-    let for_ms = duration::parse_ms(text, Bare::Seconds)
+    let for_ms = duration::parse_ms(text, DefaultUnit::Seconds)
         .map_err(|e| Fail::usage(format!("--expires: {}\n{}", e.message, e.caret(text))))?;
     Ok((scope, i64::try_from(for_ms).unwrap_or(i64::MAX)))
 }

@@ -17,7 +17,7 @@ use crate::spool::view::{JobSet, ViewJob, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
 use crate::text::depend::{Answer, Expr};
-use crate::text::duration::{Bare, parse_ms_from};
+use crate::text::duration::{DefaultUnit, parse_ms_from};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
 use facts::JobFacts;
@@ -117,7 +117,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
     let limit = match m.last("timeout") {
         None => None,
         Some(text) => {
-            let ms = parse_ms_from(text, Bare::Seconds, 0);
+            let ms = parse_ms_from(text, DefaultUnit::Seconds, 0);
             Some(ms.map_err(|e| super::csub::spec::wrong("timeout", text, &e))?)
         }
     };

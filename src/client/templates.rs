@@ -5,7 +5,7 @@
 
 use super::env::{Site, cluster_of};
 use super::exit::{Fail, Result};
-use crate::config::template::{PathKind, Run, Template};
+use crate::config::template::{PathKind, Template, TemplateCommand};
 use crate::config::{Problem, TEMPLATE_MAX, read_template};
 use crate::record::request::SCRIPT_MAX;
 use crate::spool;
@@ -117,7 +117,7 @@ pub(crate) fn read_file(path: &Path, name: &str) -> std::result::Result<Template
 /// # Errors
 /// A file cannot be read, or the script is too long.
 pub(crate) fn script(template: &Template, path: &Path) -> Result<String> {
-    let Run::Script(body) = &template.run else {
+    let TemplateCommand::Script(body) = &template.run else {
         return Ok(String::new());
     };
     let (first, rest) = match body.starts_with("#!") {

@@ -2,7 +2,7 @@
 //! form; never knows what a group means.
 
 use super::read::{Ctx, Words};
-use crate::text::resreq::Def;
+use crate::text::resreq::ResourceDef;
 use crate::text::size::{self, Unit};
 use crate::text::yaml::Pos;
 use crate::text::{ParseError, width};
@@ -149,7 +149,7 @@ fn fixed(text: &str, places: u32) -> Result<i64, ParseError> {
 
 /// Thousandths of a resource's unit; resources counted in megabytes allow the suffixes K, M, G and
 /// T.
-pub(super) fn amount(def: &Def<'_>, text: &str) -> Result<i64, ParseError> {
+pub(super) fn amount(def: &ResourceDef<'_>, text: &str) -> Result<i64, ParseError> {
     if !def.megabytes || text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return milli(text);
     }

@@ -4,7 +4,7 @@
 
 /// What happens to a key of this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum KeyState {
     Now,
     /// Known, but not implemented in this version.
     Later,
@@ -13,14 +13,14 @@ pub(super) enum State {
 /// A key, and the name it has in LSF's files (for hints only; empty = none).
 pub(super) struct Key {
     pub name: &'static str,
-    pub state: State,
+    pub state: KeyState,
     pub lsf: &'static str,
 }
 
 const fn now(name: &'static str, lsf: &'static str) -> Key {
     Key {
         name,
-        state: State::Now,
+        state: KeyState::Now,
         lsf,
     }
 }
@@ -28,7 +28,7 @@ const fn now(name: &'static str, lsf: &'static str) -> Key {
 const fn later(name: &'static str, lsf: &'static str) -> Key {
     Key {
         name,
-        state: State::Later,
+        state: KeyState::Later,
         lsf,
     }
 }

@@ -137,11 +137,11 @@ impl Notices {
 
     /// No message can be sent.
     pub fn is_empty(&self) -> bool {
-        self.alerts.is_empty() && !self.tell_jobs()
+        self.alerts.is_empty() && !self.notifies_jobs()
     }
 
     /// Messages that jobs request have a receiver.
-    pub fn tell_jobs(&self) -> bool {
+    pub fn notifies_jobs(&self) -> bool {
         self.mail.is_some() || self.receivers.values().any(|r| r.job_notices)
     }
 }

@@ -305,10 +305,10 @@ pub struct Quota {
     pub projects: Dimension<Names>,
     pub apps: Dimension<Names>,
     /// Empty = not limited; likewise below.
-    pub slots: Vec<Capped<u64>>,
-    pub jobs: Vec<Capped<u64>>,
+    pub slots: Vec<WindowedLimit<u64>>,
+    pub jobs: Vec<WindowedLimit<u64>>,
     /// By the canonical name of the resource, in the order of the file; thousandths.
-    pub resources: Vec<(String, Vec<Capped<i64>>)>,
+    pub resources: Vec<(String, Vec<WindowedLimit<i64>>)>,
 }
 
 /// Consumers along one dimension.
@@ -341,7 +341,7 @@ impl<S> Dimension<S> {
 
 /// A limit that may apply only at certain times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Capped<T> {
+pub struct WindowedLimit<T> {
     pub limit: T,
     /// `None` = always.
     pub window: Option<Windows>,

@@ -1,6 +1,6 @@
 //! Questions about a loaded configuration: rights, shares, properties of hosts. Pure lookups.
 
-use super::policy::{Capped, Dimension, Quota, ShareEntry, ShareSubject, Shares};
+use super::policy::{Dimension, Quota, ShareEntry, ShareSubject, Shares, WindowedLimit};
 use super::sets::{HostSet, UserSet};
 use super::types::{
     AppProfile, Cluster, Config, HintsMode, HostEntry, Queue, UserEntry, UserSubject,
@@ -88,10 +88,10 @@ impl Quota {
     }
 }
 
-impl<T: Copy> Capped<T> {
+impl<T: Copy> WindowedLimit<T> {
     /// The limit at a moment: the first one whose window is open; `None` = not limited.
-    pub fn at(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
-        let open = |c: &&Capped<T>| match &c.window {
+    pub fn at(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
+        let open = |c: &&WindowedLimit<T>| match &c.window {
             None => true,
             Some(w) => w.contains_ms(now.0, tz),
         };
@@ -99,7 +99,7 @@ impl<T: Copy> Capped<T> {
     }
 
     /// When [`Capped::at`] may return another value; `None` = never.
-    pub fn next_change(list: &[Capped<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
+    pub fn next_change(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
         let windows = list.iter().filter_map(|c| c.window.as_ref());
         let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));
         changes.min().map(Stamp)

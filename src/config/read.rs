@@ -1,10 +1,10 @@
 //! Typed reading of YAML nodes for the sections of cb.yaml: one getter per kind of value. Each
 //! getter records errors and returns `None`, so that one run finds every problem.
 
-use super::keys::{Key, State};
+use super::keys::{Key, KeyState};
 use super::problem::Problem;
 use super::types::{Cluster, General, HostGroup, HostTable, UserGroup};
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use crate::text::error::nearest;
 use crate::text::size::{self, Unit};
 use crate::text::yaml::{Entry, Node, Pos, Value};
@@ -368,7 +368,7 @@ impl<'n> Fields<'n> {
     /// A time in milliseconds within `low..=high`; a bare number is in seconds.
     pub(super) fn time(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
         let w = self.scalar(ctx, key)?;
-        match duration::parse_ms_from(&w.text, Bare::Seconds, 0) {
+        match duration::parse_ms_from(&w.text, DefaultUnit::Seconds, 0) {
             Ok(ms) if (low..=high).contains(&ms) => Some(ms),
             Ok(_) => {
                 let (low, high) = (duration::short(low), duration::short(high));
@@ -455,7 +455,7 @@ fn check_key(ctx: &mut Ctx<'_>, e: &Entry, table: &[Key], what: &str) {
         let message = format!("unknown key {:?} in {what}", e.key);
         return ctx.problem_hint(e.key_pos, "unknown-key", message, hint);
     };
-    if known.state == State::Later {
+    if known.state == KeyState::Later {
         let message = format!("{} is not implemented in this version", e.key);
         let hint = match (e.key.as_str(), what) {
             ("users", "the template") => {

@@ -4,7 +4,7 @@
 use super::keys;
 use super::policy::Threshold;
 use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole};
-use super::read_resources::{Kinds, resources, tags};
+use super::read_resources::{ResourceKinds, resources, tags};
 use super::read_users::{group_name, unsound_groups};
 use super::read_watch::{thresholds, windows};
 use super::sets::HostSetUnion;
@@ -169,7 +169,7 @@ pub(super) fn hosts(
     node: Option<&Node>,
     types: &[String],
     models: &BTreeMap<String, HostModel>,
-    mut kinds: Kinds,
+    mut kinds: ResourceKinds,
 ) -> HostTable {
     let mut out = HostTable::default();
     let mut lines: HashMap<String, u32> = HashMap::new();
@@ -284,7 +284,7 @@ fn read_entry(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
     (types, models): (&[String], &BTreeMap<String, HostModel>),
-    kinds: &mut Kinds,
+    kinds: &mut ResourceKinds,
 ) -> EntryValues {
     let mut out = EntryValues {
         cpuf: cpu_factor(ctx, f),

@@ -3,7 +3,7 @@
 
 use super::brackets::{Bracket, amount, brackets};
 use super::keys;
-use super::policy::{Capped, Dimension, Quota};
+use super::policy::{Dimension, Quota, WindowedLimit};
 use super::read::{Ctx, Defined, Fields, Words, did_you_mean, split, whole_word};
 use super::read_hosts::host_set;
 use super::read_users::{group_name, user_set};
@@ -206,7 +206,7 @@ pub(super) fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> O
 }
 
 /// `130`, or `[2 1:8:0-5:18:0] [5 5:18:01-1:7:59]`.
-fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<Capped<u64>> {
+fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<WindowedLimit<u64>> {
     let Some(w) = f.scalar(ctx, key) else {
         return Vec::new();
     };
@@ -215,7 +215,7 @@ fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<Capped<u64>> {
     }
     if !w.text.contains(['[', ']', ' ']) {
         let limit = whole_word(ctx, key, &w.text, w.pos, 0, MOST_SLOTS);
-        let always = |limit| Capped {
+        let always = |limit| WindowedLimit {
             limit,
             window: None,
         };
@@ -234,7 +234,7 @@ fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<Capped<u64>> {
         let Some(window) = window(ctx, &w, rest) else {
             return Vec::new();
         };
-        out.push((Capped { limit, window }, group));
+        out.push((WindowedLimit { limit, window }, group));
     }
     first_wins(ctx, &w, &out);
     out.into_iter().map(|(capped, _)| capped).collect()
@@ -245,7 +245,7 @@ fn resources(
     ctx: &mut Ctx<'_>,
     f: &Fields<'_>,
     hosts: &HostTable,
-) -> Vec<(String, Vec<Capped<i64>>)> {
+) -> Vec<(String, Vec<WindowedLimit<i64>>)> {
     let Some(w) = f.scalar(ctx, "resources") else {
         return Vec::new();
     };
@@ -253,7 +253,7 @@ fn resources(
         return Vec::new();
     };
     #[allow(clippy::type_complexity)] // amounts with their source text, by name
-    let mut out: Vec<(String, Vec<(Capped<i64>, Bracket<'_>)>)> = Vec::new();
+    let mut out: Vec<(String, Vec<(WindowedLimit<i64>, Bracket<'_>)>)> = Vec::new();
     for group in groups {
         let Some((name, rest)) = group.split() else {
             let message = format!("[{}] has no amount", group.text);
@@ -272,7 +272,8 @@ fn resources(
     for (_, all) in &out {
         first_wins(ctx, &w, all);
     }
-    let plain = |all: Vec<(Capped<i64>, _)>| all.into_iter().map(|(capped, _)| capped).collect();
+    let plain =
+        |all: Vec<(WindowedLimit<i64>, _)>| all.into_iter().map(|(capped, _)| capped).collect();
     out.into_iter().map(|(n, all)| (n, plain(all))).collect()
 }
 
@@ -282,7 +283,7 @@ fn resource(
     name: Bracket<'_>,
     rest: Bracket<'_>,
     hosts: &HostTable,
-) -> Option<(String, Capped<i64>)> {
+) -> Option<(String, WindowedLimit<i64>)> {
     let pos = name.pos(w, ctx);
     let found = hosts.find(name.text);
     let def = found.or_else(|| sensed_names::number(ctx, pos, name.text, hosts))?;
@@ -301,7 +302,7 @@ fn resource(
         }
     };
     let window = window(ctx, w, rest)?;
-    Some((def.name.to_string(), Capped { limit, window }))
+    Some((def.name.to_string(), WindowedLimit { limit, window }))
 }
 
 /// The bracket groups of a value; `hint` shows the syntax.
@@ -331,18 +332,19 @@ fn window(ctx: &mut Ctx<'_>, w: &Words, b: Bracket<'_>) -> Option<Option<Windows
 }
 
 /// Warns of values that apply at the same time: the first one with an open window applies.
-fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(Capped<T>, Bracket<'_>)]) {
+fn first_wins<T>(ctx: &mut Ctx<'_>, w: &Words, all: &[(WindowedLimit<T>, Bracket<'_>)]) {
     for (i, (later, group)) in all.iter().enumerate().skip(1) {
         if !ctx.warns() {
             return;
         }
-        let meets = |(earlier, _): &(Capped<T>, Bracket<'_>)| match (&earlier.window, &later.window)
-        {
-            (None, _) => true,
-            (Some(a), Some(b)) => a.overlaps(b),
-            // A value without a window applies the rest of the time.
-            (Some(_), None) => false,
-        };
+        let meets =
+            |(earlier, _): &(WindowedLimit<T>, Bracket<'_>)| match (&earlier.window, &later.window)
+            {
+                (None, _) => true,
+                (Some(a), Some(b)) => a.overlaps(b),
+                // A value without a window applies the rest of the time.
+                (Some(_), None) => false,
+            };
         if all[..i].iter().any(meets) {
             let pos = group.pos(w, ctx);
             let message = format!("[{}] overlaps the window of an earlier group", group.text);

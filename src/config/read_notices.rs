@@ -7,7 +7,7 @@ use super::notices::{
 };
 use super::read::{Ctx, DAY, Fields, MINUTE, SECOND, Words};
 use super::types::Queue;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use crate::text::size::{self, Unit};
 use crate::text::yaml::{Node, Value};
 use std::collections::BTreeMap;
@@ -589,7 +589,7 @@ fn value(
                 }
             }
         }
-        MarkUnit::OverTime => match duration::parse_ms_from(&w.text, Bare::Seconds, 0) {
+        MarkUnit::OverTime => match duration::parse_ms_from(&w.text, DefaultUnit::Seconds, 0) {
             Ok(ms) => Some((ms as f64 / 1000.0, false)),
             Err(e) => {
                 ctx.parse_error(w, "time", &e);

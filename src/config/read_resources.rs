@@ -16,8 +16,8 @@ const MOST_DESCRIPTION: usize = 512;
 const MOST_DEVICES: usize = 16;
 
 /// Section `resources`.
-pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
-    let mut out = Kinds::default();
+pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> ResourceKinds {
+    let mut out = ResourceKinds::default();
     let Some(node) = node else { return out };
     // An empty list as the value of this key is parsed as the text `[]`.
     if matches!(&node.value, Value::Text { text, .. } if text == "[]") {
@@ -64,7 +64,7 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Kinds {
 }
 
 /// Checks that `per_unit` names a resource whose units are assigned to jobs.
-fn has_units_of(ctx: &mut Ctx<'_>, item: &Node, kinds: &Kinds) {
+fn has_units_of(ctx: &mut Ctx<'_>, item: &Node, kinds: &ResourceKinds) {
     let Value::Map(entries) = &item.value else {
         return;
     };
@@ -188,9 +188,9 @@ fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
 
 /// The kind of each resource, and the line that declared it first.
 #[derive(Default)]
-pub(super) struct Kinds(BTreeMap<String, (ResourceDecl, u32)>);
+pub(super) struct ResourceKinds(BTreeMap<String, (ResourceDecl, u32)>);
 
-impl Kinds {
+impl ResourceKinds {
     /// All declared resources.
     pub(super) fn declared(self) -> BTreeMap<String, ResourceDecl> {
         let all = self.0.into_iter();
@@ -237,7 +237,7 @@ impl Kinds {
 }
 
 /// The tags of a host.
-pub(super) fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut Kinds) -> Vec<String> {
+pub(super) fn tags(ctx: &mut Ctx<'_>, w: &Words, kinds: &mut ResourceKinds) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, tag) in split(&w.text) {
         let pos = w.pos_at(at, ctx);
@@ -272,7 +272,7 @@ fn resource_name(ctx: &mut Ctx<'_>, name: &str, pos: Pos) -> bool {
 pub(super) fn resources(
     ctx: &mut Ctx<'_>,
     node: &Node,
-    kinds: &mut Kinds,
+    kinds: &mut ResourceKinds,
 ) -> BTreeMap<String, ResourceValue> {
     let mut out = BTreeMap::new();
     let entries = match &node.value {
@@ -306,7 +306,12 @@ pub(super) fn resources(
 }
 
 /// The value of one static resource; problems are reported.
-fn value_of(ctx: &mut Ctx<'_>, name: &str, node: &Node, kinds: &Kinds) -> Option<ResourceValue> {
+fn value_of(
+    ctx: &mut Ctx<'_>,
+    name: &str,
+    node: &Node,
+    kinds: &ResourceKinds,
+) -> Option<ResourceValue> {
     match &node.value {
         // An empty list is parsed as the text `[]`.
         Value::Text { text, quoted } if kinds.has_units(name) && text == "[]" && !quoted => {

@@ -8,8 +8,8 @@ use super::read::{Ctx, Fields, OsNames, Words};
 use super::read_apps::MOST_NAME;
 use super::read_env;
 use super::template::{
-    Choice, Param, ParamKind, Run, Template, TemplateOption, Text, VARIABLE, When, amount, pieces,
-    whole_pattern,
+    BilingualText, Choice, Param, ParamCondition, ParamKind, Template, TemplateCommand,
+    TemplateOption, VARIABLE, amount, pieces, whole_pattern,
 };
 use crate::text::yaml::{self, Node, Pos, Value};
 
@@ -109,7 +109,7 @@ fn template(ctx: &mut Ctx<'_>, root: &Node, name: &str) -> Option<Template> {
         args: f.flag(ctx, "args", false),
         params,
     };
-    let script = matches!(out.run, Run::Script(_));
+    let script = matches!(out.run, TemplateCommand::Script(_));
     for (key, given) in [("include", !out.include.is_empty()), ("args", out.args)] {
         if given && !script {
             let message = format!("{key} has no effect without script");
@@ -130,8 +130,8 @@ fn bounded(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
     w.text.trim_end().to_owned()
 }
 
-fn text(ctx: &mut Ctx<'_>, f: &Fields<'_>, [en, zh]: [&str; 2]) -> Text {
-    Text {
+fn text(ctx: &mut Ctx<'_>, f: &Fields<'_>, [en, zh]: [&str; 2]) -> BilingualText {
+    BilingualText {
         en: bounded(ctx, f, en),
         zh: bounded(ctx, f, zh),
     }
@@ -274,7 +274,7 @@ fn choices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Choice> {
         let choice = match &item.value {
             Value::Text { text, .. } => Some(Choice {
                 value: text.clone(),
-                label: Text::default(),
+                label: BilingualText::default(),
             }),
             _ => Fields::new(ctx, item, keys::CHOICE, "a choice").and_then(|c| {
                 Some(Choice {
@@ -362,8 +362,8 @@ pub(super) fn scalar(ctx: &mut Ctx<'_>, node: &Node, key: &str) -> Option<Words>
     }
 }
 
-fn condition(ctx: &mut Ctx<'_>, w: &Words, params: &[Param]) -> When {
-    let when = When::parse(&w.text);
+fn condition(ctx: &mut Ctx<'_>, w: &Words, params: &[Param]) -> ParamCondition {
+    let when = ParamCondition::parse(&w.text);
     if !params.iter().any(|p| p.name == when.param) {
         let known = params.iter().map(|p| p.name.as_str());
         ctx.undefined(w.pos, "parameter", &when.param, known);
@@ -409,7 +409,7 @@ fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<(String, Stri
     all.into_iter().map(|(name, w)| (name, w.text)).collect()
 }
 
-fn run(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Run {
+fn run(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> TemplateCommand {
     if f.has("command") && f.has("script") {
         let message = "a template has either command or script";
         ctx.problem(f.key_pos("script"), "conflict", message);
@@ -422,9 +422,9 @@ fn run(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Run {
         Some(w.text)
     };
     match (body("command"), body("script")) {
-        (Some(command), _) => Run::Command(command.trim_end().to_owned()),
-        (None, Some(script)) => Run::Script(script),
-        (None, None) => Run::Own,
+        (Some(command), _) => TemplateCommand::Command(command.trim_end().to_owned()),
+        (None, Some(script)) => TemplateCommand::Script(script),
+        (None, None) => TemplateCommand::Own,
     }
 }
 

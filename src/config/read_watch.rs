@@ -7,7 +7,7 @@ use super::read::{Ctx, Fields, Words};
 use super::sensed_names;
 use super::types::HostTable;
 use crate::text::ParseError;
-use crate::text::resreq::{Def, Direction, Kind, Resources, Simple};
+use crate::text::resreq::{Direction, Kind, ResourceDef, Resources, Simple};
 use crate::text::window::Windows;
 use crate::text::yaml::{Entry, Node, Value};
 
@@ -69,7 +69,7 @@ fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshol
     let def = known.or_else(|| sensed_names::number(ctx, e.key_pos, &e.key, hosts))?;
     // If the resource is not known yet, the order of the two marks shows which side is bad.
     let def = match new && rises(&w.text) {
-        true => Def {
+        true => ResourceDef {
             direction: Direction::Increase,
             ..def
         },
@@ -107,7 +107,7 @@ fn rises(text: &str) -> bool {
 }
 
 /// `SCHED/STOP`, where `-` stands for no mark; or `SCHED` alone.
-fn marks(text: &str, def: &Def<'_>) -> Result<(Option<i64>, Option<i64>), ParseError> {
+fn marks(text: &str, def: &ResourceDef<'_>) -> Result<(Option<i64>, Option<i64>), ParseError> {
     const HINT: &str = "write 'SCHED/STOP', with - for a threshold that is not wanted";
     let mark = |part: &str, at: usize| {
         let blanks = part.len() - part.trim_start().len();

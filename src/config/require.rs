@@ -9,8 +9,8 @@ use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::error::did_you_mean;
 use crate::text::resreq::{
-    BUILTINS, Body, Builtin, Def, Direction, Kind, Per, ResReq, Resources, Simple, Span, Steps,
-    Usage, builtin,
+    AmountScope, AmountSteps, BUILTINS, Body, Builtin, Direction, Kind, ResReq, ResourceDef,
+    Resources, Simple, Span, Usage, builtin,
 };
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
@@ -213,7 +213,7 @@ fn check_unit_resources(list: &[Usage], hosts: &HostTable) -> Result<(), String>
                  same list, as in rusage[{unit}=1:{name}=...]"
             ));
         }
-        if usage.per != Per::Default || usage.duration_s.is_some() {
+        if usage.per != AmountScope::Default || usage.duration_s.is_some() {
             return Err(format!(
                 "rusage[{name}=...]: it is counted for each unit of {unit} that the job gets, as \
                  long as it has the unit; leave /job, /host, /task and duration out"
@@ -372,8 +372,8 @@ fn no_such_host(name: &str, config: &Config) -> String {
 
 /// The resources that requirement strings may name here: built-in ones and those declared by hosts.
 impl Resources for HostTable {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
-        let declared = |decl: &ResourceDecl| Def {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
+        let declared = |decl: &ResourceDecl| ResourceDef {
             name,
             kind: match decl.kind {
                 ResourceKind::Number => Kind::Number,
@@ -386,8 +386,8 @@ impl Resources for HostTable {
             },
             reserve: decl.kind == ResourceKind::Number,
             steps: match decl.assign {
-                true => Steps::UnitsOrPart,
-                false => Steps::Any,
+                true => AmountSteps::UnitsOrPart,
+                false => AmountSteps::Any,
             },
             megabytes: decl.per_unit.is_some(),
         };
@@ -403,7 +403,7 @@ impl Resources for HostTable {
 }
 
 impl Resources for Config {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
         self.hosts.find(name)
     }
 

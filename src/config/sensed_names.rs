@@ -7,7 +7,7 @@ use super::types::HostTable;
 use crate::text::ParseError;
 use crate::text::error::did_you_mean;
 use crate::text::resreq::{
-    Def, Direction, Kind, ResReq, Resources, Steps, builtin, check_resource_name,
+    AmountSteps, Direction, Kind, ResReq, ResourceDef, Resources, builtin, check_resource_name,
 };
 use crate::text::yaml::Pos;
 
@@ -15,24 +15,24 @@ use crate::text::yaml::Pos;
 const NAMES_MAX: usize = 64;
 
 /// The known resources, and names that sensors may define later.
-struct Expected<'a> {
+struct ExpectedNames<'a> {
     hosts: &'a HostTable,
     names: &'a [String],
 }
 
-fn unknown(name: &str, kind: Kind) -> Def<'_> {
-    Def {
+fn unknown(name: &str, kind: Kind) -> ResourceDef<'_> {
+    ResourceDef {
         name,
         kind,
         direction: Direction::Decrease,
         reserve: true,
-        steps: Steps::Any,
+        steps: AmountSteps::Any,
         megabytes: true,
     }
 }
 
-impl Resources for Expected<'_> {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+impl Resources for ExpectedNames<'_> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
         let expected = || self.names.iter().any(|known| known == name);
         let found = self.hosts.find(name);
         found.or_else(|| expected().then(|| unknown(name, Kind::Unknown)))
@@ -51,7 +51,7 @@ pub(super) fn parse(text: &str, hosts: &HostTable) -> Result<(ResReq, Vec<String
     let mut names: Vec<String> = Vec::new();
     let mut first: Option<ParseError> = None;
     loop {
-        let expected = Expected {
+        let expected = ExpectedNames {
             hosts,
             names: &names,
         };
@@ -60,7 +60,7 @@ pub(super) fn parse(text: &str, hosts: &HostTable) -> Result<(ResReq, Vec<String
             Err(e) => e,
         };
         let word = text.get(e.at..e.at + e.len).unwrap_or_default();
-        let new = may_come(word) && expected.find(word).is_none();
+        let new = may_be_sensed(word) && expected.find(word).is_none();
         if !new || names.len() >= NAMES_MAX {
             return Err(first.unwrap_or(e));
         }
@@ -75,19 +75,19 @@ pub(super) fn number<'a>(
     pos: Pos,
     name: &'a str,
     hosts: &HostTable,
-) -> Option<Def<'a>> {
-    if !may_come(name) {
+) -> Option<ResourceDef<'a>> {
+    if !may_be_sensed(name) {
         ctx.undefined(pos, "resource", name, hosts.names());
         return None;
     }
     warn(ctx, pos, name, hosts);
-    Some(Def {
+    Some(ResourceDef {
         megabytes: false,
         ..unknown(name, Kind::Number)
     })
 }
 
-fn may_come(name: &str) -> bool {
+fn may_be_sensed(name: &str) -> bool {
     builtin(name).is_none() && check_resource_name(name).is_ok()
 }
 

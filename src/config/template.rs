@@ -5,7 +5,7 @@
 //! variables `CB_APP_<NAME>`, and an option gets them as one word.
 
 use crate::language::{self, Language};
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use crate::text::size::{self, Unit};
 use crate::text::yaml::Pos;
 use serde::Serialize;
@@ -21,12 +21,12 @@ const WRONG_MAX: usize = 20;
 
 /// A text for users, in English and in Chinese; either may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Text {
+pub struct BilingualText {
     pub en: String,
     pub zh: String,
 }
 
-impl Text {
+impl BilingualText {
     /// The text in the language of this process; what is missing in one is there in the other.
     pub fn shown(&self) -> &str {
         match (language::here(), self.zh.is_empty(), self.en.is_empty()) {
@@ -41,10 +41,10 @@ impl Text {
 pub struct Template {
     /// As in `csub -app NAME`; the file's name without `.yaml`.
     pub name: String,
-    pub label: Text,
-    pub description: Text,
+    pub label: BilingualText,
+    pub description: BilingualText,
     /// Several lines for the user who fills in the form.
-    pub help: Text,
+    pub help: BilingualText,
     /// The application for which its jobs count, and whose profile of cb.yaml applies to them if
     /// there is one.
     pub profile: String,
@@ -52,7 +52,7 @@ pub struct Template {
     pub options: Vec<TemplateOption>,
     /// Variables of the job, in the order of the file; `${PARAM}` stands for a value.
     pub env: Vec<(String, String)>,
-    pub run: Run,
+    pub run: TemplateCommand,
     /// Files beside the template that are inserted before the script's own lines.
     pub include: Vec<String>,
     /// Whether words after the parameters are passed to the script as `CB_APP_ARGS`.
@@ -62,7 +62,7 @@ pub struct Template {
 /// What a job of a template runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Run {
+pub enum TemplateCommand {
     /// The command that follows the parameters.
     #[default]
     Own,
@@ -74,8 +74,8 @@ pub enum Run {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Param {
     pub name: String,
-    pub label: Text,
-    pub help: Text,
+    pub label: BilingualText,
+    pub help: BilingualText,
     #[serde(rename = "type")]
     pub kind: ParamKind,
     /// As written; `None` = no default.
@@ -147,7 +147,7 @@ impl ParamKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
     pub value: String,
-    pub label: Text,
+    pub label: BilingualText,
 }
 
 /// An option of `csub` that a template sets for its jobs.
@@ -158,14 +158,14 @@ pub struct TemplateOption {
     /// `${PARAM}` stands for a value.
     pub value: String,
     /// Set only if this condition is true.
-    pub when: Option<When>,
+    pub when: Option<ParamCondition>,
     #[serde(skip)]
     pub pos: Pos,
 }
 
 /// A condition on a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct When {
+pub struct ParamCondition {
     pub param: String,
     /// `None`: true if the parameter is neither empty nor `no` nor 0.
     pub is: Option<String>,
@@ -183,14 +183,14 @@ pub enum PathKind {
 }
 
 /// The base of relative paths, and the properties of paths.
-pub struct Place<'a> {
+pub struct PathBase<'a> {
     pub cwd: &'a Path,
     pub kind: &'a dyn Fn(&Path) -> PathKind,
 }
 
 /// A template with values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filled {
+pub struct FilledTemplate {
     /// In the order of the template, canonical.
     pub values: Vec<(String, String)>,
     /// Options of `csub`: name, value, place in the template.
@@ -212,8 +212,8 @@ impl Template {
     pub fn fill(
         &self,
         given: &[(String, String)],
-        place: &Place<'_>,
-    ) -> Result<Filled, Vec<String>> {
+        place: &PathBase<'_>,
+    ) -> Result<FilledTemplate, Vec<String>> {
         let mut wrong = Vec::new();
         for (at, (name, _)) in given.iter().enumerate() {
             if !self.names().any(|known| known == name) {
@@ -223,7 +223,7 @@ impl Template {
                 wrong.push(format!("{name} is given twice"));
             }
         }
-        let mut out = Filled::default();
+        let mut out = FilledTemplate::default();
         for param in &self.params {
             let own = given.iter().find(|(name, _)| *name == param.name);
             let text = own.map(|(_, value)| value).or(param.default.as_ref());
@@ -245,7 +245,7 @@ impl Template {
         Ok(out)
     }
 
-    fn apply(&self, out: &mut Filled) {
+    fn apply(&self, out: &mut FilledTemplate) {
         for (name, value) in &out.values {
             out.vars.insert(format!("{VARIABLE}{name}"), value.clone());
         }
@@ -265,9 +265,9 @@ impl Template {
     }
 }
 
-impl When {
+impl ParamCondition {
     /// `NAME`, `!NAME`, `NAME=VALUE` or `NAME!=VALUE`.
-    pub(super) fn parse(text: &str) -> When {
+    pub(super) fn parse(text: &str) -> ParamCondition {
         let (not, text) = match text.strip_prefix('!') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -279,7 +279,7 @@ impl When {
                 None => (name, Some(value), false),
             },
         };
-        When {
+        ParamCondition {
             param: name.trim().to_owned(),
             is: is.map(|value| value.trim().to_owned()),
             not: not != unequal,
@@ -332,7 +332,7 @@ impl Param {
     ///
     /// # Errors
     /// Why this value is not valid for the parameter.
-    pub fn value(&self, text: &str, place: Option<&Place<'_>>) -> Result<String, String> {
+    pub fn value(&self, text: &str, place: Option<&PathBase<'_>>) -> Result<String, String> {
         if text.len() > VALUE_MAX {
             return Err(format!("more than {VALUE_MAX} bytes"));
         }
@@ -351,7 +351,7 @@ impl Param {
         }
     }
 
-    fn canonical(&self, text: &str, place: Option<&Place<'_>>) -> Result<String, String> {
+    fn canonical(&self, text: &str, place: Option<&PathBase<'_>>) -> Result<String, String> {
         let word = self.kind.word();
         match self.kind {
             ParamKind::String => Ok(text.to_owned()),
@@ -389,7 +389,7 @@ impl Param {
     }
 
     /// An absolute path, without `.` in it.
-    fn path(&self, text: &str, place: &Place<'_>) -> Result<String, String> {
+    fn path(&self, text: &str, place: &PathBase<'_>) -> Result<String, String> {
         let mut path = PathBuf::new();
         for part in place.cwd.join(text).components() {
             if part != Component::CurDir {
@@ -432,7 +432,7 @@ pub(super) fn amount(kind: ParamKind, text: &str) -> Result<f64, String> {
         ParamKind::Size => size::parse(text, Unit::M)
             .map(|n| n as f64)
             .map_err(|e| e.message),
-        ParamKind::Duration => duration::parse_ms_from(text, Bare::Minutes, 1)
+        ParamKind::Duration => duration::parse_ms_from(text, DefaultUnit::Minutes, 1)
             .map(|ms| (ms / 1000) as f64)
             .map_err(|e| e.message),
         _ => {

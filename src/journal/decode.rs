@@ -180,7 +180,7 @@ mod tests {
                     names: vec!["GPU-1".into(), "GPU-2".into()],
                     places: vec![0, 3],
                     part: 250,
-                    beside: vec![("gpu_mem".into(), 1024)],
+                    amounts: vec![("gpu_mem".into(), 1024)],
                 }],
             },
             Event::Dispatched {

@@ -54,7 +54,7 @@ pub struct Units {
     pub part: u32,
     /// Amounts of each unit in thousandths, by resource (`gpu_mem`).
     #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<(String, i64)>,
+    pub amounts: Vec<(String, i64)>,
 }
 
 fn is_whole(part: &u32) -> bool {
@@ -109,7 +109,7 @@ impl Units {
                 known.host == units.host
                     && known.res == units.res
                     && known.part == units.part
-                    && known.beside == units.beside
+                    && known.amounts == units.amounts
             };
             match all.iter_mut().find(same) {
                 Some(known) => {
@@ -153,7 +153,7 @@ impl std::fmt::Display for Units {
     /// `node01 gpu 0,3`; with parts and other amounts `node01 gpu 0(0.25) gpu_mem=10240`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.host, self.res, self.list())?;
-        for (name, milli) in &self.beside {
+        for (name, milli) in &self.amounts {
             write!(f, " {name}={}", *milli as f64 / 1000.0)?;
         }
         Ok(())
@@ -197,7 +197,7 @@ mod tests {
     fn parts_of_a_unit_add_up() {
         let quarter = |names: &[&str]| Units {
             part: 250,
-            beside: vec![("gpu_mem".into(), 10_240_000)],
+            amounts: vec![("gpu_mem".into(), 10_240_000)],
             ..units("a", names, &[])
         };
         let mut all = vec![units("a", &["3"], &[]), quarter(&["0"])];

@@ -6,7 +6,7 @@ use super::fragmentation::{FreeAmounts, TaskNeed, fragments};
 use super::workload::Workload;
 use crate::config::Config;
 use crate::sched::{Engine, HostTable};
-use crate::text::resreq::{Per, ResReq, Span};
+use crate::text::resreq::{AmountScope, ResReq, Span};
 use std::collections::BTreeMap;
 
 /// The resource that counts devices.
@@ -142,7 +142,11 @@ fn kinds_of(res_req: &str, min: u32, config: &Config, one_host: bool) -> Vec<Tas
             unit: 0,
         };
         for usage in simple.rusage.first().into_iter().flatten() {
-            let n = if usage.per == Per::Task { slots } else { 1 };
+            let n = if usage.per == AmountScope::Task {
+                slots
+            } else {
+                1
+            };
             let amount = i64::try_from(usage.amount)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(n);

@@ -13,7 +13,7 @@ use crate::language::{answer, tell};
 use crate::model::JobKey;
 use crate::spool::{Layout, Site};
 use crate::sys;
-use crate::text::duration::{self, Bare};
+use crate::text::duration::{self, DefaultUnit};
 use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl LiveWorkload {
 /// # Errors
 /// It cannot be read, or `assume` is not a time.
 pub fn read_cluster(share: &Path, assume: &str) -> Result<LiveWorkload, String> {
-    let assume_ms = duration::parse_ms(assume, Bare::Minutes)
+    let assume_ms = duration::parse_ms(assume, DefaultUnit::Minutes)
         .map_err(|e| format!("--assume:\n{}", e.caret(assume)))?;
     let live = live_cluster::read(share)?;
     for note in &live.notes {

@@ -647,7 +647,7 @@ impl AlternativeBuilder<'_> {
     fn alternative(&mut self, body: &Body, request: &Request) -> Alternative {
         match body {
             Body::Simple(simple) => {
-                let mut part = self.part(simple, resreq::Per::Default);
+                let mut part = self.part(simple, resreq::AmountScope::Default);
                 part.min = request.min.max(1);
                 part.max = request.max.max(part.min);
                 if part.max == 1 || part.spread.one_host() {
@@ -668,7 +668,7 @@ impl AlternativeBuilder<'_> {
                 // Backwards, so that the choices of the first section change slowest.
                 for group in groups.iter().rev() {
                     let merged = group.req.over(&hosts);
-                    let mut part = self.part(&merged, resreq::Per::Task);
+                    let mut part = self.part(&merged, resreq::AmountScope::Task);
                     (part.min, part.max) = (group.slots, group.slots);
                     part.text = group.req.to_string();
                     parts.push(part);
@@ -686,7 +686,7 @@ impl AlternativeBuilder<'_> {
         }
     }
 
-    fn part(&mut self, simple: &Simple, default: resreq::Per) -> RequestPart {
+    fn part(&mut self, simple: &Simple, default: resreq::AmountScope) -> RequestPart {
         let which = self.one_of(simple.rusage.len());
         let usages = simple.rusage.get(which).map_or(&[][..], Vec::as_slice);
         let node: Option<SelectExpr> = simple.select.as_ref().map(|select| {
@@ -715,7 +715,7 @@ impl AlternativeBuilder<'_> {
     /// Amounts of the sections that apply to all parts; a part's own amount of a resource takes
     /// precedence.
     fn common(&mut self, alternative: &mut Alternative, usages: &[Usage]) {
-        for item in self.rusage_items(usages, resreq::Per::Default) {
+        for item in self.rusage_items(usages, resreq::AmountScope::Default) {
             // Resources of units go where the units go.
             let with = self.names.per_unit(item.res);
             let other = |own: &RusageItem| own.res != item.res && Some(own.res) != with;
@@ -734,7 +734,7 @@ impl AlternativeBuilder<'_> {
     }
 
     /// The amounts of one list; resources of units stay with the units.
-    fn rusage_items(&mut self, usages: &[Usage], default: resreq::Per) -> Vec<RusageItem> {
+    fn rusage_items(&mut self, usages: &[Usage], default: resreq::AmountScope) -> Vec<RusageItem> {
         let usages = usages.iter().filter(|u| u.amount > 0);
         let mut items: Vec<RusageItem> = usages.map(|u| self.rusage_item(u, default)).collect();
         for at in 0..items.len() {
@@ -759,7 +759,7 @@ impl AlternativeBuilder<'_> {
         items
     }
 
-    fn rusage_item(&mut self, usage: &Usage, default: resreq::Per) -> RusageItem {
+    fn rusage_item(&mut self, usage: &Usage, default: resreq::AmountScope) -> RusageItem {
         let per_slot = self.config.general.resource_reserve_per_task
             || self
                 .config
@@ -768,7 +768,7 @@ impl AlternativeBuilder<'_> {
                 .is_some_and(|decl| decl.slotresource);
         let res = self.names.intern(&usage.name, self.config);
         let per = match (usage.per, default) {
-            (resreq::Per::Default, resreq::Per::Task) => resreq::Per::Task,
+            (resreq::AmountScope::Default, resreq::AmountScope::Task) => resreq::AmountScope::Task,
             _ => usage.scope(per_slot, self.names.is_shared(res)),
         };
         // Units belong to the job until it ends.
@@ -777,9 +777,9 @@ impl AlternativeBuilder<'_> {
             res,
             amount: i64::try_from(usage.amount).unwrap_or(i64::MAX),
             per: match per {
-                resreq::Per::Task => RusagePer::Slot,
-                resreq::Per::Job => RusagePer::Job,
-                resreq::Per::Host | resreq::Per::Default => RusagePer::Host,
+                resreq::AmountScope::Task => RusagePer::Slot,
+                resreq::AmountScope::Job => RusagePer::Job,
+                resreq::AmountScope::Host | resreq::AmountScope::Default => RusagePer::Host,
             },
             life_ms: usage
                 .duration_s

@@ -20,7 +20,7 @@ pub use pools::SharedAmount;
 
 use super::amount::Bundle;
 use super::host_usage::ResourceId;
-use crate::config::{Capped, Dimension, Names, Quota, UserGroup, UserSet};
+use crate::config::{Dimension, Names, Quota, UserGroup, UserSet, WindowedLimit};
 use crate::model::Stamp;
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
@@ -700,18 +700,18 @@ impl Rule {
         if self.kind != Kind::Limit {
             return;
         }
-        let whole = |list: &[Capped<u64>]| match Capped::at(list, now, tz) {
+        let whole = |list: &[WindowedLimit<u64>]| match WindowedLimit::at(list, now, tz) {
             Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
             None => UNLIMITED,
         };
         let (slots, jobs) = (whole(&self.quota.slots), whole(&self.quota.jobs));
         let resources = || self.quota.resources.iter().map(|(_, list)| list);
         let amounts: SmallVec<[i64; 2]> = resources()
-            .map(|list| Capped::at(list, now, tz).unwrap_or(UNLIMITED))
+            .map(|list| WindowedLimit::at(list, now, tz).unwrap_or(UNLIMITED))
             .collect();
-        let changes = resources().filter_map(|list| Capped::next_change(list, now, tz));
-        let changes = changes.chain(Capped::next_change(&self.quota.slots, now, tz));
-        let changes = changes.chain(Capped::next_change(&self.quota.jobs, now, tz));
+        let changes = resources().filter_map(|list| WindowedLimit::next_change(list, now, tz));
+        let changes = changes.chain(WindowedLimit::next_change(&self.quota.slots, now, tz));
+        let changes = changes.chain(WindowedLimit::next_change(&self.quota.jobs, now, tz));
         let until = changes.min();
         let more = amounts
             .iter()

@@ -5,7 +5,7 @@ use super::host_usage::ResourceId;
 use super::hosts::HostInfo;
 use super::units::UNIT;
 use crate::config::Config;
-use crate::text::resreq::{Def, Direction, Resources as _};
+use crate::text::resreq::{Direction, ResourceDef, Resources as _};
 use crate::text::size;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl ResourceNames {
         let per_unit = per_unit.map(|unit| self.intern(unit, config));
         let res = ResourceId::try_from(self.names.len())
             .expect("fewer than 65536 resources are declared");
-        let rises = |def: Def<'_>| def.direction == Direction::Increase;
+        let rises = |def: ResourceDef<'_>| def.direction == Direction::Increase;
         self.rising.push(config.find(name).is_some_and(rises));
         self.units.push(config.hosts.has_units(name));
         self.per_unit.push(per_unit);

@@ -5,8 +5,8 @@
 
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
-    BUILTINS, Builtin, Def, Direction, HostFacts, Kind, ResReq, Resources, Select, Simple, Steps,
-    builtin,
+    AmountSteps, BUILTINS, Builtin, Direction, HostFacts, Kind, ResReq, ResourceDef, Resources,
+    Select, Simple, builtin,
 };
 use crate::text::{ParseError, units};
 
@@ -14,8 +14,8 @@ use crate::text::{ParseError, units};
 struct Declared<'p>(&'p Params);
 
 impl Resources for Declared<'_> {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
-        let declared = |(name, kind, ..): &'a (String, String, String, String)| Def {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
+        let declared = |(name, kind, ..): &'a (String, String, String, String)| ResourceDef {
             name,
             kind: match kind.as_str() {
                 "String" => Kind::Text,
@@ -24,7 +24,7 @@ impl Resources for Declared<'_> {
             },
             direction: Direction::Decrease,
             reserve: false,
-            steps: Steps::Any,
+            steps: AmountSteps::Any,
             megabytes: false,
         };
         let found = || self.0.resources.iter().find(|r| r.0 == name);

@@ -70,9 +70,9 @@ fn put_units(out: &mut String, units: &[Units]) {
                 write!(out, "{part}").expect("a string takes every write");
             });
         }
-        if !units.beside.is_empty() {
+        if !units.amounts.is_empty() {
             let mut each = Object::begin(inner.key("per_unit"));
-            for (name, milli) in &units.beside {
+            for (name, milli) in &units.amounts {
                 each.real(name, *milli as f64 / 1000.0);
             }
             each.end();

@@ -39,7 +39,7 @@ impl UnitsInUse {
                         holders.push(UnitHolder {
                             j,
                             part: units.part_of_each(),
-                            amounts: units.beside.clone(),
+                            amounts: units.amounts.clone(),
                         });
                         let order = |of: &UnitHolder| (of.j, of.part, of.amounts.clone());
                         holders.sort_by_cached_key(order);
@@ -48,7 +48,7 @@ impl UnitsInUse {
                         let same = |of: &UnitHolder| {
                             of.j == j
                                 && of.part == units.part_of_each()
-                                && of.amounts == units.beside
+                                && of.amounts == units.amounts
                         };
                         if let Some(at) = holders.iter().position(same) {
                             holders.remove(at);

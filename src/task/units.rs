@@ -75,7 +75,7 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<TaskUnit<'a>> {
                 all.len() - 1
             });
             all[at].part = all[at].part.saturating_add(part);
-            for (own, amount) in &of.beside {
+            for (own, amount) in &of.amounts {
                 let sum = all[at].amounts.entry(own).or_default();
                 *sum = sum.saturating_add(amount.saturating_mul(i64::from(times)));
             }
@@ -192,7 +192,7 @@ mod tests {
     fn a_task_finds_the_parts_of_its_units() {
         let part = |names: &[&str], part: u32, mb: i64| Units {
             part,
-            beside: vec![("gpu_mem".into(), mb * 1000)],
+            amounts: vec![("gpu_mem".into(), mb * 1000)],
             ..units("gpu", names, &[])
         };
         let whole = part(&["3"], 0, 40960);

@@ -195,13 +195,13 @@ impl Schedule {
 
     /// The due times after `handled` up to `now`: their number and the newest. If there are very
     /// many, the newest is found without counting all.
-    pub fn due(&self, handled: Stamp, now: Stamp, zone: &Zone) -> Option<Due> {
+    pub fn due(&self, handled: Stamp, now: Stamp, zone: &Zone) -> Option<DueTimes> {
         let mut newest = self.next_after(handled, zone).filter(|at| *at <= now)?;
         let mut count = 1;
         while count < COUNT_MAX {
             match self.next_after(newest, zone).filter(|at| *at <= now) {
                 Some(next) => (newest, count) = (next, count + 1),
-                None => return Some(Due { newest, count }),
+                None => return Some(DueTimes { newest, count }),
             }
         }
         for window in WINDOWS_MS {
@@ -221,19 +221,19 @@ impl Schedule {
                 None => break,
             }
         }
-        Some(Due { newest, count })
+        Some(DueTimes { newest, count })
     }
 }
 
 /// See [`Schedule::due`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTimes {
     pub newest: Stamp,
     /// The number of due times; a minimum if [`Due::many`].
     pub count: u32,
 }
 
-impl Due {
+impl DueTimes {
     /// Whether there were more than were counted.
     pub fn many(self) -> bool {
         self.count >= COUNT_MAX

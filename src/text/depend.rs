@@ -11,7 +11,7 @@ pub use super::scan::Op;
 use super::scan::{Cursor, MAX_DEPTH};
 use super::{ParseError, error, names};
 use count::COUNTS;
-pub use count::{Count, Wanted};
+pub use count::{Count, CountValue};
 use std::fmt;
 
 const MAX_TEXT: usize = 16 * 1024;
@@ -61,7 +61,7 @@ pub enum Test {
     /// A message with this text was posted.
     External(String),
     /// The number of elements in a state.
-    Num(Count, Wanted),
+    Num(Count, CountValue),
 }
 
 /// The jobs of a condition.
@@ -132,7 +132,7 @@ impl ElementStates {
 }
 
 /// The facts about jobs that the evaluation needs.
-pub trait Facts {
+pub trait JobFacts {
     /// The states of the elements that `target` names; `None` if the job no longer exists.
     fn seen(&self, target: &Target) -> Option<ElementStates>;
     /// True if an element that ended without success has an exit code that passes `test`.
@@ -163,7 +163,7 @@ impl Expr {
     }
 
     /// The first condition that can never become true.
-    pub fn never(&self, facts: &impl Facts) -> Option<&Cond> {
+    pub fn never(&self, facts: &impl JobFacts) -> Option<&Cond> {
         let never = |cond: &&Cond| cond.judge(facts) == Answer::Never;
         self.conditions().into_iter().find(never)
     }
@@ -282,7 +282,7 @@ impl Expr {
     }
 
     /// Evaluates the expression. With `!`, `Never` is returned only for conditions that stay true.
-    pub fn eval(&self, facts: &impl Facts) -> Answer {
+    pub fn eval(&self, facts: &impl JobFacts) -> Answer {
         match self {
             Expr::And(parts) => {
                 let mut answer = Answer::True;
@@ -337,7 +337,7 @@ fn flat(parts: Vec<Expr>) -> Vec<Expr> {
 }
 
 impl Cond {
-    fn judge(&self, facts: &impl Facts) -> Answer {
+    fn judge(&self, facts: &impl JobFacts) -> Answer {
         let Some(seen) = facts.seen(&self.target).filter(|s| s.total() > 0) else {
             return Answer::Never;
         };
@@ -519,10 +519,10 @@ impl<'a> Parser<'a> {
     }
 
     /// `, op n`, `, op n%` or `, *`.
-    fn number(&mut self) -> Result<Wanted, ParseError> {
+    fn number(&mut self) -> Result<CountValue, ParseError> {
         self.cursor.expect(",")?;
         if self.cursor.eat("*") {
-            return Ok(Wanted::All);
+            return Ok(CountValue::All);
         }
         let op = self.cursor.comparison();
         self.cursor.blanks();
@@ -534,8 +534,8 @@ impl<'a> Parser<'a> {
             return Err(ParseError::new(at, self.cursor.at() - at, most));
         }
         Ok(match percent {
-            false => Wanted::Number(op.unwrap_or(Op::Eq), n),
-            true => Wanted::Percent(op.unwrap_or(Op::Ge), n),
+            false => CountValue::Number(op.unwrap_or(Op::Eq), n),
+            true => CountValue::Percent(op.unwrap_or(Op::Ge), n),
         })
     }
 
@@ -724,9 +724,9 @@ impl fmt::Display for Cond {
                 let named = COUNTS.iter().find(|(_, known)| known == count);
                 let word = named.map_or("", |(word, _)| word);
                 return match wanted {
-                    Wanted::All => write!(f, "{word}({target},*)"),
-                    Wanted::Number(op, n) => write!(f, "{word}({target},{}{n})", op.sign()),
-                    Wanted::Percent(op, n) => write!(f, "{word}({target},{}{n}%)", op.sign()),
+                    CountValue::All => write!(f, "{word}({target},*)"),
+                    CountValue::Number(op, n) => write!(f, "{word}({target},{}{n})", op.sign()),
+                    CountValue::Percent(op, n) => write!(f, "{word}({target},{}{n}%)", op.sign()),
                 };
             }
         };

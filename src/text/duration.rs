@@ -16,7 +16,7 @@ const MAX_TEXT: usize = 64;
 
 /// The unit of a number without a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bare {
+pub enum DefaultUnit {
     /// Minutes, as in run limits; `h:m` is allowed.
     Minutes,
     /// Seconds, as in most settings of cb.yaml; `m:s` is not allowed.
@@ -53,7 +53,7 @@ pub fn limit(text: &str) -> Result<Limit, ParseError> {
         }
     };
     Ok(Limit {
-        seconds: parse_ms(time, Bare::Minutes)? / 1000,
+        seconds: parse_ms(time, DefaultUnit::Minutes)? / 1000,
         on,
     })
 }
@@ -62,7 +62,7 @@ pub fn limit(text: &str) -> Result<Limit, ParseError> {
 ///
 /// # Errors
 /// The text is not a duration, or it is less than a second.
-pub fn parse_s(text: &str, bare: Bare) -> Result<u64, ParseError> {
+pub fn parse_s(text: &str, bare: DefaultUnit) -> Result<u64, ParseError> {
     Ok(parse_ms_from(text, bare, 1000)? / 1000)
 }
 
@@ -70,7 +70,7 @@ pub fn parse_s(text: &str, bare: Bare) -> Result<u64, ParseError> {
 ///
 /// # Errors
 /// The text is not a duration, or it is less than a second.
-pub fn parse_ms(text: &str, bare: Bare) -> Result<u64, ParseError> {
+pub fn parse_ms(text: &str, bare: DefaultUnit) -> Result<u64, ParseError> {
     parse_ms_from(text, bare, 1000)
 }
 
@@ -85,7 +85,7 @@ pub fn parse_ms(text: &str, bare: Bare) -> Result<u64, ParseError> {
 ///
 /// # Errors
 /// The text is not a duration, or it is less than `min_ms`.
-pub fn parse_ms_from(text: &str, bare: Bare, min_ms: u64) -> Result<u64, ParseError> {
+pub fn parse_ms_from(text: &str, bare: DefaultUnit, min_ms: u64) -> Result<u64, ParseError> {
     let what = "duration";
     if text.len() > MAX_TEXT {
         return Err(ParseError::too_long(what, MAX_TEXT, text.len()));
@@ -120,10 +120,10 @@ pub fn parse_ms_from(text: &str, bare: Bare, min_ms: u64) -> Result<u64, ParseEr
     Ok(ms)
 }
 
-fn advice(bare: Bare) -> &'static str {
+fn advice(bare: DefaultUnit) -> &'static str {
     match bare {
-        Bare::Minutes => "write minutes, hours:minutes, or units as in 90s, 2h, 1h30m",
-        Bare::Seconds => "write seconds, or units as in 90s, 2h, 1h30m",
+        DefaultUnit::Minutes => "write minutes, hours:minutes, or units as in 90s, 2h, 1h30m",
+        DefaultUnit::Seconds => "write seconds, or units as in 90s, 2h, 1h30m",
     }
 }
 
@@ -131,8 +131,8 @@ fn too_big(text: &str) -> ParseError {
     ParseError::new(0, text.len(), format!("{text} is longer than ten years"))
 }
 
-fn hours_minutes(text: &str, colon: usize, bare: Bare) -> Result<u64, ParseError> {
-    if bare == Bare::Seconds {
+fn hours_minutes(text: &str, colon: usize, bare: DefaultUnit) -> Result<u64, ParseError> {
+    if bare == DefaultUnit::Seconds {
         return Err(ParseError::new(colon, 1, "':' is not used here").hint(advice(bare)));
     }
     let (hours, minutes) = (&text[..colon], &text[colon + 1..]);
@@ -181,7 +181,7 @@ fn digits(text: &str, at: usize, hint: &str) -> Result<Option<u64>, ParseError> 
     })
 }
 
-fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
+fn with_units(text: &str, bare: DefaultUnit) -> Result<u64, ParseError> {
     const UNITS: [(&str, u64); 5] = [
         ("d", 86_400_000),
         ("h", 3_600_000),
@@ -211,7 +211,11 @@ fn with_units(text: &str, bare: Bare) -> Result<u64, ParseError> {
             if at > 0 {
                 return Err(ParseError::new(unit_at, 0, "a unit is missing").hint(advice(bare)));
             }
-            if bare == Bare::Minutes { 60_000 } else { 1000 }
+            if bare == DefaultUnit::Minutes {
+                60_000
+            } else {
+                1000
+            }
         } else {
             let found = UNITS.iter().position(|(u, _)| u.eq_ignore_ascii_case(unit));
             let Some(found) = found else {
@@ -275,7 +279,7 @@ pub fn point_in_time(text: &str, now_ms: i64, tz: &TimeZone) -> Result<i64, Pars
         )
         .hint(HINT));
     }
-    let fixed = Fixed::read(&fields, text.len())?;
+    let fixed = FixedTime::read(&fields, text.len())?;
     fixed.next_after(now_ms, tz).ok_or_else(|| {
         let message = match fixed.year {
             Some(_) => format!("{text} is in the past, or there is no such day"),
@@ -285,7 +289,7 @@ pub fn point_in_time(text: &str, now_ms: i64, tz: &TimeZone) -> Result<i64, Pars
     })
 }
 
-struct Fixed {
+struct FixedTime {
     year: Option<i16>,
     month: Option<i8>,
     day: Option<i8>,
@@ -293,8 +297,8 @@ struct Fixed {
     minute: i8,
 }
 
-impl Fixed {
-    fn read(fields: &[(i16, usize, usize)], text_len: usize) -> Result<Fixed, ParseError> {
+impl FixedTime {
+    fn read(fields: &[(i16, usize, usize)], text_len: usize) -> Result<FixedTime, ParseError> {
         let mut fields = fields.iter().rev();
         let mut take = |name: &str, low: i16, high: i16| match fields.next() {
             None => Ok(None),
@@ -312,7 +316,7 @@ impl Fixed {
         let day = take("day", 1, 31)?.map(small);
         let month = take("month", 1, 12)?.map(small);
         let year = take("year", 1970, 9000)?;
-        Ok(Fixed {
+        Ok(FixedTime {
             year,
             month,
             day,
@@ -558,14 +562,14 @@ mod tests {
         #![proptest_config(super::super::cases())]
         #[test]
         fn exact_reads_back(s in 1u64..MAX_MS / 1000) {
-            prop_assert_eq!(parse_s(&exact(s), Bare::Seconds), Ok(s));
+            prop_assert_eq!(parse_s(&exact(s), DefaultUnit::Seconds), Ok(s));
         }
 
         #[test]
         fn never_panics(s in ".{0,70}", t in "[0-9:hmsd/ -]{0,20}", now in any::<i64>()) {
             for text in [&s, &t] {
                 let _ = limit(text);
-                let _ = parse_ms_from(text, Bare::Seconds, 0);
+                let _ = parse_ms_from(text, DefaultUnit::Seconds, 0);
                 let _ = point_in_time(text, now, &berlin());
                 let _ = point_in_time(text, now % 4_000_000_000_000, &berlin());
             }

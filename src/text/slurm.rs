@@ -200,7 +200,7 @@ impl IndexList {
 
 /// The values of the placeholders of a file pattern.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Marks<'a> {
+pub struct PatternValues<'a> {
     pub name: &'a str,
     pub user: &'a str,
     /// Whether the job is an array.
@@ -212,7 +212,7 @@ pub struct Marks<'a> {
 ///
 /// # Errors
 /// Names the placeholder that has no equivalent.
-pub fn file_pattern(text: &str, marks: Marks<'_>) -> Result<String, String> {
+pub fn file_pattern(text: &str, marks: PatternValues<'_>) -> Result<String, String> {
     if text.eq_ignore_ascii_case("none") {
         return Ok("/dev/null".to_owned());
     }
@@ -265,18 +265,18 @@ pub fn host_words(list: &str) -> String {
 
 /// A job, or some of its elements, as Slurm names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JobWord {
+pub struct SlurmJobId {
     pub id: u32,
     /// `12_3`, `12_[1-4]`: the indices as in Slurm; `None`: the whole job.
     pub elements: Option<IndexList>,
 }
 
-impl JobWord {
+impl SlurmJobId {
     /// Parses `12`, `12_3`, `12_[1-4,7]`, each with an optional step (`12.batch`).
     ///
     /// # Errors
     /// The text is not an id.
-    pub fn parse(text: &str) -> Result<JobWord, String> {
+    pub fn parse(text: &str) -> Result<SlurmJobId, String> {
         let wrong = || format!("Invalid job id {}", shown(text));
         let text = text.split_once('.').map_or(text, |(job, _)| job);
         let (job, element) = match text.split_once('_') {
@@ -290,7 +290,7 @@ impl JobWord {
             IndexList::parse(list.unwrap_or(element)).map_err(|_| wrong())
         });
         let elements = elements.transpose()?;
-        Ok(JobWord { id, elements })
+        Ok(SlurmJobId { id, elements })
     }
 
     /// The id with the indices of the elements in Corral, for a job whose indices were increased by
@@ -298,7 +298,7 @@ impl JobWord {
     ///
     /// # Errors
     /// The index 0 of a job that does not have it.
-    pub fn here(&self, shift: u32) -> Result<String, String> {
+    pub fn corral_id(&self, shift: u32) -> Result<String, String> {
         let Some(list) = &self.elements else {
             return Ok(self.id.to_string());
         };

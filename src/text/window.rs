@@ -31,13 +31,13 @@ pub struct Windows {
 /// One window, including the minute of its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Window {
-    begin: Moment,
-    end: Moment,
+    begin: WeekMinute,
+    end: WeekMinute,
 }
 
 /// A minute of a day, or of a day of the week.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moment {
+struct WeekMinute {
     /// 0 is Sunday, as is a written 7; `None` is every day.
     day: Option<u32>,
     /// Minutes since midnight.
@@ -234,7 +234,7 @@ fn window(word: &str) -> Result<Window, ParseError> {
 }
 
 /// A moment, and whether its day was written as 7.
-fn moment(text: &str) -> Result<(Moment, bool), ParseError> {
+fn moment(text: &str) -> Result<(WeekMinute, bool), ParseError> {
     let parts: Vec<&str> = text.split(':').collect();
     let mut at = 0;
     let mut fields = Vec::new();
@@ -263,7 +263,7 @@ fn moment(text: &str) -> Result<(Moment, bool), ParseError> {
         _ => (Some(fields[0]), fields[1], fields[2]),
     };
     Ok((
-        Moment {
+        WeekMinute {
             day: day.map(|d| d % 7),
             minute: hour * 60 + minute,
         },
@@ -281,7 +281,7 @@ impl fmt::Display for Windows {
     }
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for WeekMinute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(day) = self.day {
             write!(f, "{day}:")?;

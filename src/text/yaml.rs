@@ -226,7 +226,7 @@ impl Reader<'_> {
 }
 
 /// A list or map that has not ended yet.
-enum Open {
+enum OpenNode {
     List(Pos, Vec<Node>),
     Map {
         pos: Pos,
@@ -241,7 +241,7 @@ struct Tree<'a> {
     text: &'a Quoted,
     limits: &'a Limits,
     defects: &'a mut Vec<Defect>,
-    open: Vec<Open>,
+    open: Vec<OpenNode>,
     root: Option<Node>,
     nodes: usize,
     documents: usize,
@@ -288,13 +288,13 @@ impl Tree<'_> {
             }
             Event::SequenceStart(..) => {
                 self.deeper(pos)?;
-                self.open.push(Open::List(pos, Vec::new()));
+                self.open.push(OpenNode::List(pos, Vec::new()));
                 Ok(())
             }
             Event::MappingStart(..) => {
                 self.deeper(pos)?;
                 let (entries, seen) = (Vec::new(), HashMap::new());
-                self.open.push(Open::Map {
+                self.open.push(OpenNode::Map {
                     pos,
                     entries,
                     key: None,
@@ -303,11 +303,11 @@ impl Tree<'_> {
                 Ok(())
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open::List(pos, items)) => self.put(Node {
+                Some(OpenNode::List(pos, items)) => self.put(Node {
                     pos,
                     value: Value::List(items),
                 }),
-                Some(Open::Map { pos, entries, .. }) => self.put(Node {
+                Some(OpenNode::Map { pos, entries, .. }) => self.put(Node {
                     pos,
                     value: Value::Map(entries),
                 }),
@@ -376,8 +376,8 @@ impl Tree<'_> {
     fn put(&mut self, node: Node) -> Result<(), Defect> {
         match self.open.last_mut() {
             None => self.root = Some(node),
-            Some(Open::List(_, items)) => items.push(node),
-            Some(Open::Map {
+            Some(OpenNode::List(_, items)) => items.push(node),
+            Some(OpenNode::Map {
                 key: slot @ Some(_),
                 entries,
                 ..
@@ -390,7 +390,7 @@ impl Tree<'_> {
                     });
                 }
             }
-            Some(Open::Map {
+            Some(OpenNode::Map {
                 key: slot @ None,
                 seen,
                 ..

@@ -418,7 +418,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
         config_digest: core.state.config_digest().to_owned(),
         max_array_size: config.general.max_array_size,
         alert_rules: alert_rules(config),
-        tells_jobs: config.notices.tell_jobs(),
+        tells_jobs: config.notices.notifies_jobs(),
         charge: config.charge.clone(),
         apps: config.apps.iter().map(app_row).collect(),
     }

@@ -9,7 +9,7 @@ use crate::client::cli::{Split, Table};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::templates;
-use crate::config::template::{Filled, Place, Run, Template};
+use crate::config::template::{FilledTemplate, PathBase, Template, TemplateCommand};
 use crate::text::command::quote;
 use clap::ArgAction;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
         )));
     }
     let (given, rest) = parameters(&split.rest);
-    let place = Place {
+    let place = PathBase {
         cwd,
         kind: &templates::path_kind,
     };
@@ -70,11 +70,11 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
         let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
         made.vars.insert(ARGS.to_owned(), words.join(" "));
     }
-    if !matches!(template.run, Run::Own) {
+    if !matches!(template.run, TemplateCommand::Own) {
         // The command that cjobs shows; the job itself runs the template's text.
         let words = split.rest.iter().map(|word| quote(word));
         let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
-        if matches!(template.run, Run::Script(_)) {
+        if matches!(template.run, TemplateCommand::Script(_)) {
             made.work.command = words.join(" ");
         }
     }
@@ -97,7 +97,7 @@ pub(super) fn of_form(
         let text = format!("there is no template {shown}\nhint: capps");
         return Err(Fail::not_found(text));
     };
-    let place = Place {
+    let place = PathBase {
         cwd,
         kind: &templates::path_kind,
     };
@@ -105,18 +105,20 @@ pub(super) fn of_form(
     let filled = filled.map_err(|wrong| wrong_parameters(name, &wrong))?;
     let script = templates::trusted_script(site, &template, &path)?;
     let table = Table::new(options::csub());
-    let takes = template.args || matches!(template.run, Run::Own);
+    let takes = template.args || matches!(template.run, TemplateCommand::Own);
     if !takes && !line.is_empty() {
         let text = format!("-app {name}: the template defines the command: give none");
         return Err(Fail::usage(text));
     }
     let mut work = match &template.run {
-        Run::Own => script::described(&table, line, "")?,
-        Run::Command(command) => script::described(&table, command, "")?,
-        Run::Script(_) => script::of_text(&table, script, Some(&path.display().to_string()))?,
+        TemplateCommand::Own => script::described(&table, line, "")?,
+        TemplateCommand::Command(command) => script::described(&table, command, "")?,
+        TemplateCommand::Script(_) => {
+            script::of_text(&table, script, Some(&path.display().to_string()))?
+        }
     };
     let words: Vec<String> = line.split_whitespace().map(quote).collect();
-    if matches!(template.run, Run::Script(_)) {
+    if matches!(template.run, TemplateCommand::Script(_)) {
         // The command that cjobs shows.
         let given = values.iter().filter(|(_, value)| !value.is_empty());
         let given = given.map(|(name, value)| quote(&format!("{name}={value}")));
@@ -165,7 +167,7 @@ fn work(
     path: &Path,
 ) -> Result<Work> {
     let name = &template.name;
-    let takes = template.args || matches!(template.run, Run::Own);
+    let takes = template.args || matches!(template.run, TemplateCommand::Own);
     if let Some(word) = rest.first().filter(|_| !takes) {
         return Err(Fail::usage(format!(
             "-app {name}: '{word}' is not a parameter: write NAME=VALUE; the template defines the \
@@ -173,20 +175,22 @@ fn work(
         )));
     }
     match &template.run {
-        Run::Own => script::work(
+        TemplateCommand::Own => script::work(
             table,
             &Split {
                 rest: rest.to_vec(),
                 ..split.clone()
             },
         ),
-        Run::Command(command) => script::described(table, command, ""),
-        Run::Script(_) => script::of_text(table, script, Some(&path.display().to_string())),
+        TemplateCommand::Command(command) => script::described(table, command, ""),
+        TemplateCommand::Script(_) => {
+            script::of_text(table, script, Some(&path.display().to_string()))
+        }
     }
 }
 
 /// The options of a filled template.
-fn chosen(table: &Table, filled: &Filled, path: &Path) -> Result<Chosen> {
+fn chosen(table: &Table, filled: &FilledTemplate, path: &Path) -> Result<Chosen> {
     let mut out = Chosen::default();
     for (option, value, pos) in &filled.options {
         let added = add(&mut out, table, option, value);
@@ -280,12 +284,12 @@ mod tests {
         words.iter().map(|w| (*w).to_owned()).collect()
     }
 
-    fn fill(line: &[&str]) -> std::result::Result<Filled, Vec<String>> {
+    fn fill(line: &[&str]) -> std::result::Result<FilledTemplate, Vec<String>> {
         let template = read_template(FORM.as_bytes(), "t.yaml", "t").unwrap();
         let line = words(line);
         let (given, rest) = parameters(&line);
         assert!(rest.is_empty());
-        let place = Place {
+        let place = PathBase {
             cwd: Path::new("/w"),
             kind: &templates::path_kind,
         };
@@ -349,14 +353,15 @@ mod tests {
     /// A value for a parameter that has to be given: the first of these that it accepts.
     const VALUES: &[&str] = &["/w/a", "/w/a.inp", "/w/a.sim", "/w/a.spck", "/w/dir"];
 
-    /// The job that a template of the source tree makes if only what is required and `more` are given.
+    /// The job that a template of the source tree makes if only what is required and `more` are
+    /// given.
     fn shipped(template: &Template, more: &[(&str, &str)]) -> crate::model::Spec {
         let kind = |path: &Path| match path.ends_with("w") || path.ends_with("dir") {
             true => PathKind::Dir,
             false => PathKind::File,
         };
         let (cwd, name) = (Path::new("/w"), &template.name);
-        let place = Place { cwd, kind: &kind };
+        let place = PathBase { cwd, kind: &kind };
         let mut given: Vec<(String, String)> = Vec::new();
         let known = more
             .iter()

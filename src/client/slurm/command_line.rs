@@ -9,7 +9,7 @@ use crate::client::read::{self, Source};
 use crate::record::view::Params;
 use crate::show::job_select::Users;
 use crate::sys;
-use crate::text::slurm::JobWord;
+use crate::text::slurm::SlurmJobId;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -92,12 +92,12 @@ pub(super) fn comma_words(m: &ArgMatches, id: &str) -> Vec<String> {
 }
 
 /// Ids of jobs and elements.
-pub(super) fn job_words(list: &[String]) -> Result<Vec<JobWord>> {
+pub(super) fn job_words(list: &[String]) -> Result<Vec<SlurmJobId>> {
     if list.len() > WORDS_MAX {
         return Err(Fail::usage(format!("more than {WORDS_MAX} job ids")));
     }
     list.iter()
-        .map(|word| JobWord::parse(word).map_err(Fail::usage))
+        .map(|word| SlurmJobId::parse(word).map_err(Fail::usage))
         .collect()
 }
 

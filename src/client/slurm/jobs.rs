@@ -11,7 +11,7 @@ use crate::record::view::JobRow;
 use crate::spool::view::{JobSet, ViewJob};
 use crate::text::hostlist;
 use crate::text::indexset::{IndexSet, MAX_INDEX};
-use crate::text::slurm::JobWord;
+use crate::text::slurm::SlurmJobId;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Item {
     }
 
     /// Whether an id of a command line selects it.
-    pub(crate) fn is_named(&self, word: &JobWord) -> bool {
+    pub(crate) fn is_named(&self, word: &SlurmJobId) -> bool {
         if word.id != self.id() {
             return false;
         }

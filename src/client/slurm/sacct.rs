@@ -21,7 +21,7 @@ use crate::record::acct::{AttemptRecord, month_of};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::sys;
-use crate::text::slurm::{JobWord, moment};
+use crate::text::slurm::{SlurmJobId, moment};
 use crate::text::width::escape;
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 /// The selection of jobs.
 struct RecordFilter {
-    ids: Vec<JobWord>,
+    ids: Vec<SlurmJobId>,
     users: Users,
     states: Vec<State>,
     names: Vec<String>,

@@ -18,7 +18,7 @@ use crate::record::ack::{Ack, Code, Outcome};
 use crate::record::request::{Selector, SignalAction, Verb};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
-use crate::text::slurm::{JobWord, host_words};
+use crate::text::slurm::{SlurmJobId, host_words};
 use clap::{ArgMatches, Command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -147,7 +147,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
 }
 
 /// The ids of the selected jobs in the form of the leader.
-fn named(source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
+fn named(source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
     let mut shifts = BTreeMap::new();
     let mut all = Vec::new();
     for word in ids {
@@ -160,13 +160,13 @@ fn named(source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
                 shift
             }
         };
-        all.push(word.here(shift).map_err(Fail::not_found)?);
+        all.push(word.corral_id(shift).map_err(Fail::not_found)?);
     }
     Ok(all)
 }
 
 /// The unfinished jobs that match all options.
-fn selected(m: &ArgMatches, source: &Source, ids: &[JobWord]) -> Result<Vec<String>> {
+fn selected(m: &ArgMatches, source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
     let params = source.params()?;
     let asked = users_named(m, source, &params);
     let users = asked.unwrap_or_else(|| match source.me.uid {

@@ -20,7 +20,7 @@ use crate::record::request::{Selector, SignalAction, Verb};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::sys;
-use crate::text::slurm::{JobWord, dependency, host_words, time_limit};
+use crate::text::slurm::{SlurmJobId, dependency, host_words, time_limit};
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
@@ -192,20 +192,20 @@ fn partition_blocks(source: &Source, names: &[String]) -> Result<Vec<Block>> {
 }
 
 /// Ids in the form of the leader.
-fn ids_here(source: &Source, words: &[JobWord]) -> Result<Vec<String>> {
+fn ids_here(source: &Source, words: &[SlurmJobId]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
         let shift = match word.elements {
             None => 0,
             Some(_) => index_shift(&source.view, word.id).map_err(Fail::system)?,
         };
-        all.push(word.here(shift).map_err(Fail::not_found)?);
+        all.push(word.corral_id(shift).map_err(Fail::not_found)?);
     }
     Ok(all)
 }
 
 /// Parses `12,13` and `12 13`, possibly after `JobId=`.
-fn ids_of(words: &[String]) -> Result<Vec<JobWord>> {
+fn ids_of(words: &[String]) -> Result<Vec<SlurmJobId>> {
     let bare = |word: &String| {
         let (key, value) = word.split_once('=').unwrap_or(("jobid", word));
         match key.eq_ignore_ascii_case("jobid") || key.eq_ignore_ascii_case("job") {
@@ -270,7 +270,7 @@ fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
 
 /// Looks up the state of the jobs, because the leader's stop and resume apply to waiting and
 /// running jobs, but each verb of scontrol only to one kind.
-fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<String>> {
+fn wrong_state(source: &Source, verb: &str, words: &[SlurmJobId]) -> Result<Option<String>> {
     let waiting = match verb {
         "hold" | "uhold" | "release" => true,
         "suspend" | "resume" => false,

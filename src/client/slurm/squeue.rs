@@ -13,7 +13,7 @@ use crate::client::read::{self, Source};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::sys;
-use crate::text::slurm::{JobWord, host_words};
+use crate::text::slurm::{SlurmJobId, host_words};
 use clap::{ArgMatches, Command};
 use jiff::tz::TimeZone;
 use std::cmp::Ordering;
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 /// The selection of jobs.
 struct JobFilter {
-    ids: Vec<JobWord>,
+    ids: Vec<SlurmJobId>,
     users: Users,
     states: Vec<State>,
     queues: Vec<String>,

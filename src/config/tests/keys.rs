@@ -1,7 +1,7 @@
 //! Compares the tables of keys with the readers, the example and the manual page: no key is
 //! accepted and ignored, and each is documented.
 
-use super::super::keys::{self, Key, State};
+use super::super::keys::{self, Key, KeyState};
 use super::super::*;
 use super::{codes, good, with};
 
@@ -63,7 +63,7 @@ fn is_key(word: &str) -> bool {
 #[test]
 fn every_accepted_key_is_read() {
     for (table, place) in TABLES {
-        for key in table.iter().filter(|k| k.state == State::Now) {
+        for key in table.iter().filter(|k| k.state == KeyState::Now) {
             let text = entry(place, key.name, "{wrong: [1, {b: 2}], 'c d': }");
             let got = codes(&text);
             assert!(!got.is_empty(), "{text}: the value is never looked at");
@@ -79,7 +79,7 @@ fn every_accepted_key_is_read() {
 fn every_key_that_has_no_effect_yet_is_refused() {
     let mut count = 0;
     for (table, place) in TABLES {
-        for key in table.iter().filter(|k| k.state == State::Later) {
+        for key in table.iter().filter(|k| k.state == KeyState::Later) {
             let text = entry(place, key.name, "1");
             let mut got = codes(&text);
             // These alone would be the only problem if preemption did not require `preempt`.
@@ -88,7 +88,7 @@ fn every_key_that_has_no_effect_yet_is_refused() {
             count += 1;
         }
     }
-    for key in keys::SECTIONS.iter().filter(|k| k.state == State::Later) {
+    for key in keys::SECTIONS.iter().filter(|k| k.state == KeyState::Later) {
         assert_eq!(
             codes(&with(&format!("{}: []", key.name))),
             ["not-implemented"]
@@ -135,7 +135,7 @@ fn the_manuals_list_of_what_is_refused_is_the_tables() {
     let list = list.split(".SH ").next().unwrap_or_default();
     let later = |tables: &[&[Key]], name: &str| {
         let mut all = tables.iter().flat_map(|t| t.iter());
-        all.any(|k| k.name == name && k.state == State::Later)
+        all.any(|k| k.name == name && k.state == KeyState::Later)
     };
     let mut seen = Vec::new();
     for paragraph in list.split(".TP\n").skip(1) {
@@ -162,7 +162,7 @@ fn the_manuals_list_of_what_is_refused_is_the_tables() {
 }
 
 fn count_later(table: &[Key]) -> usize {
-    let later = |k: &&Key| k.state == State::Later;
+    let later = |k: &&Key| k.state == KeyState::Later;
     table.iter().filter(later).count()
 }
 
@@ -180,7 +180,7 @@ fn the_manual_names_no_key_that_is_unknown() {
 #[test]
 fn every_setting_is_in_the_example() {
     for table in [keys::CLUSTER, keys::GENERAL] {
-        for key in table.iter().filter(|k| k.state == State::Now) {
+        for key in table.iter().filter(|k| k.state == KeyState::Now) {
             let found = EXAMPLE.lines().any(|l| {
                 let l = l.trim_start().trim_start_matches('#');
                 l.starts_with(&format!("{}:", key.name))

@@ -30,7 +30,7 @@ fn a_mail_server_has_the_usual_ports_and_limits() {
     assert_eq!(tls.domain, "y.org");
     let other = mail("{smtp: 'm.x:2525', from: c@x.org}");
     assert_eq!((other.host.as_str(), other.port), ("m.x", 2525));
-    assert!(good(MAIL).notices.tell_jobs());
+    assert!(good(MAIL).notices.notifies_jobs());
 }
 
 #[test]

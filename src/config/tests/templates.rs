@@ -1,6 +1,6 @@
 //! Templates of applications: their allowed forms, and the results of values.
 
-use super::super::template::{Filled, PathKind, Place, Template, Text};
+use super::super::template::{BilingualText, FilledTemplate, PathBase, PathKind, Template};
 use super::super::{Problem, read_template};
 use proptest::prelude::*;
 use std::path::Path;
@@ -16,12 +16,12 @@ fn good(text: &str) -> Template {
 }
 
 /// A directory `/w` that contains only the file `a file` and the directory `d`.
-fn fill(template: &Template, given: &[(&str, &str)]) -> Result<Filled, String> {
+fn fill(template: &Template, given: &[(&str, &str)]) -> Result<FilledTemplate, String> {
     let given: Vec<(String, String)> = given
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
-    let place = Place {
+    let place = PathBase {
         cwd: Path::new("/w"),
         kind: &|path| match path.to_str() {
             Some("/w/a file") => PathKind::File,
@@ -189,7 +189,7 @@ proptest! {
 
 #[test]
 fn a_text_is_shown_in_the_language_of_the_process_if_it_is_there() {
-    let text = |en: &str, zh: &str| Text {
+    let text = |en: &str, zh: &str| BilingualText {
         en: en.to_owned(),
         zh: zh.to_owned(),
     };

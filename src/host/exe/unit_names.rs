@@ -12,10 +12,10 @@ pub(super) fn names_of(units: &TaskUnits) -> Vec<String> {
         for unit in units.held() {
             let name = unit.name;
             let mut text = match unit.part {
-                WHOLE_UNIT.. if units.beside.is_empty() => format!("{} {name}", units.res),
+                WHOLE_UNIT.. if units.amounts.is_empty() => format!("{} {name}", units.res),
                 part => format!("{} {name} {part}", units.res),
             };
-            for (own, amount) in &units.beside {
+            for (own, amount) in &units.amounts {
                 let amount = amount.saturating_mul(i64::from(unit.times));
                 text.push_str(&format!(" {own}={amount}"));
             }

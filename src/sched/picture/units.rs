@@ -55,7 +55,7 @@ impl Picture {
         table: &HostTable,
     ) -> Box<[HeldUnits]> {
         let beside = |units: &Units| {
-            let each = units.beside.iter();
+            let each = units.amounts.iter();
             each.filter_map(|(name, n)| Some((self.resources.find(name)?, *n)))
                 .collect()
         };
@@ -165,7 +165,7 @@ impl Picture {
                 UNIT => 0,
                 part => u32::try_from(part).expect("less than a unit"),
             },
-            beside: beside
+            amounts: beside
                 .map(|(res, n)| (self.resources.name(*res).to_owned(), *n))
                 .collect(),
         }

@@ -47,15 +47,15 @@ fn users(words: &str) -> UserSet {
     }
 }
 
-fn always<T>(limit: T) -> Vec<Capped<T>> {
-    vec![Capped {
+fn always<T>(limit: T) -> Vec<WindowedLimit<T>> {
+    vec![WindowedLimit {
         limit,
         window: None,
     }]
 }
 
-fn at<T>(limit: T, window: &str) -> Capped<T> {
-    Capped {
+fn at<T>(limit: T, window: &str) -> WindowedLimit<T> {
+    WindowedLimit {
         limit,
         window: Some(Windows::parse(window).expect(window)),
     }
@@ -680,7 +680,7 @@ fn kept(limit: &Quota, jobs: &[&Job]) -> bool {
             }
         }
     }
-    let under = |limit: &[Capped<u64>], n: i64| limit.iter().all(|c| n <= c.limit as i64);
+    let under = |limit: &[WindowedLimit<u64>], n: i64| limit.iter().all(|c| n <= c.limit as i64);
     sums.values().all(|(sum, jobs)| {
         under(&limit.slots, sum.slots)
             && under(&limit.jobs, jobs.len() as i64)

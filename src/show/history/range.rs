@@ -2,7 +2,7 @@
 //!
 //! Owns their grammar. The clock and the zone are arguments.
 
-use crate::text::duration::Bare;
+use crate::text::duration::DefaultUnit;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan as _};
@@ -77,7 +77,7 @@ pub(crate) fn moment(text: &str, now: i64, zone: &TimeZone) -> Result<i64, Strin
         return Ok(at.timestamp().as_millisecond());
     }
     if text.ends_with(|c: char| c.is_ascii_alphabetic()) {
-        let ago = crate::text::duration::parse_ms(text, Bare::Seconds);
+        let ago = crate::text::duration::parse_ms(text, DefaultUnit::Seconds);
         let ago = ago.map_err(|e| format!("'{}': {}", shown(text), e.message))?;
         return Ok(now.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX)));
     }

@@ -25,7 +25,7 @@ pub enum Count {
 
 /// The value with which a number of elements is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum CountValue {
     /// `*`: the number of all elements.
     All,
     /// A number.
@@ -65,14 +65,14 @@ impl Count {
     }
 }
 
-impl Wanted {
+impl CountValue {
     /// Whether `now` of `total` elements satisfy the comparison, and whether any number from
     /// `least` to `most` does.
     pub(super) fn holds(self, now: u64, (least, most): (u64, u64), total: u64) -> (bool, bool) {
         let (scale, op, n) = match self {
-            Wanted::All => (1, Op::Eq, total),
-            Wanted::Number(op, n) => (1, op, n.into()),
-            Wanted::Percent(op, n) => (100, op, total * u64::from(n)),
+            CountValue::All => (1, Op::Eq, total),
+            CountValue::Number(op, n) => (1, op, n.into()),
+            CountValue::Percent(op, n) => (100, op, total * u64::from(n)),
         };
         let reachable = reachable(op, n, (least, most), scale);
         (op.holds(now * scale, n), reachable)

@@ -18,8 +18,8 @@ pub use merge::merge_all;
 pub use print::amount;
 pub use select::{HostFacts, Select, SelectExpr};
 pub use table::{
-    AnyResource, BUILTINS, Builtin, Builtins, Def, Direction, Kind, Resources, Steps, builtin,
-    check_resource_name, left_to_sensors,
+    AmountSteps, AnyResource, BUILTINS, Builtin, Builtins, Direction, Kind, ResourceDef, Resources,
+    builtin, check_resource_name, left_to_sensors,
 };
 
 /// Maximum number of groups `n{...}` of a request.
@@ -114,7 +114,7 @@ pub struct Usage {
     /// Thousandths of the resource's unit (of a megabyte for memory).
     pub amount: u64,
     /// The scope of the amount.
-    pub per: Per,
+    pub per: AmountScope,
     /// Time in seconds after the start when the reservation ends; `None`: the whole run.
     pub duration_s: Option<u32>,
     /// True if the amount decreases linearly to zero over the duration.
@@ -123,7 +123,7 @@ pub struct Usage {
 
 /// The scope of a reserved amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Per {
+pub enum AmountScope {
     /// Not written: see [`Usage::scope`].
     Default,
     /// Once for the job.
@@ -274,8 +274,8 @@ impl Body {
                 .map(|g| {
                     let mut req = g.req.clone();
                     for usage in req.rusage.iter_mut().flatten() {
-                        if usage.per == Per::Default {
-                            usage.per = Per::Task;
+                        if usage.per == AmountScope::Default {
+                            usage.per = AmountScope::Task;
                         }
                     }
                     (Some(g.slots), req.over(common))
@@ -290,11 +290,11 @@ impl Simple {}
 impl Usage {
     /// The scope of the amount: as written; else per slot for a resource declared so, per job for
     /// one that all hosts share, else per host.
-    pub fn scope(&self, slot_resource: bool, shared: bool) -> Per {
+    pub fn scope(&self, slot_resource: bool, shared: bool) -> AmountScope {
         match self.per {
-            Per::Default if slot_resource => Per::Task,
-            Per::Default if shared => Per::Job,
-            Per::Default => Per::Host,
+            AmountScope::Default if slot_resource => AmountScope::Task,
+            AmountScope::Default if shared => AmountScope::Job,
+            AmountScope::Default => AmountScope::Host,
             written => written,
         }
     }

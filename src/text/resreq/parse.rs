@@ -8,10 +8,10 @@ use crate::text::scan::{Cursor, MAX_DEPTH};
 use crate::text::{ParseError, duration, names, width};
 
 use super::select::{Reader, STORED_DEPTH, is_short, is_word, split_suffix};
-use super::table::{Kind, Resources, Steps};
+use super::table::{AmountSteps, Kind, Resources};
 use super::{
-    Alternative, Body, Cu, CuPref, Group, MAX_ALTERNATIVES, MAX_GROUPS, MAX_SLOTS, Order, OrderKey,
-    Per, ResReq, Simple, Span, Usage,
+    Alternative, AmountScope, Body, Cu, CuPref, Group, MAX_ALTERNATIVES, MAX_GROUPS, MAX_SLOTS,
+    Order, OrderKey, ResReq, Simple, Span, Usage,
 };
 
 const MAX_TEXT: usize = 64 * 1024;
@@ -352,11 +352,11 @@ impl Reader<'_> {
         }
         let even = amount.is_multiple_of(1000);
         let message = match def.steps {
-            Steps::Whole if !even => Some("is only given in whole numbers"),
-            Steps::UnitsOrPart if !even && amount > 1000 => {
+            AmountSteps::Whole if !even => Some("is only given in whole numbers"),
+            AmountSteps::UnitsOrPart if !even && amount > 1000 => {
                 Some("is given in whole units, or as a part of one unit: a number below 1")
             }
-            Steps::Any | Steps::Whole | Steps::UnitsOrPart => None,
+            AmountSteps::Any | AmountSteps::Whole | AmountSteps::UnitsOrPart => None,
         };
         if let Some(why) = message {
             let message = format!("{def_name} {why}");
@@ -372,15 +372,15 @@ impl Reader<'_> {
         })
     }
 
-    fn per(&mut self) -> Result<Per, ParseError> {
+    fn per(&mut self) -> Result<AmountScope, ParseError> {
         if !self.cursor.eat("/") {
-            return Ok(Per::Default);
+            return Ok(AmountScope::Default);
         }
         let (at, word) = self.word();
         match word {
-            "job" => Ok(Per::Job),
-            "host" => Ok(Per::Host),
-            "task" => Ok(Per::Task),
+            "job" => Ok(AmountScope::Job),
+            "host" => Ok(AmountScope::Host),
+            "task" => Ok(AmountScope::Task),
             _ => Err(
                 ParseError::new(at, word.len(), "an amount is per job, host or task")
                     .hint("write /job, /host or /task"),
@@ -392,7 +392,7 @@ impl Reader<'_> {
         self.cursor.expect("=")?;
         let (at, word) = self.word();
         let seconds =
-            duration::parse_s(word, duration::Bare::Minutes).map_err(|e| e.shifted(at))?;
+            duration::parse_s(word, duration::DefaultUnit::Minutes).map_err(|e| e.shifted(at))?;
         Ok(u32::try_from(seconds).expect("durations end at ten years"))
     }
 

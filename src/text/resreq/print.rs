@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use super::select::{is_short, is_word};
 use super::table::builtin;
 use super::{
-    Alternative, Body, Cu, CuPref, Order, Per, ResReq, Select, SelectExpr, Simple, Span, Usage,
+    Alternative, AmountScope, Body, Cu, CuPref, Order, ResReq, Select, SelectExpr, Simple, Span,
+    Usage,
 };
 
 impl Display for ResReq {
@@ -199,10 +200,10 @@ impl Display for Usage {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, amount(self.amount))?;
         f.write_str(match self.per {
-            Per::Default => "",
-            Per::Job => "/job",
-            Per::Host => "/host",
-            Per::Task => "/task",
+            AmountScope::Default => "",
+            AmountScope::Job => "/job",
+            AmountScope::Host => "/host",
+            AmountScope::Task => "/task",
         })?;
         if let Some(seconds) = self.duration_s {
             write!(

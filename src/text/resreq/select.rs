@@ -7,7 +7,7 @@ use crate::text::error::nearest;
 use crate::text::scan::{Cursor, MAX_DEPTH, Op};
 use crate::text::{ParseError, width};
 
-use super::table::{Def, Direction, Kind, Resources};
+use super::table::{Direction, Kind, ResourceDef, Resources};
 
 /// A parsed `select`: alternatives in the order they were written, at least one.
 #[derive(Debug, Clone, PartialEq)]
@@ -475,7 +475,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Looks a resource up; `at` is the position of its name.
-    pub(super) fn find(&mut self, name: &'a str, at: usize) -> Result<Def<'a>, ParseError> {
+    pub(super) fn find(&mut self, name: &'a str, at: usize) -> Result<ResourceDef<'a>, ParseError> {
         if name.is_empty() {
             return Err(self.cursor.expected("a resource name"));
         }

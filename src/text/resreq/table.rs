@@ -30,7 +30,7 @@ pub enum Direction {
 
 /// Valid amounts of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Steps {
+pub enum AmountSteps {
     Any,
     Whole,
     /// Whole units, assigned individually, or a part of one unit.
@@ -39,7 +39,7 @@ pub enum Steps {
 
 /// The properties of a resource that a parser needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Def<'a> {
+pub struct ResourceDef<'a> {
     /// The canonical name; differs from the requested one for an alias.
     pub name: &'a str,
     /// Kind of value.
@@ -49,7 +49,7 @@ pub struct Def<'a> {
     /// True if `rusage` may reserve it.
     pub reserve: bool,
     /// Valid amounts.
-    pub steps: Steps,
+    pub steps: AmountSteps,
     /// True if it is counted in megabytes, so that a number may have a suffix K, M, G or T.
     pub megabytes: bool,
 }
@@ -57,7 +57,7 @@ pub struct Def<'a> {
 /// The resources of a cluster.
 pub trait Resources {
     /// The resource called `name`, aliases included.
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>>;
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>>;
     /// All names, for the hint about a misspelled one.
     fn names(&self) -> Vec<&str>;
 }
@@ -85,16 +85,16 @@ pub struct Builtin {
 
 impl Builtin {
     /// The definition for the parser.
-    pub fn def(&self) -> Def<'static> {
-        Def {
+    pub fn def(&self) -> ResourceDef<'static> {
+        ResourceDef {
             name: self.name,
             kind: self.kind,
             direction: self.direction,
             reserve: self.reserve,
             steps: match self.name {
-                "gpu" => Steps::UnitsOrPart,
-                "cores" => Steps::Whole,
-                _ => Steps::Any,
+                "gpu" => AmountSteps::UnitsOrPart,
+                "cores" => AmountSteps::Whole,
+                _ => AmountSteps::Any,
             },
             megabytes: self.unit == "MB",
         }
@@ -269,7 +269,7 @@ pub fn left_to_sensors(name: &str) -> bool {
 pub struct Builtins;
 
 impl Resources for Builtins {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
         builtin(name).map(Builtin::def)
     }
 
@@ -287,13 +287,13 @@ pub struct AnyResource<'r>(
 );
 
 impl Resources for AnyResource<'_> {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
-        let unknown = Def {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
+        let unknown = ResourceDef {
             name,
             kind: Kind::Unknown,
             direction: Direction::Decrease,
             reserve: true,
-            steps: Steps::Any,
+            steps: AmountSteps::Any,
             megabytes: true,
         };
         self.0.find(name).or(Some(unknown))

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 struct Site;
 
 impl Resources for Site {
-    fn find<'a>(&'a self, name: &'a str) -> Option<Def<'a>> {
+    fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
         let (kind, direction) = match name {
             "lic" | "seats" => (Kind::Number, Direction::Decrease),
             "ultrix" => (Kind::Tag, Direction::None),
@@ -16,12 +16,12 @@ impl Resources for Site {
             _ => return Builtins.find(name),
         };
         let reserve = kind == Kind::Number;
-        Some(Def {
+        Some(ResourceDef {
             name,
             kind,
             direction,
             reserve,
-            steps: Steps::Any,
+            steps: AmountSteps::Any,
             megabytes: false,
         })
     }
@@ -399,10 +399,16 @@ fn groups_take_the_common_sections_and_count_per_task() {
 #[test]
 fn scope_of_amounts() {
     let usage = |text| parse(text).simple().expect("simple").rusage[0][0].clone();
-    assert_eq!(usage("rusage[mem=1]").scope(false, false), Per::Host);
-    assert_eq!(usage("rusage[lic=1]").scope(false, true), Per::Job);
-    assert_eq!(usage("rusage[gpu=1]").scope(true, false), Per::Task);
-    assert_eq!(usage("rusage[gpu=1/host]").scope(true, false), Per::Host);
+    assert_eq!(
+        usage("rusage[mem=1]").scope(false, false),
+        AmountScope::Host
+    );
+    assert_eq!(usage("rusage[lic=1]").scope(false, true), AmountScope::Job);
+    assert_eq!(usage("rusage[gpu=1]").scope(true, false), AmountScope::Task);
+    assert_eq!(
+        usage("rusage[gpu=1/host]").scope(true, false),
+        AmountScope::Host
+    );
     assert_eq!(usage("rusage[mem=1K]").amount, 1);
 }
 

@@ -1,6 +1,6 @@
 //! Dependencies of `sbatch -d` and of PBS's `-W depend=` as conditions of `csub -w`.
 
-use super::{JobWord, shown};
+use super::{SlurmJobId, shown};
 
 /// Maximum number of ids of a dependency.
 const IDS_MAX: usize = 1000;
@@ -46,11 +46,11 @@ pub fn dependency(
             if id.contains('+') {
                 return Err(format!("{kind}: '+MINUTES' after an id is not available"));
             }
-            let word = JobWord::parse(id)?;
+            let word = SlurmJobId::parse(id)?;
             let target = match (kind, &word.elements) {
                 ("aftercorr", None) => format!("{}[*]", word.id),
                 (_, None) => word.id.to_string(),
-                _ => word.here(shift(word.id)?)?,
+                _ => word.corral_id(shift(word.id)?)?,
             };
             all.push(format!("{test}({target})"));
         }

@@ -77,7 +77,7 @@ fn index_lists() {
 
 #[test]
 fn patterns_of_file_names() {
-    let marks = |array| Marks {
+    let marks = |array| PatternValues {
         name: "a%b",
         user: "ann",
         array,
@@ -106,7 +106,7 @@ fn patterns_of_file_names() {
 
 #[test]
 fn ids_and_their_elements_here() {
-    let here = |text: &str, shift| JobWord::parse(text).and_then(|word| word.here(shift));
+    let here = |text: &str, shift| SlurmJobId::parse(text).and_then(|word| word.corral_id(shift));
     assert_eq!(here("12", 1), Ok("12".into()));
     assert_eq!(here("12.batch", 0), Ok("12".into()));
     assert_eq!(here("12_3", 0), Ok("12[3]".into()));
@@ -115,7 +115,7 @@ fn ids_and_their_elements_here() {
     assert_eq!(here("12_[1-2000000000]", 1), Ok("12[2-2000000001]".into()));
     assert!(here("12_0", 0).unwrap_err().contains("no such element"));
     for bad in ["", "x", "0", "12_", "12_x", "12_[1", "-1", "99999999999"] {
-        assert!(JobWord::parse(bad).is_err(), "{bad}");
+        assert!(SlurmJobId::parse(bad).is_err(), "{bad}");
     }
 }
 
@@ -250,10 +250,10 @@ proptest! {
         for text in [&s, &t] {
             let _ = (time_limit(text), walltime(text), memory(text), pbs_size(text));
             let _ = (IndexList::parse(text), dependency(text, &mut |_| Ok(1)));
-            let _ = JobWord::parse(text).map(|word| word.here(1));
+            let _ = SlurmJobId::parse(text).map(|word| word.corral_id(1));
             let _ = (begin(text, NOW, &TimeZone::UTC), moment(text, NOW, &TimeZone::UTC));
             let _ = pbs_moment(text, NOW, &TimeZone::UTC);
-            let _ = file_pattern(text, Marks::default());
+            let _ = file_pattern(text, PatternValues::default());
         }
     }
 }

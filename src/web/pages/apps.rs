@@ -18,7 +18,7 @@ use askama::Template as Page;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::{Param, ParamKind, Run, Template, Text};
+use corral::api::{BilingualText, Param, ParamKind, Template, TemplateCommand};
 use corral::model::JobKey;
 use corral::spool::view::ViewJob;
 use corral::sys;
@@ -35,7 +35,7 @@ const COMMON: &[(&str, &str)] = &[
     ("options", "submit.options"),
 ];
 
-fn localized(text: &Text, w: Words) -> &str {
+fn localized(text: &BilingualText, w: Words) -> &str {
     match (w.0, text.zh.is_empty(), text.en.is_empty()) {
         (Language::Chinese, false, _) | (_, _, true) => &text.zh,
         _ => &text.en,
@@ -43,7 +43,7 @@ fn localized(text: &Text, w: Words) -> &str {
 }
 
 /// A text, or `otherwise` if it is empty.
-fn localized_or(text: &Text, w: Words, otherwise: &str) -> String {
+fn localized_or(text: &BilingualText, w: Words, otherwise: &str) -> String {
     match localized(text, w) {
         "" => otherwise.to_owned(),
         text => text.to_owned(),
@@ -184,7 +184,7 @@ fn form_page(
             .map(|(name, key)| (*name, w.t(key), asked.get(name).to_owned()))
             .collect(),
         words: match (&template.run, template.args) {
-            (Run::Own, _) => Some(w.t("submit.command")),
+            (TemplateCommand::Own, _) => Some(w.t("submit.command")),
             (_, true) => Some(w.t("apps.words")),
             _ => None,
         },
@@ -340,7 +340,8 @@ fn filled(templates: &[Template], job: &ViewJob, script: String) -> String {
     let words = split_words(&row.command).unwrap_or_default();
     let template = words.split_first().and_then(|(name, words)| {
         let found = templates.iter().find(|known| known.name == *name)?;
-        (found.profile == spec.app && matches!(found.run, Run::Script(_))).then_some((found, words))
+        (found.profile == spec.app && matches!(found.run, TemplateCommand::Script(_)))
+            .then_some((found, words))
     });
     if let Some((template, words)) = template {
         let named = |word: &String| {

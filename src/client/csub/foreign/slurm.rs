@@ -8,7 +8,7 @@ use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::model::SlurmArray;
 use crate::text::names::HostSet;
-use crate::text::slurm::{self, IndexList, Marks};
+use crate::text::slurm::{self, IndexList, PatternValues};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
@@ -357,7 +357,7 @@ fn files(given: &Given<'_>, context: &Context<'_>, array: bool, out: &mut Foreig
         _ => Err("write append or truncate".to_owned()),
     })?;
     let append = append.unwrap_or(false);
-    let marks = Marks {
+    let marks = PatternValues {
         name: given.text("job-name").unwrap_or(context.name),
         user: context.user,
         array,

@@ -88,7 +88,7 @@ fn units_are_named_with_the_part_that_an_attempt_has() {
         ..Default::default()
     };
     let with_memory = crate::model::Units {
-        beside: vec![("gpu_mem".into(), 7)],
+        amounts: vec![("gpu_mem".into(), 7)],
         ..units(&["4", "4"], 100)
     };
     let list = vec![
