@@ -98,7 +98,7 @@ impl<T: Copy> WindowedLimit<T> {
         list.iter().find(open).map(|c| c.limit)
     }
 
-    /// When [`Capped::at`] may return another value; `None` = never.
+    /// When [`WindowedLimit::at`] may return another value; `None` = never.
     pub fn next_change(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
         let windows = list.iter().filter_map(|c| c.window.as_ref());
         let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));

@@ -526,7 +526,7 @@ impl Client<'_> {
             let calm = {
                 let inner = self.os.lock();
                 let (now, cluster) = (inner.kernel.now, &inner.cluster);
-                cluster.calm_at.is_some_and(|at| now - at > LATE_US)
+                cluster.faults_end_at.is_some_and(|at| now - at > LATE_US)
             };
             let (name, user, act) = (self.cron_name(), String::new(), CronAct::Remove);
             let gone = self.code("ccron", Verb::Cron { name, user, act });
@@ -554,7 +554,7 @@ impl Client<'_> {
             let calm = {
                 let inner = self.os.lock();
                 let (now, cluster) = (inner.kernel.now, &inner.cluster);
-                let since = cluster.calm_at.map(|at| now - at);
+                let since = cluster.faults_end_at.map(|at| now - at);
                 since.is_some_and(|us| us > LATE_US) && cluster.is_restore_over(now)
             };
             self.put_in_force(first);

@@ -204,7 +204,7 @@ pub(super) struct Cluster {
     pub tasks: Tasks,
     /// The document of the cluster, once it exists.
     pub doc: Option<ClusterDoc>,
-    pub calm_at: Option<u64>,
+    pub faults_end_at: Option<u64>,
     pub injected: Injected,
     /// A copy of the share that will replace it.
     pub copy: Option<Box<ShareCopy>>,
@@ -241,7 +241,7 @@ impl Cluster {
             history: History::new(plan.sizes.slots, clocks_jump, plan.iso_ms * MS),
             tasks: Tasks::default(),
             doc: None,
-            calm_at: None,
+            faults_end_at: None,
             injected: Injected::default(),
             copy: None,
             leaders_from: 0,
@@ -335,7 +335,7 @@ impl Cluster {
         #[cfg(test)]
         self.keep_crash_point();
         kernel.steps += 1;
-        if self.calm_at.is_none() && kernel.steps >= self.plan.steps {
+        if self.faults_end_at.is_none() && kernel.steps >= self.plan.steps {
             self.end_faults(kernel);
         }
     }
@@ -343,7 +343,9 @@ impl Cluster {
     #[cfg(test)]
     fn keep_crash_point(&mut self) {
         // Before the cluster is created there is nothing to recover.
-        if let (Some(points), Some(_), None) = (&mut self.crash_points, &self.doc, self.calm_at) {
+        if let (Some(points), Some(_), None) =
+            (&mut self.crash_points, &self.doc, self.faults_end_at)
+        {
             points.push(CrashPoint {
                 disk: self.share.clone(),
                 acked: self.history.known.acked.clone(),
@@ -355,7 +357,7 @@ impl Cluster {
 
     /// Ends the faults.
     fn end_faults(&mut self, kernel: &mut Kernel) {
-        self.calm_at = Some(kernel.now);
+        self.faults_end_at = Some(kernel.now);
         kernel.trace("world", || "the faults end".to_owned());
         let now = kernel.now;
         for m in 0..self.machines.len() {

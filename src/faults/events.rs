@@ -49,7 +49,7 @@ impl Cluster {
             kernel.over = true;
             return;
         }
-        if kernel.now > self.calm_at.unwrap_or(kernel.now) + CALM_US {
+        if kernel.now > self.faults_end_at.unwrap_or(kernel.now) + CALM_US {
             let waiting = self.history.waiting(&self.tasks);
             let who = match served {
                 true => "all clients have their answers",

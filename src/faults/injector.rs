@@ -93,7 +93,10 @@ impl Cluster {
     }
 
     pub(super) fn next_fault(&mut self, kernel: &mut Kernel) {
-        if self.calm_at.is_some() || self.history.failed() || self.plan.faults.kinds.is_empty() {
+        if self.faults_end_at.is_some()
+            || self.history.failed()
+            || self.plan.faults.kinds.is_empty()
+        {
             return;
         }
         let gap = kernel.rng.between(1, 2 * self.plan.faults.every_ms) * MS;

@@ -78,7 +78,7 @@ impl Cluster {
             return;
         };
         let since = |at: u64| {
-            let calm = self.calm_at.unwrap_or(kernel.now);
+            let calm = self.faults_end_at.unwrap_or(kernel.now);
             kernel.now.saturating_sub(at.max(calm))
         };
         let mut wrong = Vec::new();

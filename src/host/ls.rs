@@ -77,14 +77,14 @@ struct Sampling {
     incarnation: String,
     beat: u64,
     /// Beat of the executor at which its process was not found.
-    unseen_at: Option<u64>,
+    absent_at_beat: Option<u64>,
     notes: Notes,
     iso: IsoLimit,
     sensors: Sensors,
     beats: Beats,
     written: WrittenLoad,
     /// The position in the reports that the last beat named, and the time of that beat.
-    news: (u64, u64),
+    reports_position: (u64, u64),
     beat_at: u64,
     /// The epoch whose leader was last looked up.
     epoch: u64,
@@ -147,7 +147,7 @@ pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
             is_unsure: true,
             offset: 0,
         },
-        news: (0, 0),
+        reports_position: (0, 0),
         beat_at: 0,
         epoch: 0,
         place,
@@ -155,7 +155,7 @@ pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
         sampler: Sampler::new(),
         incarnation: clock::nonce(8),
         beat: 0,
-        unseen_at: None,
+        absent_at_beat: None,
         notes: Notes::default(),
     };
     tracing::info!("cbls of host {} started", s.place.site.host);
@@ -364,7 +364,7 @@ impl Sampling {
             doc.written = self.written.doc.written;
             self.rename(&doc, news)?;
         }
-        (self.news, self.beat_at) = (news, before);
+        (self.reports_position, self.beat_at) = (news, before);
         let beat = format!("{before} {}", proc::boot_id());
         write_beat(&self.place.local.ls_beat(), &beat);
         // After the beat: when a shorter limit comes into force, the beat must be new. The limit in
@@ -385,14 +385,14 @@ impl Sampling {
     /// is old enough.
     fn has_unannounced_reports(&self) -> bool {
         clock::boot_ms() >= self.beat_at + NEWS_MS
-            && self.reports_position(self.written.doc.executor) != self.news
+            && self.reports_position(self.written.doc.executor) != self.reports_position
     }
 
     /// File and length of the reports. Not used without an executor: the file may belong to a share
     /// that was mounted here before.
     fn reports_position(&self, executor: bool) -> (u64, u64) {
         match executor {
-            true => read_news(&self.place.local),
+            true => read_reports_position(&self.place.local),
             false => (0, 0),
         }
     }
@@ -503,10 +503,10 @@ impl Sampling {
             ledger = id.ledger;
             watched = id.start > 0;
             match !watched || proc::alive(id.pid, id.start) {
-                true => self.unseen_at = None,
+                true => self.absent_at_beat = None,
                 // An executor in its own pid namespace that continues to beat is judged by its beat
                 // alone.
-                false => alive &= *self.unseen_at.get_or_insert(at) < at,
+                false => alive &= *self.absent_at_beat.get_or_insert(at) < at,
             }
         }
         Executor {
@@ -603,11 +603,11 @@ fn unchecked(text: &str) -> Option<&str> {
 }
 
 /// Tells `cbls` up to where the leader should read the reports: file and length.
-pub(super) fn write_news(local: &Local, (part, end): (u64, u64)) {
+pub(super) fn write_reports_position(local: &Local, (part, end): (u64, u64)) {
     write_beat(&local.reports_position(), &format!("{part} {end}"));
 }
 
-pub(super) fn read_news(local: &Local) -> (u64, u64) {
+pub(super) fn read_reports_position(local: &Local) -> (u64, u64) {
     let news = read_beat(&local.reports_position());
     let end = |text: &str| text.trim().parse().unwrap_or(0);
     news.map_or((0, 0), |(part, text)| (part, end(&text)))

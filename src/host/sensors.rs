@@ -129,7 +129,7 @@ struct Run {
     life: SensorLifecycle,
     running: Option<Running>,
     splitter: Splitter,
-    quiet: LogThrottle,
+    log_throttle: LogThrottle,
     /// Bytes that it may still print, and the time of this calculation.
     budget: (u64, u64),
     slowed: bool,
@@ -147,7 +147,7 @@ impl Run {
             life: SensorLifecycle::new(now),
             running: None,
             splitter: Splitter::new(),
-            quiet: LogThrottle::default(),
+            log_throttle: LogThrottle::default(),
             budget: (BURST, now),
             slowed: false,
             kill_at: None,
@@ -178,7 +178,7 @@ impl Run {
 
 /// The destinations of the board's values.
 struct ValueSinks {
-    news: Mailbox,
+    mailbox: Mailbox,
     units: UnitsFile,
 }
 
@@ -221,7 +221,7 @@ impl Worker {
             mark,
             orders,
             sinks: ValueSinks {
-                news: tell,
+                mailbox: tell,
                 units: UnitsFile::new(&place.local, clock::boot_ms()),
             },
             board: SensorValues::new(),
@@ -452,7 +452,7 @@ impl Worker {
         }
         let most = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let n = running.read(Stream::Errors, &mut buf[..most]);
-        for line in run.quiet.push(&buf[..n], now) {
+        for line in run.log_throttle.push(&buf[..n], now) {
             tracing::warn!("sensor {}: {line}", sensor.name);
         }
         left -= n as u64;
@@ -540,7 +540,7 @@ impl Worker {
         let for_leader = self.for_leader;
         let mut slot = self
             .sinks
-            .news
+            .mailbox
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         *slot = Some(SensorMessage { report, for_leader });

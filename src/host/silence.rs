@@ -20,7 +20,7 @@ pub const PAUSE_MAX_MS: u64 = 5_000;
 pub struct Silence {
     local: Local,
     /// The last write to the share and the limit in force, both as of the last look.
-    seen: u64,
+    last_write: u64,
     limit: u64,
 }
 
@@ -30,7 +30,7 @@ impl Silence {
         Silence {
             local: local.clone(),
             limit: in_force(local),
-            seen: last_write(local).unwrap_or_else(clock::boot_ms),
+            last_write: last_write(local).unwrap_or_else(clock::boot_ms),
         }
     }
 
@@ -45,10 +45,11 @@ impl Silence {
     pub fn is_over(&mut self) -> bool {
         let late =
             |seen: u64, limit: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
-        let before = late(self.seen, self.limit);
+        let before = late(self.last_write, self.limit);
         self.limit = in_force(&self.local);
-        self.seen = last_write(&self.local).map_or(self.seen, |at| at.max(self.seen));
-        before || late(self.seen, self.limit)
+        self.last_write =
+            last_write(&self.local).map_or(self.last_write, |at| at.max(self.last_write));
+        before || late(self.last_write, self.limit)
     }
 
     /// How long to wait before the next look, ms.

@@ -45,7 +45,7 @@ const SLOTS_MAX: u32 = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct NameBudget {
     /// Number of jobs with which they may be compared.
-    pub looks: u64,
+    pub lookups: u64,
     /// Number of jobs for which they may stand.
     pub ids: u64,
 }
@@ -53,7 +53,10 @@ pub struct NameBudget {
 impl Default for NameBudget {
     fn default() -> NameBudget {
         let (looks, ids) = (REQUEST_LOOKS_MAX, REQUEST_IDS_MAX);
-        NameBudget { looks, ids }
+        NameBudget {
+            lookups: looks,
+            ids,
+        }
     }
 }
 
@@ -490,14 +493,14 @@ fn own_jobs_named(
 ) -> Result<Vec<u32>, Refusal> {
     let wanted = Glob::new(name);
     let (mut ids, mut looks) = (Vec::new(), 0);
-    let most = LOOKS_MAX.min(names.looks);
+    let most = LOOKS_MAX.min(names.lookups);
     for job in state.maybe_named(who.uid, &wanted) {
         looks += 1;
         if wanted.matches(job.name()) {
             ids.push(job.id);
         }
         if looks > most || ids.len() > room || ids.len() as u64 > names.ids {
-            names.looks = names.looks.saturating_sub(looks);
+            names.lookups = names.lookups.saturating_sub(looks);
             return Err(Refusal::usage(format!(
                 "-w: too many jobs: {name:?} is compared with {looks} of yours and matches {} or \
                  more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} \
@@ -506,7 +509,7 @@ fn own_jobs_named(
             )));
         }
     }
-    names.looks -= looks;
+    names.lookups -= looks;
     names.ids -= ids.len() as u64;
     if ids.is_empty() {
         return Err(Refusal::usage(format!(

@@ -414,7 +414,7 @@ impl Chain {
     }
 
     /// What the first committed segment after `segment + 1`, which failed, states about `segment`.
-    /// `Head::None`: none of them was committed.
+    /// `SegmentHead::None`: none of them was committed.
     fn later(&self, epoch: u64, segment: u64) -> Result<SegmentHead, Error> {
         let end = self.end(epoch).map_or(u64::MAX, |end| end.segment);
         let mut later = self.segments(epoch)?;

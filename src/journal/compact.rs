@@ -2,7 +2,7 @@
 //!
 //! Segments that the oldest kept snapshot does not cover stay, so that a damaged newest snapshot
 //! costs nothing. Snapshots that recovery no longer needs are moved to `history/` for as long as
-//! [`HistoryKeep`] says. Only the leader calls it, after a snapshot was finished.
+//! [`HistoryRetention`] says. Only the leader calls it, after a snapshot was finished.
 
 use super::chain::epochs_on_disk;
 use super::past::{self, HistoryRetention};

@@ -76,7 +76,7 @@ impl History {
     /// in later calls.
     ///
     /// # Errors
-    /// Failing reads. Damage is an [`Entry::Problem`].
+    /// Failing reads. Damage is an [`HistoryEntry::Problem`].
     pub fn read(&mut self, sink: &mut dyn FnMut(HistoryEntry)) -> Result<(), Error> {
         let to_the_end = &mut |entry| {
             sink(entry);

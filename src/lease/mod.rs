@@ -103,7 +103,7 @@ pub struct PollResult {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Observation {
     /// After [`Intent::Poll`].
-    Looked(PollResult),
+    Polled(PollResult),
     /// After [`Intent::ListClaims`].
     Highest {
         /// The highest claim; 0 if there is none.
@@ -229,9 +229,9 @@ impl Lease {
     }
 
     /// Takes what was found at `now` (ms, monotonic). Returns what to do next.
-    pub fn step(&mut self, now: u64, seen: Observation) -> Intent {
-        match (self.phase.clone(), seen) {
-            (Phase::Watching, Observation::Looked(look)) => self.polled(now, look),
+    pub fn step(&mut self, now: u64, observation: Observation) -> Intent {
+        match (self.phase.clone(), observation) {
+            (Phase::Watching, Observation::Polled(poll)) => self.polled(now, poll),
             (Phase::Listing, Observation::Highest { highest, fresh }) => {
                 self.no_wait = fresh && self.all_fresh();
                 let n = highest.max(self.highest_epoch()) + 1;
@@ -291,16 +291,16 @@ impl Lease {
     }
 
     fn highest_epoch(&self) -> u64 {
-        let look = self.last.as_ref().map(|(look, _)| look);
-        let epoch = look.and_then(|l| l.epoch.as_ref()).map_or(0, |e| e.epoch);
-        let beat = look.and_then(|l| l.beat.as_ref()).map_or(0, |b| b.epoch);
+        let poll = self.last.as_ref().map(|(poll, _)| poll);
+        let epoch = poll.and_then(|l| l.epoch.as_ref()).map_or(0, |e| e.epoch);
+        let beat = poll.and_then(|l| l.beat.as_ref()).map_or(0, |b| b.epoch);
         epoch.max(beat)
     }
 
-    fn polled(&mut self, now: u64, look: PollResult) -> Intent {
-        self.locked = look.locked;
+    fn polled(&mut self, now: u64, poll: PollResult) -> Intent {
+        self.locked = poll.locked;
         let same = match &self.last {
-            Some((old, at)) if (&old.epoch, &old.beat) == (&look.epoch, &look.beat) => {
+            Some((old, at)) if (&old.epoch, &old.beat) == (&poll.epoch, &poll.beat) => {
                 // A gap in which this candidate itself stood still counts only a little.
                 let most = self.settings.takeover_ms / 3;
                 self.silent_ms += now.saturating_sub(*at).min(most);
@@ -314,14 +314,14 @@ impl Lease {
         // A claimant that waits for caches to expire does not beat yet: it gets that time in
         // addition. Without it, candidates with a short T would overtake each other without end.
         let claiming =
-            look.epoch.as_ref().map_or(0, |e| e.epoch) > look.beat.as_ref().map_or(0, |b| b.epoch);
+            poll.epoch.as_ref().map_or(0, |e| e.epoch) > poll.beat.as_ref().map_or(0, |b| b.epoch);
         let enough = match claiming {
             true => self.settings.takeover_ms + self.settings.cache_ms,
             false => self.settings.takeover_ms,
         };
-        let heir = lock_is_proof(&look);
-        let (locked, read_ms) = (look.locked, look.read_ms);
-        self.last = Some((look, now));
+        let heir = lock_is_proof(&poll);
+        let (locked, read_ms) = (poll.locked, poll.read_ms);
+        self.last = Some((poll, now));
         self.too_slow = None;
         if locked && heir {
             self.reason = "the lock is free: the last leader is gone";
@@ -365,13 +365,13 @@ impl Lease {
 }
 
 /// Whether a free lock means that the last leader or claimant is gone: only if it held the lock.
-fn lock_is_proof(look: &PollResult) -> bool {
-    let (epoch, claimed_locked) = match &look.epoch {
+fn lock_is_proof(poll: &PollResult) -> bool {
+    let (epoch, claimed_locked) = match &poll.epoch {
         // It is damaged: only the beat counts.
         None => (0, true),
         Some(doc) => (doc.epoch, doc.locked),
     };
-    match &look.beat {
+    match &poll.beat {
         Some(beat) if beat.epoch >= epoch => beat.epoch == 0 || beat.locked,
         _ => epoch == 0 || claimed_locked,
     }
@@ -411,8 +411,8 @@ pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
 /// `now`. This is later than [`lease_over`]: a check takes more operations, and protection from a
 /// stale leader does not depend on it but on the check after each sync. It keeps such a leader from
 /// beating for long.
-pub fn check_overdue(settings: &Settings, looked: u64, now: u64) -> bool {
-    now.saturating_sub(looked) >= settings.takeover_ms
+pub fn check_overdue(settings: &Settings, checked_at: u64, now: u64) -> bool {
+    now.saturating_sub(checked_at) >= settings.takeover_ms
 }
 
 #[cfg(test)]

@@ -31,11 +31,11 @@ fn beat(text: &str) -> Option<BeatDoc> {
     })
 }
 
-fn seen(words: &[&str]) -> Observation {
+fn observation(words: &[&str]) -> Observation {
     match words {
         ["look", rest @ ..] => {
             let value = |key: &str| rest.iter().find_map(|w| w.strip_prefix(key));
-            Observation::Looked(PollResult {
+            Observation::Polled(PollResult {
                 locked: rest.contains(&"locked"),
                 epoch: epoch(value("epoch=").unwrap()),
                 beat: beat(value("beat=").unwrap()),
@@ -91,7 +91,7 @@ fn play(script: &str) -> String {
             }
             [now, rest @ ..] => {
                 let lease = lease.as_mut().unwrap();
-                let intent = lease.step(now.parse().unwrap(), seen(rest));
+                let intent = lease.step(now.parse().unwrap(), observation(rest));
                 out.push_str(&format!("{step} => {intent}"));
             }
         }
@@ -166,7 +166,7 @@ fn a_slow_share_is_told_of_with_the_t_that_it_needs() {
     let mut lease = candidate(&["t=3000", "cache=0", "poll=500"]);
     let mut look = |read, now| {
         let due = ["look", "epoch=3", "beat=3:1", read];
-        lease.step(now, seen(&due));
+        lease.step(now, observation(&due));
         lease.too_slow()
     };
     for n in 0..6 {
@@ -187,7 +187,7 @@ fn nobody_waits_for_caches_that_nobody_has() {
         let look = |locked| {
             let (mut epoch, mut beat) = (epoch("7+").unwrap(), beat("6:1+").unwrap());
             (epoch.fresh, beat.fresh) = (claimed, led);
-            Observation::Looked(PollResult {
+            Observation::Polled(PollResult {
                 locked,
                 epoch: Some(epoch),
                 beat: Some(beat),

@@ -39,7 +39,7 @@ pub(super) struct DiskReserve {
     parts: u32,
     /// Since when the share is full (boot clock, ms), and the first message about it.
     full: Option<(u64, String)>,
-    looked_at: u64,
+    checked_at: u64,
     gave_at: u64,
     free: Option<u64>,
     /// Parts of an existing reserve are missing: DISK FULL was in force.
@@ -60,7 +60,7 @@ impl DiskReserve {
             part,
             parts: 0,
             full: None,
-            looked_at: 0,
+            checked_at: 0,
             gave_at: 0,
             free: None,
             used_before: false,
@@ -206,10 +206,10 @@ impl DiskReserve {
     pub(crate) fn maintain(&mut self, now: u64, leadership: &Leadership) -> bool {
         let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
         let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
-        if now.saturating_sub(self.looked_at) < every {
+        if now.saturating_sub(self.checked_at) < every {
             return false;
         }
-        self.looked_at = now;
+        self.checked_at = now;
         let before = self.is_full();
         self.free = statfs::disk_free(self.layout.root())
             .ok()

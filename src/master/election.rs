@@ -185,7 +185,7 @@ impl Leadership {
     /// `leader/epoch` past all caches, and checks the own lease by the clock.
     ///
     /// # Errors
-    /// [`Lost`]: end at once, write nothing.
+    /// [`LeadershipLost`]: end at once, write nothing.
     pub fn recheck(&self) -> Result<(), LeadershipLost> {
         if self.shared.check == Check::Never {
             return Ok(());
@@ -300,8 +300,8 @@ pub fn campaign(
         {
             continue;
         }
-        let seen = candidate.carry_out(&intent);
-        intent = lease.step(clock::boot_ms(), seen);
+        let observation = candidate.carry_out(&intent);
+        intent = lease.step(clock::boot_ms(), observation);
         serves(&mut served);
         candidate.log_slow_share(&rules, lease.too_slow());
     }
@@ -462,7 +462,7 @@ impl Candidate<'_> {
                 let (epoch, wrong) = read_epoch(self.layout, self.owners)?;
                 self.wrong = wrong;
                 self.named = epoch.as_ref().map_or(0, |doc| doc.epoch);
-                Observation::Looked(PollResult {
+                Observation::Polled(PollResult {
                     locked: matches!(self.lock, LockState::Held(_)),
                     epoch,
                     beat,

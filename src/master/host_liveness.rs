@@ -115,7 +115,7 @@ pub(super) struct HostLiveness {
     /// When the document may be read again after it lacked the expected content.
     again_at: u64,
     /// When it was last due to be read, and whether it could not be.
-    looked_at: u64,
+    load_due_at: u64,
     unread: bool,
     /// A name changed or a document was read since the last judgement.
     changed: bool,
@@ -175,8 +175,8 @@ impl HostLiveness {
     }
 
     /// When its document was last due to be read.
-    pub(super) fn looked_at(&self) -> u64 {
-        self.looked_at
+    pub(super) fn load_due_at(&self) -> u64 {
+        self.load_due_at
     }
 
     /// Whether nothing of it was read yet.
@@ -202,7 +202,7 @@ impl HostLiveness {
 
     /// Takes its load document; `None`: it cannot be read, which does not count as a beat.
     pub(super) fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
-        (self.looked_at, self.unread, self.changed) = (now, doc.is_none(), true);
+        (self.load_due_at, self.unread, self.changed) = (now, doc.is_none(), true);
         let Some(mut doc) = doc else {
             self.again_at = now + AGAIN_MS;
             return;
@@ -278,7 +278,7 @@ impl HostLiveness {
             .name
             .as_ref()
             .is_some_and(|beat| !beat.matches_document(doc));
-        let unseen = is_silent && now.saturating_sub(self.looked_at) > LIMIT_MS;
+        let unseen = is_silent && now.saturating_sub(self.load_due_at) > LIMIT_MS;
         let mut doc = doc.clone();
         if outdated || unseen || self.unread || (blind && self.name.is_some()) {
             doc.iso_ms = None;

@@ -136,9 +136,9 @@ struct Beats {
     names: BeatNames,
     /// When they were listed, and when the leader last checked for new ones.
     listed_at: u64,
-    asked_at: u64,
+    checked_at: u64,
     /// Why they cannot be read.
-    unheard: Option<String>,
+    unreadable: Option<String>,
 }
 
 /// The hosts that were last checked without a beat.
@@ -205,8 +205,8 @@ impl Hosts {
             beats: Beats {
                 names: BeatNames::new(layout, owners),
                 listed_at: 0,
-                asked_at: 0,
-                unheard: None,
+                checked_at: 0,
+                unreadable: None,
             },
             eager_until: 0,
             rotation: HostRotation::default(),
@@ -248,7 +248,7 @@ impl Hosts {
         let texts =
             texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
         let unlisted = self.names.alarm();
-        let unheard = self.beats.unheard.iter();
+        let unheard = self.beats.unreadable.iter();
         let unheard = unheard.map(|e| format!("beats of hosts are not seen: {e}"));
         let mut texts: Vec<String> = unheard.chain(unlisted).chain(texts).collect();
         if all.len() > DAMAGES_MAX {
@@ -387,11 +387,11 @@ impl Hosts {
             return true;
         }
         let ask =
-            age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.beats.asked_at) >= NEWS_EVERY_MS;
+            age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.beats.checked_at) >= NEWS_EVERY_MS;
         if !(ask && (hinted || self.readers.keys().any(|host| !no_work(host)))) {
             return false;
         }
-        self.beats.asked_at = now_ms;
+        self.beats.checked_at = now_ms;
         self.beats.names.changed()
     }
 
@@ -405,10 +405,13 @@ impl Hosts {
             other => other,
         };
         let unheard = listed.as_ref().err().map(ToString::to_string);
-        if let Some(e) = unheard.as_ref().filter(|_| unheard != self.beats.unheard) {
+        if let Some(e) = unheard
+            .as_ref()
+            .filter(|_| unheard != self.beats.unreadable)
+        {
             tracing::error!("{e}");
         }
-        self.beats.unheard = unheard;
+        self.beats.unreadable = unheard;
         let Ok(listed) = listed else {
             return;
         };
@@ -433,10 +436,10 @@ impl Hosts {
         let mut due = Vec::new();
         for (host, reader) in &self.readers {
             let (life, works) = (&reader.life, !no_work(host));
-            let old = now_ms.saturating_sub(life.looked_at()) >= LOAD_EVERY_MS;
+            let old = now_ms.saturating_sub(life.load_due_at()) >= LOAD_EVERY_MS;
             let lives = life.lives_by_document(now_ms, works) && (beats || old);
             if lives || life.has_document(now_ms) {
-                due.push((!works, life.looked_at(), host.clone()));
+                due.push((!works, life.load_due_at(), host.clone()));
             }
         }
         due.sort_unstable();
@@ -447,7 +450,7 @@ impl Hosts {
                 false => OLD_LOOKS,
             };
             let lifeless = |reader: &HostReader| {
-                !reader.life.is_named(now_ms) && reader.life.looked_at() != now_ms
+                !reader.life.is_named(now_ms) && reader.life.load_due_at() != now_ms
             };
             due.extend(in_turn(
                 &self.readers,

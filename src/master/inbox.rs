@@ -100,7 +100,7 @@ pub struct RejectedRequest {
 #[derive(Default)]
 struct UnreadableFiles {
     stuck: BTreeSet<OsString>,
-    kept: u32,
+    set_aside: u32,
     lines: u32,
     lines_since: u64,
     /// The user's box was rejected, and this was logged.
@@ -143,7 +143,7 @@ pub struct Inbox {
     /// The large request that is read outside the turns.
     reading: LargeRead,
     partial: PartialRequests,
-    /// Users whose boxes were not checked because of `held`.
+    /// Users whose boxes were not checked because of `in_turns`.
     passed_over: BTreeSet<u32>,
     account_pace: AccountPace,
     look_up: fn(u32) -> sys::Result<Option<Requester>>,
@@ -654,7 +654,7 @@ impl Inbox {
             LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not logged one by one"),
             _ => {}
         }
-        let kept = rubbish.kept;
+        let kept = rubbish.set_aside;
         let Some(own) = self.open_box(uid) else {
             return;
         };
@@ -663,7 +663,7 @@ impl Inbox {
         let moved = kept < KEPT_MAX && own.move_to(&bad.place.name, &dir.join(&name)).is_ok();
         let rubbish = self.rubbish.entry(uid).or_default();
         if moved {
-            rubbish.kept += 1;
+            rubbish.set_aside += 1;
             let text = format!("{}: {why}\n", bad.place);
             let _ = fs::publish_mode(&dir.join(format!("{name}.why")), text.as_bytes(), 0o600);
         } else if own.remove(&bad.place.name).is_err() {

@@ -15,20 +15,20 @@ const HINTED_MS: u64 = 20;
 /// When the directory of all drop boxes is searched.
 #[derive(Debug)]
 pub(super) struct NewDropBoxes {
-    looked_at: u64,
+    listed_at: u64,
     /// There may be a new box.
     due: bool,
     /// When the directory of drop boxes was last checked (boot clock, ms), and its mark.
-    seen: (u64, Option<fs::FileMark>),
+    dir_mark: (u64, Option<fs::FileMark>),
 }
 
 impl NewDropBoxes {
     /// To a new leader every user is new.
     pub(super) fn new() -> NewDropBoxes {
         NewDropBoxes {
-            looked_at: 0,
+            listed_at: 0,
             due: true,
-            seen: (0, None),
+            dir_mark: (0, None),
         }
     }
 
@@ -43,16 +43,16 @@ impl NewDropBoxes {
     pub(super) fn may_list(&mut self, now: u64, listing: bool, dir: Option<PathBuf>) -> bool {
         // One request shows whether a box was created: a user's first job need not wait for the
         // slow search.
-        if let Some(dir) = dir.filter(|_| now.saturating_sub(self.seen.0) >= CHANGED_MS) {
+        if let Some(dir) = dir.filter(|_| now.saturating_sub(self.dir_mark.0) >= CHANGED_MS) {
             let mark = fs::mark(&dir).ok();
-            self.due |= mark != self.seen.1;
-            self.seen = (now, mark);
+            self.due |= mark != self.dir_mark.1;
+            self.dir_mark = (now, mark);
         }
         let every = self.wait_ms(listing).unwrap_or(EVERY_MS);
-        if now.saturating_sub(self.looked_at) < every {
+        if now.saturating_sub(self.listed_at) < every {
             return false;
         }
-        self.looked_at = now;
+        self.listed_at = now;
         // A box that the current listing has missed is found by the next one.
         self.due &= listing;
         true

@@ -131,7 +131,7 @@ struct HostOrders {
     framed: Option<FramedFile>,
     /// Specifications defined in this part.
     specs: BTreeSet<u32>,
-    trouble: Option<WriteProblem>,
+    write_problem: Option<WriteProblem>,
 }
 
 /// Why a host's orders wait, or recently waited.
@@ -325,7 +325,10 @@ impl Orders {
         again: &dyn Fn(&str) -> Vec<Order>,
     ) -> Vec<String> {
         let due = |host: &&String| {
-            let trouble = self.hosts.get(*host).and_then(|file| file.trouble.as_ref());
+            let trouble = self
+                .hosts
+                .get(*host)
+                .and_then(|file| file.write_problem.as_ref());
             trouble.is_none_or(|t| t.retry_at <= now)
         };
         let due = self.waiting.iter().filter(due).take(RETRIES_MAX);
@@ -333,8 +336,11 @@ impl Orders {
         for host in due.cloned().collect::<Vec<_>>() {
             let next = self.next_part(&host, state, again);
             self.note(&host, next, now);
-            let waits =
-                |file: &HostOrders| file.trouble.as_ref().is_some_and(WriteProblem::for_room);
+            let waits = |file: &HostOrders| {
+                file.write_problem
+                    .as_ref()
+                    .is_some_and(WriteProblem::for_room)
+            };
             let no_room = self.hosts.get(&host).is_some_and(waits);
             tried.push(host);
             if no_room {
@@ -350,7 +356,7 @@ impl Orders {
     }
 
     fn write_problems(&self) -> impl Iterator<Item = (&String, &WriteProblem)> {
-        let trouble = |host| Some((host, self.hosts.get(host)?.trouble.as_ref()?));
+        let trouble = |host| Some((host, self.hosts.get(host)?.write_problem.as_ref()?));
         self.waiting.iter().filter_map(trouble)
     }
 
@@ -364,7 +370,10 @@ impl Orders {
     /// such as a quota of their directories or a directory mounted read-only.
     pub(super) fn have_room(&mut self, now: u64) {
         for host in &self.waiting {
-            let trouble = self.hosts.get_mut(host).and_then(|f| f.trouble.as_mut());
+            let trouble = self
+                .hosts
+                .get_mut(host)
+                .and_then(|f| f.write_problem.as_mut());
             if let Some(t) = trouble.filter(|t| t.no_room) {
                 (t.no_room, t.own) = (false, true);
                 t.retry_at = now + t.pause_ms;
@@ -455,24 +464,24 @@ impl Orders {
         match wrote {
             Ok(_) if self.waiting.remove(host) => {
                 tracing::info!("orders to {host} can be written again");
-                if let Some(trouble) = file.trouble.as_mut() {
+                if let Some(trouble) = file.write_problem.as_mut() {
                     trouble.over_at = Some(now);
                 }
             }
             Ok(_) => return,
             Err(e) => {
                 self.failed = true;
-                let trouble = WriteProblem::of(&e, file.trouble.take(), now);
+                let trouble = WriteProblem::of(&e, file.write_problem.take(), now);
                 if self.waiting.len() < NAMED_MAX || trouble.no_room {
                     tracing::error!("{e}: the orders to {host} wait");
                 }
-                (file.framed, file.trouble) = (None, Some(trouble));
+                (file.framed, file.write_problem) = (None, Some(trouble));
                 self.waiting.insert(host.to_owned());
             }
         }
         let held_up = file.is_held_up();
         if was_held_up != held_up {
-            let text = file.trouble.as_ref().map(|t| t.text.clone());
+            let text = file.write_problem.as_ref().map(|t| t.text.clone());
             self.wait_changes
                 .push((host.to_owned(), text.filter(|_| held_up)));
         }
@@ -532,7 +541,7 @@ impl HostOrders {
     /// Whether its orders wait, and not for room.
     fn is_held_up(&self) -> bool {
         let waits = |t: &WriteProblem| t.over_at.is_none() && !t.no_room;
-        self.trouble.as_ref().is_some_and(waits)
+        self.write_problem.as_ref().is_some_and(waits)
     }
 
     fn push(&mut self, order: &Order, state: &State) {

@@ -62,7 +62,7 @@ pub enum Verb {
         same: bool,
         job: Box<Submission>,
     },
-    /// Signal jobs as specified by `how`; see [`SignalHow`].
+    /// Signal jobs as specified by `how`; see [`SignalAction`].
     Signal {
         sel: Selector,
         how: SignalAction,

@@ -11,7 +11,7 @@
 pub struct TaskNeed {
     /// Its frequency, 0 to 1; all kinds together 1.
     pub part: f64,
-    /// Amounts in thousandths, slots first, in the order of [`Free::amounts`].
+    /// Amounts in thousandths, slots first, in the order of [`FreeAmounts::amounts`].
     pub amounts: Vec<i64>,
     /// Thousandths of a device: up to 1000 on one device, above that whole devices; 0 = none.
     pub unit: i64,

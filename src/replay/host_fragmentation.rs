@@ -17,7 +17,7 @@ const KINDS_MAX: usize = 64;
 /// See the head of this file.
 pub struct HostFragmentation {
     needs: Vec<TaskNeed>,
-    /// Resources of [`Need::amounts`] after the slots.
+    /// Resources of [`TaskNeed::amounts`] after the slots.
     names: Vec<String>,
     by_slots: bool,
     hosts: Vec<f64>,

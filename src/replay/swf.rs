@@ -85,8 +85,8 @@ struct Line {
     submit_ms: i64,
     run_ms: i64,
     given: i64,
-    asked: i64,
-    asked_ms: i64,
+    requested: i64,
+    requested_ms: i64,
     user: i64,
     group: i64,
     queue: i64,
@@ -126,8 +126,8 @@ fn fields(line: &str) -> Result<Line, String> {
         submit_ms,
         run_ms: time(3)?,
         given: number(4)?,
-        asked: number(7)?,
-        asked_ms: time(8)?,
+        requested: number(7)?,
+        requested_ms: time(8)?,
         user: number(11)?,
         group: number(12)?,
         queue: number(14)?,
@@ -155,7 +155,11 @@ fn take(f: &Line, builder: &mut Builder) -> Result<(), String> {
         left_out
             .note_corrected("with fewer fields than the format has, the missing ones are unknown");
     }
-    let width = if f.asked > 0 { f.asked } else { f.given };
+    let width = if f.requested > 0 {
+        f.requested
+    } else {
+        f.given
+    };
     if f.run_ms <= 0 {
         left_out.rule("its run time is not above 0");
         return Ok(());
@@ -168,7 +172,11 @@ fn take(f: &Line, builder: &mut Builder) -> Result<(), String> {
         left_out.rule("wider than any machine");
         return Ok(());
     };
-    let est_ms = if f.asked_ms > 0 { f.asked_ms } else { f.run_ms };
+    let est_ms = if f.requested_ms > 0 {
+        f.requested_ms
+    } else {
+        f.run_ms
+    };
     if f.run_ms > est_ms {
         left_out.note_corrected("run longer than their estimate, cut to it");
     }

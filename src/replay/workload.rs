@@ -43,7 +43,7 @@ pub struct Job {
     /// It runs until its limit, or for `run_ms`, regardless of the speed of its host: nothing is
     /// known of its work.
     pub by_clock: bool,
-    /// Index in [`Workload::asks`].
+    /// Index in [`Workload::requests`].
     pub ask: u32,
     /// Dependency with job numbers of the file, or `None`.
     pub depends: Option<Box<str>>,

@@ -2,8 +2,9 @@
 //! its parts (sections) and what they reserve. Owns what a start takes on each host, at its
 //! beginning and as reservations end or shrink with time; never reads a host.
 //!
-//! An alternative fixes everything: one side of `{A} || {B}`, one term of each `select[a, b]` and of each
-//! `rusage[a || b]`. Its number is what the journal keeps, so the order of alternatives never changes.
+//! An alternative fixes everything: one side of `{A} || {B}`, one term of each `select[a, b]` and
+//! of each `rusage[a || b]`. Its number is what the journal keeps, so the order of alternatives
+//! never changes.
 
 use super::amount::Bundle;
 use super::host_ranking::Ranking;
@@ -278,7 +279,7 @@ impl Alternative {
         bundle
     }
 
-    /// The units that a start requests on each host; `shares` as for [`Way::bundles`].
+    /// The units that a start requests on each host; `shares` as for [`Alternative::bundles`].
     pub(super) fn unit_asks(&self, shares: &[Share]) -> Vec<(u32, Vec<UnitAsk>)> {
         let uses = self.uses(shares, 0).list.into_iter();
         uses.map(|(at, hold)| (at, hold.units)).collect()
@@ -599,7 +600,7 @@ pub(super) fn compile(
 }
 
 /// For each choice that an alternative makes its number of options, the slowest-changing first, in
-/// the order in which [`Pick`] takes them.
+/// the order in which [`AlternativeBuilder`] takes them.
 fn choices(body: &Body) -> Vec<usize> {
     let of = |s: &Simple| {
         let selects = s.select.as_ref().map_or(1, |s| s.alternatives.len());

@@ -1,6 +1,6 @@
 //! Chooses hosts for a request of several sections, or with conditions on its hosts as a set: all
-//! or nothing. Trial bookings are kept in [`Trial`], with an undo log; the usage of hosts is only
-//! read.
+//! or nothing. Trial bookings are kept in [`TrialBookings`], with an undo log; the usage of hosts
+//! is only read.
 //!
 //! The most constrained section is placed first (fewest hosts that could serve it); a section that
 //! finds no place is tried again before the others. The hosts of the start are in the order of the

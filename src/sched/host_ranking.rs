@@ -59,7 +59,7 @@ impl PartialOrd for Candidate {
 pub(super) struct StaticFit {
     /// The versions of the host and of the types of all hosts for which it is valid (0: not
     /// computed).
-    pub news: (u32, u32),
+    pub versions: (u32, u32),
     pub serves: bool,
     pub preference: u32,
 }
@@ -141,11 +141,11 @@ impl Ranking {
         self.static_fits.resize(hosts, StaticFit::default());
         let mut look = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
-            let news = (usage.get(at).news, usage.types());
+            let news = (usage.get(at).host_version, usage.types());
             let mut lasting = ranking.static_fits[at];
-            if lasting.news != news {
+            if lasting.versions != news {
                 lasting = judge.lasting(at);
-                lasting.news = news;
+                lasting.versions = news;
                 ranking.static_fits[at] = lasting;
             }
             judge.candidate(at, &lasting)

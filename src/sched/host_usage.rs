@@ -27,7 +27,7 @@ pub(super) struct HostUsage {
     /// Counts changes; a score computed for another version is stale.
     pub version: u32,
     /// Counts changes of the host itself; values computed for earlier ones are stale.
-    pub news: u32,
+    pub host_version: u32,
     /// The number of its type.
     kind: u32,
     /// It takes new jobs: it is up and open, and its windows and thresholds allow it.
@@ -277,7 +277,7 @@ impl ClusterUsage {
     /// Notes that the host table has a change of a host. `kind`: the number of its type.
     pub(super) fn renew(&mut self, at: usize, kind: u32) {
         let host = &mut self.hosts[at];
-        host.news = host.news.wrapping_add(1);
+        host.host_version = host.host_version.wrapping_add(1);
         if std::mem::replace(&mut host.kind, kind) != kind {
             self.types = self.types.wrapping_add(1).max(1);
         }

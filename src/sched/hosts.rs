@@ -249,13 +249,13 @@ impl HostTable {
         Some(at as usize)
     }
 
-    /// Rebuilds the table from the configuration and what is known of each host. `seen` returns the
+    /// Rebuilds the table from the configuration and what is known of each host. `samples` has the
     /// last load sample and the milliseconds since it changed.
     pub fn rebuild(
         &mut self,
         config: &Config,
         state: &State,
-        seen: &BTreeMap<String, (LoadDoc, u64)>,
+        samples: &BTreeMap<String, (LoadDoc, u64)>,
     ) {
         self.hosts.clear();
         self.ids.clear();
@@ -263,7 +263,7 @@ impl HostTable {
         self.by_name.clear();
         self.changed = None;
         let listed = config.host_names().map(str::to_owned);
-        let joined = seen
+        let joined = samples
             .keys()
             .filter(|h| !config.hosts.index.contains_key(*h))
             .cloned();
@@ -271,7 +271,7 @@ impl HostTable {
             let (Some(entry), Some(id)) = (config.host(&name), state.host_id(&name)) else {
                 continue;
             };
-            let (load, silent_ms) = seen.get(&name).cloned().unwrap_or_default();
+            let (load, silent_ms) = samples.get(&name).cloned().unwrap_or_default();
             let at = self.hosts.len();
             let number = id.0 as usize;
             if self.by_id.len() <= number {

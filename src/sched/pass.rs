@@ -41,7 +41,7 @@ pub(super) struct PassMemory {
     /// Slots and lengths for which no hosts were found, by family; a request for more cannot
     /// succeed either.
     failed_sizes: FxHashMap<u32, SmallVec<[(u32, i64); 4]>>,
-    /// Position in the log of changed hosts for which `frontier` is valid.
+    /// Position in the log of changed hosts for which `failed_sizes` is valid.
     failed_sizes_at: u64,
     /// When every class was last considered to update the reasons.
     reasons_updated_at: Stamp,
@@ -77,8 +77,8 @@ pub(super) struct Pass<'a> {
     table: &'a HostTable,
     now: Stamp,
     plan: Plan,
-    /// `done`: queues that have nothing left to try in this pass. `active`: queues that are active.
-    done: Vec<bool>,
+    /// `exhausted`: queues that have nothing left to try in this pass. `active`: queues that are active.
+    exhausted: Vec<bool>,
     active: Vec<bool>,
     /// Every class is considered, to update the reasons.
     thorough: bool,
@@ -107,7 +107,7 @@ impl<'a> Pass<'a> {
             table,
             now,
             plan: Plan::default(),
-            done: Vec::new(),
+            exhausted: Vec::new(),
             active: Vec::new(),
             thorough: false,
             array_started: HashMap::new(),

@@ -141,8 +141,8 @@ pub struct Reservation {
     /// At the last check: the number of slots missing for an earlier start, and the position in the
     /// log of gains.
     margin: u64,
-    seen: u64,
-    seen_slots: u64,
+    gains_seen_to: u64,
+    slots_seen: u64,
 }
 
 /// Handle of a claim.

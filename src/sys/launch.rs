@@ -201,7 +201,7 @@ pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {
 }
 
 extern "C" fn child(arg: *mut c_void) -> c_int {
-    // SAFETY: `launch` passes a `Shared` that outlives this function.
+    // SAFETY: `launch` passes a `ChildData` that outlives this function.
     let shared = unsafe { &mut *arg.cast::<ChildData<'_>>() };
     write_pid(&mut shared.pid_text);
     let e = match prepare(shared.launch, &shared.cpus) {

@@ -2,7 +2,7 @@
 //! command was called.
 //!
 //! Owns termios, window sizes and pseudo-terminals. The original settings are restored by the owner
-//! of a `Taken` when it is dropped.
+//! of a `TakenTerminal` when it is dropped.
 
 use super::{Error, ErrorContext, Result, stream::now_or_later};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};

@@ -62,7 +62,7 @@ fn program(order: &CheckpointOrder, kind: &str, place: &HostProperties) -> Strin
     format!("{dir}/{kind}.{}", order.what.method())
 }
 
-/// As [`goes_on`], for a start order.
+/// As [`continues`], for a start order.
 pub(super) fn start_continues(order: &StartOrder) -> bool {
     let hooks = order.hooks.as_deref();
     let checkpoint = hooks.and_then(|hooks| hooks.checkpoint.as_ref());

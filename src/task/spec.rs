@@ -2,8 +2,8 @@
 //! shepherds.
 //!
 //! A message is a length (4 bytes, little endian) and a JSON text. Data that many tasks share is
-//! sent once as a `Base`, to which a task then refers. Owns the form of the messages; never sends
-//! one.
+//! sent once as a `TaskBase`, to which a task then refers. Owns the form of the messages; never
+//! sends one.
 
 use crate::model::{
     AttemptId, CheckpointAct, Controls, CpuSet, DeviceNode, HookOf, RunWarning, Session, TermReason,
@@ -166,7 +166,7 @@ pub struct TaskSpec {
     /// `StartOrder::mark` for its records.
     #[serde(rename = "m", skip_serializing_if = "is_zero")]
     pub mark: u32,
-    /// Number of the `Base`, which was sent before.
+    /// Number of the `TaskBase`, which was sent before.
     pub base: u32,
     /// Program and arguments; a program without a slash is looked up in the job's PATH.
     pub argv: Vec<String>,

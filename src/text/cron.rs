@@ -229,7 +229,7 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueTimes {
     pub newest: Stamp,
-    /// The number of due times; a minimum if [`Due::many`].
+    /// The number of due times; a minimum if [`DueTimes::many`].
     pub count: u32,
 }
 

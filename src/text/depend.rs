@@ -1,7 +1,7 @@
 //! Dependency conditions of `-w`: `done(12) && (ended("prep*") || numdone(7,>= 10))`.
 //!
 //! Owns grammar, printer, name resolution and evaluation. Never looks jobs up: facts about them
-//! come through [`Facts`].
+//! come through [`JobFacts`].
 
 mod count;
 

@@ -97,9 +97,9 @@ impl Turn<'_> {
         }
         let core = &*self.core;
         let now = self.now;
-        let before = (pack.names.looks, pack.names.ids);
+        let before = (pack.names.lookups, pack.names.ids);
         let admitted = intake::admit(*job, who, &core.config, &core.state, now, &mut pack.names);
-        let (looks, ids) = (before.0 - pack.names.looks, before.1 - pack.names.ids);
+        let (looks, ids) = (before.0 - pack.names.lookups, before.1 - pack.names.ids);
         self.spend(looks * LOOK + ids * DEPEND);
         match admitted {
             Err(refusal) => answer.refuse(what(line), refusal),

@@ -34,7 +34,7 @@ pub(super) struct LaunchableWork {
     stopped: bool,
     signals: u32,
     /// Number of the last change of its limits that was sent to the commands started here.
-    limits_told: u32,
+    limits_sent: u32,
     /// Usage that was last reported of a part.
     used: Usage,
 }
@@ -69,7 +69,7 @@ pub(super) struct AttemptResources {
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     works: BTreeMap<AttemptId, LaunchableWork>,
-    looked_at: u64,
+    checked_at: u64,
     /// A hint requests a look now.
     hinted: bool,
 }
@@ -82,7 +82,7 @@ impl Launches {
             (work.stopped, work.signals) = (known.stopped, known.signals);
             let mark = |part: Option<RunId>| part.map(|run| run.mark);
             if mark(known.part_of) == mark(work.part_of) {
-                work.limits_told = known.limits_told;
+                work.limits_sent = known.limits_sent;
                 if known.own.limits.changes > work.own.limits.changes {
                     work.own.limits = known.own.limits;
                 }
@@ -160,7 +160,7 @@ impl Launches {
 
     /// Whether the commands started for it do not know this change of its limits.
     pub(super) fn needs_limits(&self, a: AttemptId, n: u32) -> bool {
-        self.works.get(&a).is_some_and(|work| n > work.limits_told)
+        self.works.get(&a).is_some_and(|work| n > work.limits_sent)
     }
 
     pub(super) fn is_launched(&self, a: AttemptId) -> bool {
@@ -169,13 +169,13 @@ impl Launches {
 
     /// Whether a command that starts now may have outdated limits.
     pub(super) fn has_other_limits(&self, a: AttemptId) -> bool {
-        self.works.get(&a).is_some_and(|work| work.limits_told > 0)
+        self.works.get(&a).is_some_and(|work| work.limits_sent > 0)
     }
 
     /// The commands started for it now know this change of its limits.
     pub(super) fn note_limits_sent(&mut self, a: AttemptId, n: u32) {
         if let Some(work) = self.works.get_mut(&a) {
-            work.limits_told = n;
+            work.limits_sent = n;
         }
     }
 
@@ -220,14 +220,14 @@ impl Launches {
         };
         let next = match self.hinted {
             true => 0,
-            false => self.looked_at + pause_ms,
+            false => self.checked_at + pause_ms,
         };
         (!self.works.is_empty()).then(|| next.saturating_sub(now))
     }
 
     /// Records a look. Returns true if a hint requested it.
     pub(super) fn note_poll(&mut self, now: u64) -> bool {
-        self.looked_at = now;
+        self.checked_at = now;
         std::mem::take(&mut self.hinted)
     }
 

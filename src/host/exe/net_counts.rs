@@ -34,7 +34,7 @@ impl Bytes {
 struct ConnectionRecord {
     owner: Option<AttemptId>,
     inode: u64,
-    looks: u8,
+    lookups: u8,
     bytes: Bytes,
 }
 
@@ -89,7 +89,7 @@ impl NetCounts {
                 owner: None,
                 inode: found.inode,
                 // No process has the socket open.
-                looks: if found.inode == 0 { LOOKS } else { 0 },
+                lookups: if found.inode == 0 { LOOKS } else { 0 },
                 bytes,
             });
             self.connections
@@ -102,16 +102,16 @@ impl NetCounts {
         }
         self.add_up();
         let mut all = self.connections.values();
-        all.any(|seen| seen.owner.is_none() && seen.looks < LOOKS)
+        all.any(|seen| seen.owner.is_none() && seen.lookups < LOOKS)
     }
 
     /// Takes the sockets that processes of attempts have open. The first owner of a connection
     /// stays its owner.
     pub(super) fn claim(&mut self, open: &HashMap<u64, AttemptId>) {
         for seen in self.connections.values_mut() {
-            if seen.owner.is_none() && seen.looks < LOOKS {
+            if seen.owner.is_none() && seen.lookups < LOOKS {
                 seen.owner = open.get(&seen.inode).copied();
-                seen.looks += 1;
+                seen.lookups += 1;
             }
         }
         self.add_up();
@@ -134,7 +134,7 @@ impl NetCounts {
         self.sums.retain(|a, _| keep(*a));
         for seen in self.connections.values_mut() {
             if seen.owner.is_some_and(|a| !keep(a)) {
-                (seen.owner, seen.looks) = (None, LOOKS);
+                (seen.owner, seen.lookups) = (None, LOOKS);
             }
         }
     }

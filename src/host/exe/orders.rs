@@ -72,14 +72,14 @@ struct KnownLeader {
     /// The address at which it receives hints.
     endpoint: Option<Endpoint>,
     /// When the document was read or found unchanged last (boot clock, ms).
-    seen_at: u64,
+    read_at: u64,
 }
 
 impl KnownLeader {
     fn now(doc: EpochDoc) -> KnownLeader {
         KnownLeader {
             endpoint: Endpoint::parse(&doc.hints),
-            seen_at: clock::boot_ms(),
+            read_at: clock::boot_ms(),
             doc,
         }
     }
@@ -95,7 +95,7 @@ pub(super) struct OrderReader {
     offset: u64,
     seq: u64,
     tail: Tail,
-    trouble: ReadProblem,
+    read_problem: ReadProblem,
     /// When a further part was last looked for (boot clock, ms).
     next_at: u64,
     /// Accept what a lower epoch's leader published late: for simulations without the rule against
@@ -149,7 +149,7 @@ impl OrderReader {
             offset: 0,
             seq: 0,
             tail: Tail::of(layout.root()),
-            trouble: ReadProblem::default(),
+            read_problem: ReadProblem::default(),
             next_at: 0,
             follow_lower: false,
             identity,
@@ -195,12 +195,12 @@ impl OrderReader {
     /// unchanged (boot clock, ms).
     pub(super) fn epoch_doc(&self) -> Option<(&EpochDoc, u64)> {
         let known = self.epoch > 0 && self.leader.doc.epoch == self.epoch;
-        known.then_some((&self.leader.doc, self.leader.seen_at))
+        known.then_some((&self.leader.doc, self.leader.read_at))
     }
 
     /// The damage of the part being read, if there is any.
     pub(super) fn damage(&self) -> Option<&Report> {
-        self.trouble.damage.as_ref()
+        self.read_problem.damage.as_ref()
     }
 
     /// Executes one look.
@@ -236,7 +236,7 @@ impl OrderReader {
     }
 
     fn epoch_unchanged(&mut self, now: u64) -> bool {
-        let recent = now.saturating_sub(self.leader.seen_at) < EPOCH_MS;
+        let recent = now.saturating_sub(self.leader.read_at) < EPOCH_MS;
         if recent && self.unchanged.epoch_read {
             return true;
         }
@@ -244,7 +244,7 @@ impl OrderReader {
             .unchanged
             .epoch_unchanged(&self.from.layout.epoch(), now);
         if stands {
-            self.leader.seen_at = now;
+            self.leader.read_at = now;
         }
         stands
     }
@@ -295,14 +295,18 @@ impl OrderReader {
     /// exists.
     fn find_next(&mut self) -> Result<bool, String> {
         let now = clock::boot_ms();
-        let every = self.trouble.damage.as_ref().map_or(NEXT_MS, |_| DAMAGED_MS);
+        let every = self
+            .read_problem
+            .damage
+            .as_ref()
+            .map_or(NEXT_MS, |_| DAMAGED_MS);
         if now.saturating_sub(self.next_at) < every {
             return Ok(false);
         }
         self.next_at = now;
         let next = self.part.saturating_add(1);
         let there = || fs::exists(&self.from.file(self.epoch, next));
-        if self.trouble.damage.is_none() && !there() {
+        if self.read_problem.damage.is_none() && !there() {
             return Ok(false);
         }
         let highest = self.highest_part()?;
@@ -317,20 +321,20 @@ impl OrderReader {
     pub(super) fn go_to(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
-        self.trouble.damage = None;
+        self.read_problem.damage = None;
         self.tail = self.tail.another();
-        self.trouble.suspect.clear();
+        self.read_problem.suspect.clear();
     }
 
     /// Makes unreadable data look older by this time, in tests.
     #[cfg(test)]
     pub(super) fn age_for_tests(&mut self, ms: u64) {
-        self.trouble.suspect.age_for_tests(ms);
+        self.read_problem.suspect.age_for_tests(ms);
     }
 
     /// Reading of this part ends here.
     fn give_up(&mut self, look: &mut OrdersPoll, why: &str) {
-        if self.trouble.damage.is_some() {
+        if self.read_problem.damage.is_some() {
             return;
         }
         let report = Report::OrdersDamaged {
@@ -341,7 +345,7 @@ impl OrderReader {
             why: why.chars().take(WHY_MAX).collect(),
         };
         tracing::error!("{why}; another part is requested from the leader");
-        (self.trouble.damage, look.damage) = (Some(report.clone()), Some(report));
+        (self.read_problem.damage, look.damage) = (Some(report.clone()), Some(report));
     }
 
     fn read_epoch(&mut self) -> Result<u64, String> {
@@ -427,7 +431,7 @@ impl OrderReader {
             // Named before this client can see it, or removed; the share itself has just answered.
             Err(e) => {
                 look.held_up = true;
-                let suspect = &mut self.trouble.suspect;
+                let suspect = &mut self.read_problem.suspect;
                 if suspect.unreadable(self.offset, clock::boot_ms()) {
                     self.give_up(look, &e.to_string());
                 }
@@ -450,7 +454,7 @@ impl OrderReader {
         look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         let shorter = chunk.file_len < self.offset;
         match result {
-            Ok(()) if !shorter => self.trouble.suspect.clear(),
+            Ok(()) if !shorter => self.read_problem.suspect.clear(),
             Ok(()) => {
                 let why = format!("{} has become shorter", path.display());
                 self.stop_at(look, &Damage::Torn, chunk.file_len, why);
@@ -473,11 +477,11 @@ impl OrderReader {
     fn stop_at(&mut self, look: &mut OrdersPoll, damage: &Damage, file_len: u64, why: String) {
         look.held_up = true;
         let now = clock::boot_ms();
-        let suspect = &mut self.trouble.suspect;
+        let suspect = &mut self.read_problem.suspect;
         let lasts = suspect.is_damage(damage, self.offset, file_len, now);
-        if *damage != Damage::Torn && why != self.trouble.logged {
+        if *damage != Damage::Torn && why != self.read_problem.logged {
             tracing::error!("{why}; waiting for whole orders");
-            self.trouble.logged.clone_from(&why);
+            self.read_problem.logged.clone_from(&why);
         }
         if lasts {
             self.give_up(look, &why);

@@ -8,7 +8,7 @@
 use super::reports::Reporter;
 use super::table::{Entry, Status, Table};
 use crate::host::local::Local;
-use crate::host::ls::{read_news, write_news};
+use crate::host::ls::{read_reports_position, write_reports_position};
 use crate::host::setup::HostSetup;
 use crate::model::AttemptId;
 use crate::record::report::{Report, RunId};
@@ -252,7 +252,7 @@ impl ReportQueue {
         let (host, cluster) = (&place.site.host, &place.cluster.cluster);
         let sync = !place.share_is_local;
         // If the directory was lost, the leader still expects a number above the last one.
-        let above = self.above.max(read_news(&place.local).0);
+        let above = self.above.max(read_reports_position(&place.local).0);
         let named = (host.as_str(), above);
         match Reporter::create(&place.layout, named, cluster, sync) {
             Ok(r) => Some(r),
@@ -290,7 +290,7 @@ impl ReportQueue {
         let place = self.file.as_ref().map(Reporter::place);
         if let Some(place) = place.filter(|place| *place != self.published) {
             self.published = place;
-            write_news(local, place);
+            write_reports_position(local, place);
         }
     }
 

@@ -11,10 +11,10 @@ struct TestElection {
 
 impl TestElection {
     fn new() -> TestElection {
-        let bed = TestElection {
+        let fixture = TestElection {
             dir: tempfile::tempdir().unwrap(),
         };
-        let layout = bed.layout();
+        let layout = fixture.layout();
         for (dir, _) in layout.directories() {
             fs::create_dir_all(dir).unwrap();
         }
@@ -22,7 +22,7 @@ impl TestElection {
         fs::write(layout.epoch(), encode_fixed(&EpochDoc::default()).unwrap()).unwrap();
         fs::write(layout.beat(), encode_fixed(&BeatDoc::default()).unwrap()).unwrap();
         fs::write(layout.cluster(), serde_json::to_vec(&cluster()).unwrap()).unwrap();
-        bed
+        fixture
     }
 
     fn layout(&self) -> Layout {
@@ -51,21 +51,24 @@ fn a_strangers_claim_and_epoch_file_are_not_believed() {
         println!("skipped: only root can give files away");
         return;
     }
-    let bed = TestElection::new();
-    let forged = bed.layout().claim(8);
+    let fixture = TestElection::new();
+    let forged = fixture.layout().claim(8);
     for own in [6, 7] {
-        fs::write(bed.layout().claim(own), b"x").unwrap();
+        fs::write(fixture.layout().claim(own), b"x").unwrap();
     }
     fs::write(&forged, b"x").unwrap();
     std::os::unix::fs::chown(&forged, Some(65_534), None).unwrap();
-    assert_eq!(highest_claim(&bed.layout(), bed.owners()).unwrap(), 7);
+    assert_eq!(
+        highest_claim(&fixture.layout(), fixture.owners()).unwrap(),
+        7
+    );
     assert!(!forged.exists(), "the number is free");
-    let epoch = bed.layout().epoch();
-    read_fixed::<EpochDoc>(&epoch, bed.owners())
+    let epoch = fixture.layout().epoch();
+    read_fixed::<EpochDoc>(&epoch, fixture.owners())
         .unwrap()
         .unwrap();
     std::os::unix::fs::chown(&epoch, Some(65_534), None).unwrap();
-    let e = read_fixed::<EpochDoc>(&epoch, bed.owners()).unwrap_err();
+    let e = read_fixed::<EpochDoc>(&epoch, fixture.owners()).unwrap_err();
     assert!(e.to_string().contains("uid 65534"), "{e}");
 }
 
@@ -92,10 +95,10 @@ fn settings() -> Settings {
 
 #[test]
 fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
-    let bed = TestElection::new();
+    let fixture = TestElection::new();
     for epoch in 1..4 {
         let t = clock::boot_ms();
-        let lead = bed.campaign(|_| {});
+        let lead = fixture.campaign(|_| {});
         assert_eq!(lead.epoch(), epoch);
         lead.recheck().unwrap();
         assert!(
@@ -108,37 +111,37 @@ fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
 
 #[test]
 fn a_second_candidate_waits_while_the_first_beats() {
-    let bed = TestElection::new();
-    let lead = bed.campaign(|_| {});
+    let fixture = TestElection::new();
+    let lead = fixture.campaign(|_| {});
     lead.set_leading(true);
     let until = clock::boot_ms() + 600;
     let wait = |ms: u64| {
         clock::sleep_ms(ms.min(50));
         clock::boot_ms() > until
     };
-    let second = campaign(&bed.layout(), cluster(), &settings(), &wait, |_| {}).unwrap();
+    let second = campaign(&fixture.layout(), cluster(), &settings(), &wait, |_| {}).unwrap();
     assert!(second.is_none());
     lead.recheck().unwrap();
-    let beat: BeatDoc = read_fixed(&bed.layout().beat(), bed.owners())
+    let beat: BeatDoc = read_fixed(&fixture.layout().beat(), fixture.owners())
         .unwrap()
         .unwrap();
     assert!(beat.leading && beat.locked && beat.epoch == 1);
     drop(lead);
-    let next = bed.campaign(|_| {});
+    let next = fixture.campaign(|_| {});
     assert_eq!((next.epoch(), next.led), (2, Some(1)));
 }
 
 #[test]
 fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
     for other in [7, 0] {
-        let bed = TestElection::new();
+        let fixture = TestElection::new();
         let (tx, rx) = bounded(1);
-        let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+        let lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
         let doc = EpochDoc {
             epoch: other,
             ..EpochDoc::default()
         };
-        fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+        fs::write(fixture.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
         let lost = lead.recheck().unwrap_err();
         // The beat may have seen it first.
         let reasons = [format!("names {other}, not 1"), "found it lost".to_owned()];
@@ -151,24 +154,24 @@ fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
 
 #[test]
 fn an_idle_leader_notices_a_higher_epoch_by_itself() {
-    let bed = TestElection::new();
+    let fixture = TestElection::new();
     let (tx, rx) = bounded(1);
-    let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
+    let _lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
     let doc = EpochDoc {
         epoch: 9,
         ..EpochDoc::default()
     };
-    fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    fs::write(fixture.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
     rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
 }
 
 #[test]
 fn a_leader_that_cannot_renew_falls_silent_before_t() {
-    let bed = TestElection::new();
+    let fixture = TestElection::new();
     let (tx, rx) = bounded(1);
     let t = clock::boot_ms();
-    let lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
-    fs::remove_file(bed.layout().beat()).unwrap();
+    let lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
+    fs::remove_file(fixture.layout().beat()).unwrap();
     let lost = rx.recv_timeout(Duration::from_secs(5)).expect("silent");
     assert!(lost.0.contains("could not be renewed"), "{lost}");
     let took = clock::boot_ms() - t;
@@ -178,33 +181,33 @@ fn a_leader_that_cannot_renew_falls_silent_before_t() {
 
 #[test]
 fn a_replaced_lock_file_ends_a_leader() {
-    let bed = TestElection::new();
+    let fixture = TestElection::new();
     let (tx, rx) = bounded(1);
-    let _lead = bed.campaign(move |lost| drop(tx.send(lost.clone())));
-    fs::remove_file(bed.layout().lock()).unwrap();
-    fs::write(bed.layout().lock(), b"").unwrap();
+    let _lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
+    fs::remove_file(fixture.layout().lock()).unwrap();
+    fs::write(fixture.layout().lock(), b"").unwrap();
     rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
 }
 
 #[test]
 fn a_frozen_holder_of_the_lock_is_replaced_after_t() {
-    let bed = TestElection::new();
-    let frozen = Lock::try_take(&bed.layout().lock()).unwrap().unwrap();
+    let fixture = TestElection::new();
+    let frozen = Lock::try_take(&fixture.layout().lock()).unwrap().unwrap();
     let doc = EpochDoc {
         epoch: 4,
         locked: true,
         ..EpochDoc::default()
     };
-    fs::write(bed.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
+    fs::write(fixture.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
     let t = clock::boot_ms();
-    let lead = bed.campaign(|_| {});
+    let lead = fixture.campaign(|_| {});
     let took = clock::boot_ms() - t;
     assert_eq!(lead.epoch(), 5);
     assert!((3000..5000).contains(&took), "{took} ms");
     assert!(!lead.doc().locked);
     drop(frozen);
     for _ in 0..100 {
-        let beat: BeatDoc = read_fixed(&bed.layout().beat(), bed.owners())
+        let beat: BeatDoc = read_fixed(&fixture.layout().beat(), fixture.owners())
             .unwrap()
             .unwrap();
         if beat.locked {
@@ -221,13 +224,13 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
     let e = open_cluster(&Layout::new(empty.path()), None).unwrap_err();
     assert!(e.0.contains("not mounted"), "{e}");
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);
-    let bed = TestElection::new();
-    let pin = bed.dir.path().join("pin");
+    let fixture = TestElection::new();
+    let pin = fixture.dir.path().join("pin");
     for _ in 0..2 {
-        open_cluster(&bed.layout(), Some(&pin)).unwrap();
+        open_cluster(&fixture.layout(), Some(&pin)).unwrap();
     }
     fs::write(&pin, "other\n").unwrap();
-    let e = open_cluster(&bed.layout(), Some(&pin)).unwrap_err();
+    let e = open_cluster(&fixture.layout(), Some(&pin)).unwrap_err();
     assert!(
         e.0.contains("belongs to cluster c1, this host to other"),
         "{e}"
@@ -236,28 +239,32 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
         format: FORMAT + 1,
         ..cluster()
     };
-    fs::write(bed.layout().cluster(), serde_json::to_vec(&newer).unwrap()).unwrap();
+    fs::write(
+        fixture.layout().cluster(),
+        serde_json::to_vec(&newer).unwrap(),
+    )
+    .unwrap();
     assert!(
-        open_cluster(&bed.layout(), None)
+        open_cluster(&fixture.layout(), None)
             .unwrap_err()
             .0
             .contains("upgrade")
     );
-    fs::write(bed.layout().cluster(), b"{}").unwrap();
-    assert!(open_cluster(&bed.layout(), None).is_err());
+    fs::write(fixture.layout().cluster(), b"{}").unwrap();
+    assert!(open_cluster(&fixture.layout(), None).is_err());
 }
 
 /// A host may report the next epoch before this client sees which host claimed it.
 #[test]
 fn a_claim_that_a_cache_may_hide_is_waited_for() {
-    let bed = TestElection::new();
-    fs::write(bed.layout().claim(6), b"x").unwrap();
-    let highest = |cache_ms| highest(&bed.layout(), bed.owners(), 7, cache_ms).unwrap();
+    let fixture = TestElection::new();
+    fs::write(fixture.layout().claim(6), b"x").unwrap();
+    let highest = |cache_ms| highest(&fixture.layout(), fixture.owners(), 7, cache_ms).unwrap();
     assert_eq!(highest(0), 6);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             clock::sleep_ms(150);
-            fs::write(bed.layout().claim(7), b"x").unwrap();
+            fs::write(fixture.layout().claim(7), b"x").unwrap();
         });
         assert_eq!(highest(60_000), 7);
     });
@@ -271,14 +278,17 @@ fn a_claim_that_a_cache_may_hide_is_waited_for() {
 
 #[test]
 fn old_claims_go_and_recent_ones_stay() {
-    let bed = TestElection::new();
+    let fixture = TestElection::new();
     for n in 1..=150 {
-        fs::write(bed.layout().claim(n), b"").unwrap();
+        fs::write(fixture.layout().claim(n), b"").unwrap();
     }
-    remove_old_claims(&bed.layout(), 150).unwrap();
-    assert_eq!(highest_claim(&bed.layout(), bed.owners()).unwrap(), 150);
+    remove_old_claims(&fixture.layout(), 150).unwrap();
     assert_eq!(
-        fs::read_dir(bed.layout().claims_dir()).unwrap().count(),
+        highest_claim(&fixture.layout(), fixture.owners()).unwrap(),
+        150
+    );
+    assert_eq!(
+        fs::read_dir(fixture.layout().claims_dir()).unwrap().count(),
         101
     );
 }
@@ -286,13 +296,13 @@ fn old_claims_go_and_recent_ones_stay() {
 #[test]
 fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
     const RENEW_MS: u64 = 500;
-    let bed = TestElection::new();
-    let layout = bed.layout();
-    let lead = bed.campaign(|_| {});
+    let fixture = TestElection::new();
+    let layout = fixture.layout();
+    let lead = fixture.campaign(|_| {});
     let mut candidate = Candidate {
         layout: &layout,
         local: false,
-        owners: bed.owners(),
+        owners: fixture.owners(),
         lock: LockState::Free,
         last_beat: None,
         last_complaint: String::new(),

@@ -40,7 +40,7 @@ struct ReadInProgress {
     place: RequestLocation,
     done: Receiver<Result<DecodedRequest, DropError>>,
     begun_ms: u64,
-    asked_ms: u64,
+    searched_ms: u64,
 }
 
 /// The state of a request.
@@ -60,7 +60,7 @@ impl LargeRead {
 
     /// When to check whether it has been read.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        self.0.as_ref().map(|under| under.asked_ms + LOOK_MS)
+        self.0.as_ref().map(|under| under.searched_ms + LOOK_MS)
     }
 
     /// Notes that a turn looks for requests.
@@ -69,7 +69,7 @@ impl LargeRead {
         self.0
             .take_if(|under| late(under) && !under.done.is_empty());
         if let Some(under) = &mut self.0 {
-            under.asked_ms = now_ms;
+            under.searched_ms = now_ms;
         }
     }
 
@@ -105,7 +105,7 @@ impl LargeRead {
                     place: place.clone(),
                     done,
                     begun_ms: now_ms,
-                    asked_ms: now_ms,
+                    searched_ms: now_ms,
                 });
             }
             Err(e) => tracing::error!("{place}: no thread for reading it: {e}"),

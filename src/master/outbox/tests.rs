@@ -103,30 +103,30 @@ impl TestOutbox {
 /// On a share that hosts reach through a server, unsynced data are read half a minute later.
 #[test]
 fn orders_are_synced_where_hosts_would_not_see_them_else() {
-    let mut bed = TestOutbox::new();
+    let mut fixture = TestOutbox::new();
     for sync in [true, false] {
-        bed.orders.sync = sync;
+        fixture.orders.sync = sync;
         let host = format!("h-{sync}");
-        bed.write(to(&host, cancel(1)), 1_000);
-        bed.write(to(&host, cancel(2)), 1_000);
-        let file = &bed.orders.hosts[&host].framed.as_ref().unwrap().file;
+        fixture.write(to(&host, cancel(1)), 1_000);
+        fixture.write(to(&host, cancel(2)), 1_000);
+        let file = &fixture.orders.hosts[&host].framed.as_ref().unwrap().file;
         assert_eq!(file.synced_len() == file.valid_len(), sync);
     }
 }
 
 #[test]
 fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely() {
-    let mut bed = TestOutbox::new();
-    bed.obstruct("h1");
-    bed.orders.prepare("h1", 1_000, &bed.state, &none);
-    bed.orders.prepare("h2", 1_000, &bed.state, &none);
+    let mut fixture = TestOutbox::new();
+    fixture.obstruct("h1");
+    fixture.orders.prepare("h1", 1_000, &fixture.state, &none);
+    fixture.orders.prepare("h2", 1_000, &fixture.state, &none);
     let both = [to("h1", cancel(1)), to("h2", cancel(2))].concat();
-    assert_eq!(bed.write(both, 1_000), []);
-    assert_eq!(bed.read("h2", 1), [cancel(2)]);
-    assert!(bed.orders.take_failed() && !bed.orders.take_failed());
-    let news = bed.orders.take_changes();
+    assert_eq!(fixture.write(both, 1_000), []);
+    assert_eq!(fixture.read("h2", 1), [cancel(2)]);
+    assert!(fixture.orders.take_failed() && !fixture.orders.take_failed());
+    let news = fixture.orders.take_changes();
     assert!(matches!(&news[..], [(host, Some(why))] if host == "h1" && why.contains("hosts/h1")));
-    let alarm = bed.orders.alarm().unwrap();
+    let alarm = fixture.orders.alarm().unwrap();
     assert!(
         alarm.contains("1 host,") && alarm.contains("h1: "),
         "{alarm}"
@@ -134,77 +134,92 @@ fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely(
     // Tried after 1 s, then 2 s later, then 4 s.
     let mut tried = Vec::new();
     for now in 1_000..9_000 {
-        if !bed.orders.retry_writes(now, &bed.state, &none).is_empty() {
+        if !fixture
+            .orders
+            .retry_writes(now, &fixture.state, &none)
+            .is_empty()
+        {
             tried.push(now);
         }
     }
     assert_eq!(tried, [2_000, 4_000, 8_000]);
-    assert!(bed.orders.take_changes().is_empty(), "nothing new");
-    bed.clear("h1");
+    assert!(fixture.orders.take_changes().is_empty(), "nothing new");
+    fixture.clear("h1");
     let again = |host: &str| match host {
         "h1" => vec![cancel(1), start(3, "h1")],
         _ => Vec::new(),
     };
     assert_eq!(
-        bed.orders.retry_writes(15_999, &bed.state, &again),
+        fixture.orders.retry_writes(15_999, &fixture.state, &again),
         [] as [&str; 0]
     );
-    assert_eq!(bed.orders.retry_writes(16_000, &bed.state, &again), ["h1"]);
-    assert_eq!(bed.read("h1", 1), [cancel(1), start(3, "h1")]);
-    assert_eq!(bed.orders.take_changes(), [("h1".to_owned(), None)]);
-    assert_eq!((bed.orders.alarm(), bed.orders.retry_at()), (None, None));
+    assert_eq!(
+        fixture.orders.retry_writes(16_000, &fixture.state, &again),
+        ["h1"]
+    );
+    assert_eq!(fixture.read("h1", 1), [cancel(1), start(3, "h1")]);
+    assert_eq!(fixture.orders.take_changes(), [("h1".to_owned(), None)]);
+    assert_eq!(
+        (fixture.orders.alarm(), fixture.orders.retry_at()),
+        (None, None)
+    );
 }
 
 #[test]
 fn a_start_that_was_not_written_is_told_of_and_one_that_may_have_been_is_not() {
-    let mut bed = TestOutbox::new();
-    bed.obstruct("h1");
+    let mut fixture = TestOutbox::new();
+    fixture.obstruct("h1");
     let starts = [to("h1", start(1, "h1")), to("h2", start(2, "h2"))].concat();
-    assert_eq!(bed.write(starts, 1), [("h1".to_owned(), attempt(1))]);
+    assert_eq!(fixture.write(starts, 1), [("h1".to_owned(), attempt(1))]);
     // The open file fails: it is not known how much of it was written.
-    let broken = bed.orders.hosts.get_mut("h2").unwrap();
+    let broken = fixture.orders.hosts.get_mut("h2").unwrap();
     broken.framed.as_mut().unwrap().file =
         Appender::open(std::path::Path::new("/dev/full")).unwrap();
-    assert_eq!(bed.write(to("h2", start(3, "h2")), 2), []);
-    assert!(bed.orders.lacks_room().is_some());
-    assert!(!bed.orders.alarm().unwrap().contains("h2"));
+    assert_eq!(fixture.write(to("h2", start(3, "h2")), 2), []);
+    assert!(fixture.orders.lacks_room().is_some());
+    assert!(!fixture.orders.alarm().unwrap().contains("h2"));
 }
 
 #[test]
 fn part_files_that_somebody_else_made_are_passed_over() {
-    let mut bed = TestOutbox::new();
+    let mut fixture = TestOutbox::new();
     for part in 1..=3 {
-        fs::mkdir_p(&bed.layout.orders("h1", 3, part), 0o755).unwrap();
+        fs::mkdir_p(&fixture.layout.orders("h1", 3, part), 0o755).unwrap();
     }
-    bed.orders.prepare("h1", 1, &bed.state, &none);
-    assert_eq!(bed.write(to("h1", cancel(1)), 1), []);
-    assert_eq!(bed.read("h1", 4), [cancel(1)]);
-    assert_eq!(bed.orders.alarm(), None);
+    fixture.orders.prepare("h1", 1, &fixture.state, &none);
+    assert_eq!(fixture.write(to("h1", cancel(1)), 1), []);
+    assert_eq!(fixture.read("h1", 4), [cancel(1)]);
+    assert_eq!(fixture.orders.alarm(), None);
 }
 
 #[test]
 fn with_thousands_of_hosts_that_cannot_be_written_work_and_alarm_stay_small() {
-    let mut bed = TestOutbox::new();
-    fs::mkdir_p(bed.layout.root(), 0o755).unwrap();
-    fs::publish(&bed.layout.hosts(), b"in the way").unwrap();
+    let mut fixture = TestOutbox::new();
+    fs::mkdir_p(fixture.layout.root(), 0o755).unwrap();
+    fs::publish(&fixture.layout.hosts(), b"in the way").unwrap();
     for n in 0..3_000 {
-        bed.orders.prepare(&format!("h{n}"), 1, &bed.state, &none);
+        fixture
+            .orders
+            .prepare(&format!("h{n}"), 1, &fixture.state, &none);
     }
-    let alarm = bed.orders.alarm().unwrap();
+    let alarm = fixture.orders.alarm().unwrap();
     assert!(
         alarm.contains("3000 hosts") && alarm.len() < 2_000,
         "{alarm}"
     );
     assert_eq!(
-        bed.orders.retry_writes(5_000, &bed.state, &none).len(),
+        fixture
+            .orders
+            .retry_writes(5_000, &fixture.state, &none)
+            .len(),
         RETRIES_MAX
     );
 }
 
 #[test]
 fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
-    let mut bed = TestOutbox::new();
-    bed.write(to("h1", cancel(1)), 1_000);
+    let mut fixture = TestOutbox::new();
+    fixture.write(to("h1", cancel(1)), 1_000);
     let damaged = |part| {
         vec![DamagedOrders {
             host: "h1".into(),
@@ -213,25 +228,32 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
             why: "the checksum does not match".into(),
         }]
     };
-    bed.orders.renew(damaged(9), 1_000);
-    assert_eq!(bed.orders.damages(1_000).count(), 0, "no such part");
+    fixture.orders.renew(damaged(9), 1_000);
+    assert_eq!(fixture.orders.damages(1_000).count(), 0, "no such part");
     let again = |_: &str| vec![cancel(1), cancel(2)];
     let mut times = Vec::new();
     let mut now = 1_000;
     for part in 1..=4 {
-        bed.orders.renew(damaged(part), now);
-        bed.orders.renew(damaged(part), now);
-        assert_eq!(bed.orders.damages(now).count() as u64, part, "said once");
-        let at = bed.orders.retry_at().unwrap();
+        fixture.orders.renew(damaged(part), now);
+        fixture.orders.renew(damaged(part), now);
+        assert_eq!(
+            fixture.orders.damages(now).count() as u64,
+            part,
+            "said once"
+        );
+        let at = fixture.orders.retry_at().unwrap();
         times.push(at - now);
         now = at;
-        assert_eq!(bed.orders.retry_writes(now, &bed.state, &again), ["h1"]);
-        assert_eq!(bed.read("h1", part + 1), [cancel(1), cancel(2)]);
+        assert_eq!(
+            fixture.orders.retry_writes(now, &fixture.state, &again),
+            ["h1"]
+        );
+        assert_eq!(fixture.read("h1", part + 1), [cancel(1), cancel(2)]);
     }
     assert_eq!(times, [1_000, 2_000, 4_000, 8_000]);
-    let files = fs::list_dir(&bed.layout.host("h1"), 100).unwrap();
+    let files = fs::list_dir(&fixture.layout.host("h1"), 100).unwrap();
     assert_eq!(files.len(), 2, "{files:?}");
-    let text = bed.orders.damages(now).next().unwrap();
+    let text = fixture.orders.damages(now).next().unwrap();
     assert!(
         text.contains("orders.000003.0001.yaml:77: damaged"),
         "{text}"
@@ -241,39 +263,40 @@ fn a_part_that_its_host_cannot_read_is_renewed_and_ever_more_slowly() {
 /// A quota on one host's directory, or a read-only mount of it: the others have room.
 #[test]
 fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
-    let mut bed = TestOutbox::new();
-    bed.write([to("h1", cancel(1)), to("h2", cancel(2))].concat(), 1_000);
-    let fail = |bed: &mut TestOutbox, code: i32, now: u64| {
+    let mut fixture = TestOutbox::new();
+    fixture.write([to("h1", cancel(1)), to("h2", cancel(2))].concat(), 1_000);
+    let fail = |fixture: &mut TestOutbox, code: i32, now: u64| {
         let e = std::io::Error::from_raw_os_error(code);
-        let e = sys::Error::new("append to", &bed.layout.orders("h1", 3, 1), e);
-        bed.orders.note::<()>("h1", Err(e), now);
+        let e = sys::Error::new("append to", &fixture.layout.orders("h1", 3, 1), e);
+        fixture.orders.note::<()>("h1", Err(e), now);
     };
-    fail(&mut bed, libc::EDQUOT, 2_000);
-    assert!(bed.orders.lacks_room().is_some() && bed.orders.alarm().is_none());
+    fail(&mut fixture, libc::EDQUOT, 2_000);
+    assert!(fixture.orders.lacks_room().is_some() && fixture.orders.alarm().is_none());
     // Nothing of it is written: it is withdrawn if the share has room.
-    let unsent = bed
+    let unsent = fixture
         .orders
-        .write(to("h1", start(7, "h1")), 2_000, &bed.state, &none);
+        .write(to("h1", start(7, "h1")), 2_000, &fixture.state, &none);
     assert_eq!((unsent.held_up.len(), unsent.for_room.len()), (0, 1));
-    bed.orders.have_room(2_000);
-    assert_eq!(bed.orders.lacks_room(), None);
-    let news = bed.orders.take_changes();
+    fixture.orders.have_room(2_000);
+    assert_eq!(fixture.orders.lacks_room(), None);
+    let news = fixture.orders.take_changes();
     assert!(
         matches!(&news[..], [(host, Some(_))] if host == "h1"),
         "{news:?}"
     );
     assert!(
-        bed.orders
+        fixture
+            .orders
             .alarm()
             .is_some_and(|text| text.contains("1 host"))
     );
-    assert!(bed.orders.retry_at().is_some_and(|at| at > 2_000));
+    assert!(fixture.orders.retry_at().is_some_and(|at| at > 2_000));
     // The next failure is of the same kind: the cause need not be checked again.
-    fail(&mut bed, libc::EROFS, 5_000);
-    assert!(bed.orders.lacks_room().is_none() && bed.orders.take_changes().is_empty());
-    let tried = bed.orders.retry_writes(600_000, &bed.state, &none);
+    fail(&mut fixture, libc::EROFS, 5_000);
+    assert!(fixture.orders.lacks_room().is_none() && fixture.orders.take_changes().is_empty());
+    let tried = fixture.orders.retry_writes(600_000, &fixture.state, &none);
     assert_eq!(tried, ["h1"]);
-    let news = bed.orders.take_changes();
+    let news = fixture.orders.take_changes();
     assert!(
         matches!(&news[..], [(host, None)] if host == "h1"),
         "{news:?}"
@@ -282,21 +305,21 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
 
 #[test]
 fn a_file_is_made_with_the_first_order_and_says_first_for_whom_it_is() {
-    let mut bed = TestOutbox::new();
+    let mut fixture = TestOutbox::new();
     let ledger = Order::Ledger { id: "l".into() };
     let in_force = |_: &str| vec![Order::Ledger { id: "l".into() }, start(7, "h1")];
     for epoch in [1, 2] {
-        fs::mkdir_p(&bed.layout.host("h1"), 0o755).unwrap();
-        fs::publish(&bed.layout.orders("h1", epoch, 1), b"of before").unwrap();
+        fs::mkdir_p(&fixture.layout.host("h1"), 0o755).unwrap();
+        fs::publish(&fixture.layout.orders("h1", epoch, 1), b"of before").unwrap();
     }
-    let there = |bed: &TestOutbox| fs::list_dir(&bed.layout.host("h1"), 9).unwrap().len();
-    bed.orders.sweep();
-    assert_eq!(there(&bed), 2, "nothing to say, nothing to do");
+    let there = |fixture: &TestOutbox| fs::list_dir(&fixture.layout.host("h1"), 9).unwrap().len();
+    fixture.orders.sweep();
+    assert_eq!(there(&fixture), 2, "nothing to say, nothing to do");
     for id in [1, 2] {
         let orders = to("h1", cancel(id));
-        bed.orders.write(orders, 1, &bed.state, &in_force);
+        fixture.orders.write(orders, 1, &fixture.state, &in_force);
     }
-    assert_eq!(bed.read("h1", 1), [ledger, cancel(1), cancel(2)]);
-    bed.orders.sweep();
-    assert_eq!(there(&bed), 1);
+    assert_eq!(fixture.read("h1", 1), [ledger, cancel(1), cancel(2)]);
+    fixture.orders.sweep();
+    assert_eq!(there(&fixture), 1);
 }

@@ -104,164 +104,164 @@ fn turn(state: &mut State, p: &mut Publisher) {
 /// A full disk may cut a group of rows anywhere.
 #[test]
 fn a_group_cut_anywhere_is_no_damage_to_readers() {
-    let mut bed = TestPublisher::new();
-    bed.turn(&mut bed.publisher(1));
+    let mut fixture = TestPublisher::new();
+    fixture.turn(&mut fixture.publisher(1));
     for id in [1, 2] {
-        bed.submit(id);
+        fixture.submit(id);
     }
-    let mut p = bed.publisher(2);
-    p.finish(&bed.state).unwrap();
-    bed.state.take_delta();
+    let mut p = fixture.publisher(2);
+    p.finish(&fixture.state).unwrap();
+    fixture.state.take_delta();
     // The delta of this epoch contains no specification yet.
-    bed.start(1);
-    bed.start(2);
-    bed.turn(&mut p);
-    let path = bed.layout().view_file(&p.delta.name);
+    fixture.start(1);
+    fixture.start(2);
+    fixture.turn(&mut p);
+    let path = fixture.layout().view_file(&p.delta.name);
     let whole = std::fs::read(&path).unwrap();
-    let reader = ViewReader::new(&bed.layout());
+    let reader = ViewReader::new(&fixture.layout());
     for cut in 0..=whole.len() {
         std::fs::write(&path, &whole[..cut]).unwrap();
         let (jobs, reading) = reader.collect(&JobSet::all()).unwrap();
         assert_eq!(reading.warnings, Vec::<String>::new(), "cut at {cut}");
         assert_eq!(jobs.len(), 2, "cut at {cut}");
     }
-    assert_eq!(bed.seen(), bed.due());
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 fn rows_are_seen_from_the_delta_and_then_from_shards() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
-    assert_eq!(bed.seen(), []);
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
+    assert_eq!(fixture.seen(), []);
     for id in [1, 2, 1500] {
-        bed.submit(id);
+        fixture.submit(id);
     }
-    bed.turn(&mut p);
-    assert_eq!(bed.seen(), bed.due());
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
-    let manifest = ViewReader::new(&bed.layout()).manifest().unwrap();
+    fixture.turn(&mut p);
+    assert_eq!(fixture.seen(), fixture.due());
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
+    let manifest = ViewReader::new(&fixture.layout()).manifest().unwrap();
     assert_eq!(manifest.shards.len(), 2);
     assert_eq!((manifest.shards[0].min, manifest.shards[0].live), (1, 2));
-    bed.start(2);
-    bed.turn(&mut p);
-    assert!(bed.due().contains(&(2, JobStat::Run)));
-    assert_eq!(bed.seen(), bed.due());
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
+    fixture.start(2);
+    fixture.turn(&mut p);
+    assert!(fixture.due().contains(&(2, JobStat::Run)));
+    assert_eq!(fixture.seen(), fixture.due());
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 fn a_round_in_slices_never_hides_a_row() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
-    p.finish(&bed.state).unwrap();
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
+    p.finish(&fixture.state).unwrap();
     for id in 0..20 {
-        bed.submit(id * 1000 + 1);
+        fixture.submit(id * 1000 + 1);
     }
-    bed.turn(&mut p);
+    fixture.turn(&mut p);
     for id in 0..20 {
         // One shard at a time, with changes in between.
-        p.slice(&bed.state, 0, 0).unwrap();
-        bed.start(id * 1000 + 1);
-        bed.turn(&mut p);
-        assert_eq!(bed.seen(), bed.due());
+        p.slice(&fixture.state, 0, 0).unwrap();
+        fixture.start(id * 1000 + 1);
+        fixture.turn(&mut p);
+        assert_eq!(fixture.seen(), fixture.due());
     }
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
-    bed.submit(1);
-    bed.turn(&mut p);
-    p.finish(&bed.state).unwrap();
-    bed.submit(2);
-    bed.turn(&mut p);
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
+    fixture.submit(1);
+    fixture.turn(&mut p);
+    p.finish(&fixture.state).unwrap();
+    fixture.submit(2);
+    fixture.turn(&mut p);
     drop(p);
-    let mut p = bed.publisher(2);
-    assert_eq!(bed.seen(), bed.due(), "before the first round");
-    bed.submit(3);
-    bed.turn(&mut p);
-    assert_eq!(bed.seen(), bed.due());
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
-    let names = |bed: &TestPublisher| {
-        let m = ViewReader::new(&bed.layout()).manifest().unwrap();
+    let mut p = fixture.publisher(2);
+    assert_eq!(fixture.seen(), fixture.due(), "before the first round");
+    fixture.submit(3);
+    fixture.turn(&mut p);
+    assert_eq!(fixture.seen(), fixture.due());
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
+    let names = |fixture: &TestPublisher| {
+        let m = ViewReader::new(&fixture.layout()).manifest().unwrap();
         m.shards.into_iter().map(|s| s.file).collect::<Vec<_>>()
     };
-    assert!(names(&bed).iter().all(|f| f.starts_with("000002.")));
-    assert!(bed.files() > 3);
+    assert!(names(&fixture).iter().all(|f| f.starts_with("000002.")));
+    assert!(fixture.files() > 3);
     // A stale leader's manifest is replaced; no file that it named is removed early.
     let now = clock::boot_ms();
-    let path = bed.layout().view_file(view::MANIFEST);
+    let path = fixture.layout().view_file(view::MANIFEST);
     sys::fs::publish(&path, b"stale").unwrap();
     p.remove_old_files(now + TEND_MS).unwrap();
-    assert_eq!(bed.seen(), bed.due());
-    assert!(bed.files() > 3);
+    assert_eq!(fixture.seen(), fixture.due());
+    assert!(fixture.files() > 3);
     p.remove_old_files(now + KEEP_MOST_MS).unwrap();
-    assert_eq!(bed.files(), 3, "manifest, shard, delta");
-    assert_eq!(bed.seen(), bed.due());
+    assert_eq!(fixture.files(), 3, "manifest, shard, delta");
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 fn a_damaged_old_view_is_replaced() {
-    let mut bed = TestPublisher::new();
-    std::fs::write(bed.layout().view_file(view::MANIFEST), b"nonsense").unwrap();
-    let mut p = bed.publisher(3);
-    bed.submit(5);
-    bed.turn(&mut p);
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
+    let mut fixture = TestPublisher::new();
+    std::fs::write(fixture.layout().view_file(view::MANIFEST), b"nonsense").unwrap();
+    let mut p = fixture.publisher(3);
+    fixture.submit(5);
+    fixture.turn(&mut p);
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 fn small_changes_wait_and_large_ones_begin_a_round() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
-    p.finish(&bed.state).unwrap();
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
+    p.finish(&fixture.state).unwrap();
     let now = clock::boot_ms();
     assert!(!p.due(now + DELTA_STALE_MS * 2), "nothing changed");
-    bed.submit(1);
-    bed.turn(&mut p);
+    fixture.submit(1);
+    fixture.turn(&mut p);
     assert!(!p.due(now + DELTA_OLD_MS + 1000), "too small");
     assert!(p.due(now + DELTA_STALE_MS + 1000));
     for id in 2..15_000 {
-        bed.submit(id);
+        fixture.submit(id);
     }
-    bed.turn(&mut p);
+    fixture.turn(&mut p);
     assert!(p.due(now));
 }
 
 #[test]
 fn documents_are_written_when_they_change() {
-    let bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
+    let fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
     let row = |name: &str| view::QueueRow {
         name: name.into(),
         ..view::QueueRow::default()
     };
     p.document(view::QUEUES, &[row("a"), row("b")]).unwrap();
-    let path = bed.layout().view_file(view::QUEUES);
+    let path = fixture.layout().view_file(view::QUEUES);
     let ino = sys::fs::stat(&path).unwrap().unwrap().ino;
     p.document(view::QUEUES, &[row("a"), row("b")]).unwrap();
     assert_eq!(sys::fs::stat(&path).unwrap().unwrap().ino, ino);
     p.document(view::QUEUES, &[row("c")]).unwrap();
-    let read = ViewReader::new(&bed.layout()).queues().unwrap();
+    let read = ViewReader::new(&fixture.layout()).queues().unwrap();
     assert_eq!((read.len(), read[0].name.as_str()), (1, "c"));
 }
 
 /// A concurrent reader sees every row that was flushed before it began, and no job going backwards.
 #[test]
 fn a_racing_reader_sees_all_that_was_acknowledged() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
     let acked = AtomicU32::new(0);
     let started = AtomicU32::new(0);
     let stop = AtomicBool::new(false);
-    let layout = bed.layout();
+    let layout = fixture.layout();
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let reader = ViewReader::new(&layout);
@@ -283,41 +283,41 @@ fn a_racing_reader_sees_all_that_was_acknowledged() {
         });
         for n in 0..500 {
             let id = n * 7 + 1;
-            bed.submit(id);
+            fixture.submit(id);
             if n >= 10 {
-                bed.start((n - 10) * 7 + 1);
+                fixture.start((n - 10) * 7 + 1);
             }
-            bed.turn(&mut p);
+            fixture.turn(&mut p);
             acked.store(n + 1, Ordering::SeqCst);
             started.store((n + 1).saturating_sub(10), Ordering::SeqCst);
             // Far more rounds than in practice, in slices of one shard.
             if n % 20 > 5 {
-                p.slice(&bed.state, 0, 0).unwrap();
+                p.slice(&fixture.state, 0, 0).unwrap();
             }
         }
         stop.store(true, Ordering::SeqCst);
         assert!(reader.join().unwrap() > 10);
     });
-    assert_eq!(bed.seen(), bed.due());
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 #[test]
 #[cfg(unix)]
 fn a_failing_delta_is_replaced_by_the_next_round() {
-    let mut bed = TestPublisher::new();
-    let mut p = bed.publisher(1);
-    p.finish(&bed.state).unwrap();
+    let mut fixture = TestPublisher::new();
+    let mut p = fixture.publisher(1);
+    p.finish(&fixture.state).unwrap();
     p.delta.app = Some(Appender::open("/dev/full".as_ref()).unwrap());
-    bed.submit(1);
-    let changed = bed.state.take_delta();
-    let (rows, shards) = bed.state.delta_rows(changed);
-    p.rows(&rows, &|id| bed.state.spec(id).as_ref());
+    fixture.submit(1);
+    let changed = fixture.state.take_delta();
+    let (rows, shards) = fixture.state.delta_rows(changed);
+    p.rows(&rows, &|id| fixture.state.spec(id).as_ref());
     drop(rows);
     p.touch(shards);
     assert!(p.flush().is_err());
     assert!(p.due(clock::boot_ms()));
-    p.finish(&bed.state).unwrap();
-    assert_eq!(bed.seen(), bed.due());
+    p.finish(&fixture.state).unwrap();
+    assert_eq!(fixture.seen(), fixture.due());
 }
 
 /// Resident memory of this process in MB.
@@ -337,15 +337,15 @@ fn speed_of_two_million_jobs() {
     use crate::record::report::Ended;
     use crate::state_loader::Loader;
     use std::time::Instant;
-    let mut bed = TestPublisher::new();
-    let layout = bed.layout();
+    let mut fixture = TestPublisher::new();
+    let layout = fixture.layout();
     for (dir, _) in layout.directories() {
         std::fs::create_dir_all(dir).unwrap();
     }
     for id in 1..2_000_001 {
-        bed.submit(id);
+        fixture.submit(id);
         if id <= 1_000_000 {
-            bed.start(id);
+            fixture.start(id);
             let e = Ended {
                 a: AttemptId {
                     j: JobKey::job(id),
@@ -356,31 +356,31 @@ fn speed_of_two_million_jobs() {
                 code: Some(0),
                 ..Ended::default()
             };
-            bed.state.apply(&Event::Ended {
+            fixture.state.apply(&Event::Ended {
                 e: Box::new(e),
                 requeue: false,
                 hold: false,
             });
         }
     }
-    let _ = bed.state.take_dirty();
+    let _ = fixture.state.take_dirty();
     println!("resident with the state: {} MB", resident_mb());
     let t = Instant::now();
     let at = journal::Writer::create(&layout, "c", 1).unwrap().position();
     let mut w = snapshot::SnapshotWriter::create(&layout, "c", at, 1).unwrap();
-    for record in bed.state.snapshot() {
+    for record in fixture.state.snapshot() {
         w.push(&record).unwrap();
     }
     let found = w.finish().unwrap();
     println!("snapshot of {} MB in {:?}", found.bytes >> 20, t.elapsed());
-    bed.state = State::default();
+    fixture.state = State::default();
     println!("resident without it: {} MB", resident_mb());
     let t = Instant::now();
     let mut load = Loader::default();
     journal::recover(&layout, "c", 2, Options::default(), &mut load).unwrap();
     println!("recovered in {:?}, {} MB", t.elapsed(), resident_mb());
     let t = Instant::now();
-    let mut p = bed.publisher(2);
+    let mut p = fixture.publisher(2);
     p.finish(&load.state).unwrap();
     println!("view in {:?}, {} MB", t.elapsed(), resident_mb());
     let t = Instant::now();
@@ -402,14 +402,14 @@ fn speed_of_two_million_jobs() {
 
 #[test]
 fn directories_in_the_place_of_view_files_are_got_out_of_the_way() {
-    let mut bed = TestPublisher::new();
-    let layout = bed.layout();
+    let mut fixture = TestPublisher::new();
+    let layout = fixture.layout();
     for name in [view::MANIFEST, view::PARAMS, "000001.000001.delta.yaml"] {
         std::fs::create_dir_all(layout.view_file(name).join("sub")).unwrap();
     }
-    let mut publisher = bed.publisher(1);
-    bed.submit(1);
-    publisher.finish(&bed.state).unwrap();
+    let mut publisher = fixture.publisher(1);
+    fixture.submit(1);
+    publisher.finish(&fixture.state).unwrap();
     publisher.document(view::PARAMS, &[1]).unwrap();
     for name in [view::MANIFEST, view::PARAMS] {
         assert!(layout.view_file(name).is_file(), "{name}");
@@ -418,15 +418,15 @@ fn directories_in_the_place_of_view_files_are_got_out_of_the_way() {
 
 #[test]
 fn a_view_that_cannot_be_written_keeps_nobody_from_leading() {
-    let bed = TestPublisher::new();
-    let dir = bed.layout().view();
+    let fixture = TestPublisher::new();
+    let dir = fixture.layout().view();
     std::fs::remove_dir(&dir).unwrap();
     std::fs::write(&dir, b"in the way").unwrap();
-    let mut publisher = bed.publisher(1);
+    let mut publisher = fixture.publisher(1);
     assert!(publisher.flush().is_ok());
-    assert!(publisher.tick(&bed.state, 5).is_err());
+    assert!(publisher.tick(&fixture.state, 5).is_err());
     std::fs::remove_file(&dir).unwrap();
     std::fs::create_dir(&dir).unwrap();
-    publisher.finish(&bed.state).unwrap();
-    assert!(bed.layout().view_file(view::MANIFEST).is_file());
+    publisher.finish(&fixture.state).unwrap();
+    assert!(fixture.layout().view_file(view::MANIFEST).is_file());
 }

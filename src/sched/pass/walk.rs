@@ -97,7 +97,7 @@ impl Pass<'_> {
     /// Considers every class in order. Returns false if the pass was cut off.
     fn walk(&mut self, max: usize) -> bool {
         for tier in 0..self.picture.queues.tiers() {
-            while let Some((queue, entry)) = self.picture.queues.peek(tier, &self.done) {
+            while let Some((queue, entry)) = self.picture.queues.peek(tier, &self.exhausted) {
                 if self.plan.starts.len() >= max {
                     self.plan.more = true;
                     return false;
@@ -135,7 +135,7 @@ impl Pass<'_> {
                 entries.push(Reverse((pending.estimate, entry)));
             }
         }
-        self.done[usize::from(queue)] = true;
+        self.exhausted[usize::from(queue)] = true;
         while let Some(Reverse((estimate, entry))) = entries.pop() {
             if self.plan.starts.len() >= max {
                 self.plan.more = true;
@@ -163,8 +163,8 @@ impl Pass<'_> {
         for order in self.picture.queues.orders_mut() {
             order.rewind();
         }
-        self.done.clear();
-        self.done.resize(self.picture.queues.len(), false);
+        self.exhausted.clear();
+        self.exhausted.resize(self.picture.queues.len(), false);
         let queues = &self.picture.config.queues;
         self.active.clear();
         self.active.extend(
@@ -279,7 +279,7 @@ impl Pass<'_> {
             || self.config().queues[at].preemption.is_some();
         if !may_act && (self.picture.usage.free() <= 0 || !self.thorough && self.all_failed(queue))
         {
-            self.done[at] = true;
+            self.exhausted[at] = true;
         }
         Outcome::On
     }

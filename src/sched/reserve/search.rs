@@ -20,7 +20,7 @@ pub(super) struct Search<'a, A: ?Sized> {
     pub reserved: &'a [ReservedPart],
     /// Single hosts to check; if `None`, all hosts of the request.
     pub only: Option<&'a [u32]>,
-    /// Gains smaller than this do not count for [`Earliest::margin`].
+    /// Gains smaller than this do not count for [`EarliestStart::margin`].
     pub min_gain: i64,
     /// Prefer hosts that are free now.
     pub free_first: bool,

@@ -170,8 +170,8 @@ impl<K: Copy + Eq> Book<K> {
             since,
             expires,
             margin,
-            seen,
-            seen_slots,
+            gains_seen_to: seen,
+            slots_seen: seen_slots,
             duration,
             free_first: terms.free_first,
             ..std::mem::take(own)
@@ -266,8 +266,8 @@ impl<K: Copy + Eq> Book<K> {
     fn hopeless(&self, at: usize) -> bool {
         let own = &self.list.all[at];
         let few = match own.free_first && self.progress.confirmed < RECHOSEN {
-            true => self.gains.slots == own.seen_slots,
-            false => self.gains.slots - own.seen_slots < own.margin,
+            true => self.gains.slots == own.slots_seen,
+            false => self.gains.slots - own.slots_seen < own.margin,
         };
         !self.checks.broken && own.start < FOREVER && few
     }
@@ -319,7 +319,7 @@ impl<K: Copy + Eq> Book<K> {
                         .saturating_add(1);
                     search.from = search.from.max(first);
                 }
-                if let Some(log) = self.gained_since(own.seen)
+                if let Some(log) = self.gained_since(own.gains_seen_to)
                     && ask.hosts().len() > 1
                 {
                     news.extend_from_slice(log);

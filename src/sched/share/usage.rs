@@ -31,7 +31,7 @@ pub enum Meter {
 
 const METERS: [Meter; 3] = [Meter::Cpu, Meter::Run, Meter::Gpu];
 
-/// A change of the usage of a leaf. All parts are added; [`Delta::undone`] reverts them.
+/// A change of the usage of a leaf. All parts are added; [`Delta::inverse`] reverts them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
     /// Slots of started jobs.

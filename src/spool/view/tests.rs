@@ -94,17 +94,17 @@ fn keys(found: &[ViewJob]) -> Vec<(String, JobStat)> {
 }
 
 fn two_jobs() -> TestView {
-    let bed = TestView::new();
+    let fixture = TestView::new();
     let rows = [
         spec(1, 10),
         spec(2, 20),
         job(JobKey::job(1), 1, JobStat::Pend),
         job(JobKey::job(2), 2, JobStat::Done),
     ];
-    bed.put("s1", &rows);
-    bed.put("d1", &[]);
-    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![], "d1");
-    bed
+    fixture.put("s1", &rows);
+    fixture.put("d1", &[]);
+    fixture.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![], "d1");
+    fixture
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn without_a_manifest_the_answer_names_it() {
 
 #[test]
 fn filters_by_state_owner_id_and_specification() {
-    let bed = two_jobs();
-    let found = |want: &JobSet<'_>| keys(&bed.reader().collect(want).unwrap().0);
+    let fixture = two_jobs();
+    let found = |want: &JobSet<'_>| keys(&fixture.reader().collect(want).unwrap().0);
     let (one, two) = (("1".into(), JobStat::Pend), ("2".into(), JobStat::Done));
     assert_eq!(found(&JobSet::all()), [one, two]);
     assert_eq!(found(&JobSet::default()).len(), 1);
@@ -145,7 +145,7 @@ fn filters_by_state_owner_id_and_specification() {
 
 #[test]
 fn later_rows_of_the_deltas_win() {
-    let bed = two_jobs();
+    let fixture = two_jobs();
     let elem = JobKey::element(1500, 3);
     let older = [
         spec(1, 10),
@@ -153,7 +153,7 @@ fn later_rows_of_the_deltas_win() {
         job(JobKey::job(7), 1, JobStat::Run),
         job(elem, 1, JobStat::Run),
     ];
-    let bytes = bed.put("d0", &older);
+    let bytes = fixture.put("d0", &older);
     let newer = [
         spec(1, 10),
         job(JobKey::job(1), 1, JobStat::Done),
@@ -165,13 +165,13 @@ fn later_rows_of_the_deltas_win() {
         },
         job(JobKey::job(8), 1, JobStat::Pend),
     ];
-    bed.put("d1", &newer);
+    fixture.put("d1", &newer);
     let part = |bytes| DeltaPart {
         file: "d0".into(),
         bytes,
     };
-    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(bytes)], "d1");
-    let (found, reading) = bed.reader().collect(&JobSet::all()).unwrap();
+    fixture.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(bytes)], "d1");
+    let (found, reading) = fixture.reader().collect(&JobSet::all()).unwrap();
     assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
     let due = [
         ("1".to_string(), JobStat::Done),
@@ -183,28 +183,28 @@ fn later_rows_of_the_deltas_win() {
     assert_eq!(found[0].why, None, "a finished job waits for nothing");
     // Bytes after the stated length of a finished delta are treated as nonexistent.
     let header = framed(&[]).len() as u64;
-    bed.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(header)], "d1");
-    assert_eq!(bed.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
+    fixture.manifest(vec![shard("s1", 1, 2, 1, 1)], vec![part(header)], "d1");
+    assert_eq!(fixture.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
 }
 
 #[test]
 fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
-    let bed = two_jobs();
-    bed.put(
+    let fixture = two_jobs();
+    fixture.put(
         "s2",
         &[spec(1, 10), job(JobKey::job(1001), 1, JobStat::Pend)],
     );
-    bed.manifest(
+    fixture.manifest(
         vec![shard("s1", 1, 2, 1, 1), shard("s2", 1001, 1001, 1, 1)],
         vec![],
         "d1",
     );
-    let path = bed.layout().view_file("s1");
+    let path = fixture.layout().view_file("s1");
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() - 20;
     bytes[at] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let (found, reading) = bed.reader().collect(&JobSet::all()).unwrap();
+    let (found, reading) = fixture.reader().collect(&JobSet::all()).unwrap();
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings[0].starts_with("view/s1 at byte"));
     assert!(reading.warnings[1].contains("holds 1 rows where 2 are due"));
@@ -212,27 +212,27 @@ fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
 
 #[test]
 fn a_missing_file_starts_the_reading_again() {
-    let bed = two_jobs();
-    bed.manifest(vec![shard("gone", 1, 2, 1, 1)], vec![], "d1");
-    let layout = bed.layout();
+    let fixture = two_jobs();
+    fixture.manifest(vec![shard("gone", 1, 2, 1, 1)], vec![], "d1");
+    let layout = fixture.layout();
     let fix = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::rename(layout.view_file("s1"), layout.view_file("gone")).unwrap();
     });
-    assert_eq!(bed.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
+    assert_eq!(fixture.reader().collect(&JobSet::all()).unwrap().0.len(), 2);
     fix.join().unwrap();
-    std::fs::remove_file(bed.layout().view_file("gone")).unwrap();
-    let e = bed.reader().collect(&JobSet::all()).unwrap_err();
+    std::fs::remove_file(fixture.layout().view_file("gone")).unwrap();
+    let e = fixture.reader().collect(&JobSet::all()).unwrap_err();
     assert!(matches!(e, ViewError::Moving(_)));
 }
 
 #[test]
 fn a_torn_end_of_the_delta_is_silent() {
-    let bed = two_jobs();
+    let fixture = two_jobs();
     let mut bytes = framed(&[spec(1, 10), job(JobKey::job(9), 1, JobStat::Pend)]);
     bytes.extend_from_slice(b"- {\"k\":\"job\",");
-    std::fs::write(bed.layout().view_file("d1"), bytes).unwrap();
-    let (found, reading) = bed.reader().collect(&JobSet::default()).unwrap();
+    std::fs::write(fixture.layout().view_file("d1"), bytes).unwrap();
+    let (found, reading) = fixture.reader().collect(&JobSet::default()).unwrap();
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings.is_empty());
 }
@@ -254,7 +254,7 @@ fn the_peek_agrees_with_the_decoder() {
 
 #[test]
 fn the_documents_read_back() {
-    let bed = TestView::new();
+    let fixture = TestView::new();
     let mut out = framed(&[]);
     for n in 1..3u64 {
         let row = QueueRow {
@@ -263,17 +263,17 @@ fn the_documents_read_back() {
         };
         frame::write(&mut out, n, &row).unwrap();
     }
-    std::fs::write(bed.layout().view_file(view::QUEUES), out).unwrap();
-    let queues = bed.reader().queues().unwrap();
+    std::fs::write(fixture.layout().view_file(view::QUEUES), out).unwrap();
+    let queues = fixture.reader().queues().unwrap();
     assert_eq!(queues[1].name, "q2");
-    assert!(matches!(bed.reader().params(), Err(ViewError::None(_))));
+    assert!(matches!(fixture.reader().params(), Err(ViewError::None(_))));
 }
 
 /// Speed of reading 100,000 rows: run by hand in a release build.
 #[test]
 #[ignore = "prints speeds; run in a release build"]
 fn speed_of_100_000_rows() {
-    let bed = TestView::new();
+    let fixture = TestView::new();
     let mut shards = Vec::new();
     for n in 0..100u32 {
         let mut rows: Vec<Row<'_>> = (0..10).map(|s| spec(s, s)).collect();
@@ -283,12 +283,12 @@ fn speed_of_100_000_rows() {
             rows.push(job(JobKey::job(n * 1000 + i), s, JobStat::Pend));
         }
         let file = format!("s{n}");
-        bed.put(&file, &rows);
+        fixture.put(&file, &rows);
         shards.push(shard(&file, n * 1000, n * 1000 + 999, 1000, 0));
     }
-    bed.put("d1", &[]);
-    bed.manifest(shards, vec![], "d1");
-    let reader = bed.reader();
+    fixture.put("d1", &[]);
+    fixture.manifest(shards, vec![], "d1");
+    let reader = fixture.reader();
     for _ in 0..3 {
         let t = std::time::Instant::now();
         let own = JobSet {

@@ -38,15 +38,15 @@ impl TestDirectory {
 
 #[test]
 fn a_path_leads_nowhere_but_below_its_directory() {
-    let bed = TestDirectory::new();
-    let top = bed.root.parent().unwrap();
-    symlink("a", bed.root.join("sub/near")).unwrap();
-    symlink(bed.root.join("sub"), bed.root.join("absolute")).unwrap();
-    symlink("../outside", bed.root.join("up")).unwrap();
-    symlink("sub/../../outside", bed.root.join("round")).unwrap();
-    symlink(top.join("outside"), bed.root.join("out")).unwrap();
-    symlink(top, bed.root.join("above")).unwrap();
-    symlink("loop", bed.root.join("loop")).unwrap();
+    let fixture = TestDirectory::new();
+    let top = fixture.root.parent().unwrap();
+    symlink("a", fixture.root.join("sub/near")).unwrap();
+    symlink(fixture.root.join("sub"), fixture.root.join("absolute")).unwrap();
+    symlink("../outside", fixture.root.join("up")).unwrap();
+    symlink("sub/../../outside", fixture.root.join("round")).unwrap();
+    symlink(top.join("outside"), fixture.root.join("out")).unwrap();
+    symlink(top, fixture.root.join("above")).unwrap();
+    symlink("loop", fixture.root.join("loop")).unwrap();
     for good in [
         "sub/a",
         "./sub//a",
@@ -54,7 +54,7 @@ fn a_path_leads_nowhere_but_below_its_directory() {
         "absolute/a",
         "absolute/near",
     ] {
-        assert_eq!(bed.text(good).as_deref(), Ok("inside"), "{good}");
+        assert_eq!(fixture.text(good).as_deref(), Ok("inside"), "{good}");
     }
     for (bad, want) in [
         ("../outside", "must not"),
@@ -69,11 +69,11 @@ fn a_path_leads_nowhere_but_below_its_directory() {
         ("sub", "Is a directory"),
         ("a\0b", "zero byte"),
     ] {
-        let text = bed.text(bad).expect_err(bad);
+        let text = fixture.text(bad).expect_err(bad);
         assert!(text.contains(want), "{bad}: {text}");
     }
     let far = "x/".repeat(PATH_BYTES_MAX);
-    assert!(bed.text(&far).unwrap_err().contains("4096"));
+    assert!(fixture.text(&far).unwrap_err().contains("4096"));
     for root in ["home", "", "/tmp/../etc"] {
         let spot = PathBelow {
             root: Path::new(root),
@@ -85,38 +85,56 @@ fn a_path_leads_nowhere_but_below_its_directory() {
 
 #[test]
 fn a_link_that_another_could_have_made_is_not_followed() {
-    let bed = TestDirectory::new();
-    if lchown(bed.root.join("sub"), Some(4711), None).is_err() {
+    let fixture = TestDirectory::new();
+    if lchown(fixture.root.join("sub"), Some(4711), None).is_err() {
         println!("skipped: only root can give files away");
         return;
     }
-    symlink("sub/a", bed.root.join("own")).unwrap();
-    symlink("sub/a", bed.root.join("foreign")).unwrap();
-    lchown(bed.root.join("foreign"), Some(4711), None).unwrap();
-    symlink("a", bed.root.join("sub/theirs")).unwrap();
-    lchown(bed.root.join("sub/theirs"), Some(4711), None).unwrap();
+    symlink("sub/a", fixture.root.join("own")).unwrap();
+    symlink("sub/a", fixture.root.join("foreign")).unwrap();
+    lchown(fixture.root.join("foreign"), Some(4711), None).unwrap();
+    symlink("a", fixture.root.join("sub/theirs")).unwrap();
+    lchown(fixture.root.join("sub/theirs"), Some(4711), None).unwrap();
     let mode = |name: &str, bits: u32| {
-        fs::set_permissions(bed.root.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        fs::set_permissions(fixture.root.join(name), fs::Permissions::from_mode(bits)).unwrap();
     };
     mode("", 0o1777);
-    assert!(bed.text("own").is_ok());
-    assert!(bed.text("foreign").unwrap_err().contains("another user"));
-    assert!(bed.text("sub/theirs").is_ok(), "in a directory of theirs");
+    assert!(fixture.text("own").is_ok());
+    assert!(
+        fixture
+            .text("foreign")
+            .unwrap_err()
+            .contains("another user")
+    );
+    assert!(
+        fixture.text("sub/theirs").is_ok(),
+        "in a directory of theirs"
+    );
     mode("sub", 0o775);
-    assert!(bed.text("sub/theirs").unwrap_err().contains("another user"));
+    assert!(
+        fixture
+            .text("sub/theirs")
+            .unwrap_err()
+            .contains("another user")
+    );
     mode("", 0o755);
     assert!(
-        bed.text("foreign").is_err(),
+        fixture.text("foreign").is_err(),
         "it is not the directory's owner's"
     );
 }
 
 #[test]
 fn what_is_no_file_is_not_opened() {
-    let bed = TestDirectory::new();
-    let pipe = bed.root.join("pipe");
+    let fixture = TestDirectory::new();
+    let pipe = fixture.root.join("pipe");
     nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
-    assert!(bed.text("pipe").unwrap_err().contains("not a regular file"));
+    assert!(
+        fixture
+            .text("pipe")
+            .unwrap_err()
+            .contains("not a regular file")
+    );
     let device = PathBelow {
         root: Path::new("/dev"),
         path: Path::new("null"),
@@ -126,8 +144,8 @@ fn what_is_no_file_is_not_opened() {
         offset: 0,
         bytes: b"x",
     };
-    assert!(write_part(bed.spot("pipe"), part).is_err());
-    let entry = list(bed.spot(""), 0, 10).unwrap().entries.remove(0);
+    assert!(write_part(fixture.spot("pipe"), part).is_err());
+    let entry = list(fixture.spot(""), 0, 10).unwrap().entries.remove(0);
     assert_eq!(
         (entry.name.to_str(), entry.kind),
         (Some("pipe"), NameKind::Other)
@@ -136,11 +154,11 @@ fn what_is_no_file_is_not_opened() {
 
 #[test]
 fn names_are_listed_as_they_are_a_page_at_a_time() {
-    let bed = TestDirectory::new();
+    let fixture = TestDirectory::new();
     let raw = OsStr::from_bytes(b"b\xff<i>");
-    fs::write(bed.root.join(raw), "12").unwrap();
-    symlink("/etc", bed.root.join("c")).unwrap();
-    let all = list(bed.spot(""), 0, 10).unwrap();
+    fs::write(fixture.root.join(raw), "12").unwrap();
+    symlink("/etc", fixture.root.join("c")).unwrap();
+    let all = list(fixture.spot(""), 0, 10).unwrap();
     let kinds: Vec<NameKind> = all.entries.iter().map(|entry| entry.kind).collect();
     assert_eq!(kinds, [NameKind::File, NameKind::Link, NameKind::Dir]);
     assert_eq!(
@@ -148,20 +166,20 @@ fn names_are_listed_as_they_are_a_page_at_a_time() {
         (raw, 2)
     );
     assert_eq!(all.entries[1].target.as_deref(), Some(OsStr::new("/etc")));
-    let page = list(bed.spot(""), 1, 1).unwrap();
+    let page = list(fixture.spot(""), 1, 1).unwrap();
     assert_eq!((page.entries.len(), page.total, page.is_cut), (1, 3, false));
     let spot = PathBelow {
-        root: &bed.root,
+        root: &fixture.root,
         path: Path::new(raw),
     };
     assert_eq!(read_at(spot, 1, 9).unwrap().bytes, b"2");
-    assert!(bed.dir.path().exists());
+    assert!(fixture.dir.path().exists());
 }
 
 #[test]
 fn a_file_comes_in_parts_and_gets_its_name_when_all_have_come() {
-    let bed = TestDirectory::new();
-    let spot = bed.spot("sub/new");
+    let fixture = TestDirectory::new();
+    let spot = fixture.spot("sub/new");
     let put = |offset: u64, bytes: &[u8]| write_part(spot, Part { offset, bytes }).unwrap();
     assert_eq!(part_size(spot).unwrap(), 0);
     assert_eq!(put(0, b"abc"), 3);
@@ -170,54 +188,57 @@ fn a_file_comes_in_parts_and_gets_its_name_when_all_have_come() {
     assert_eq!(put(3, b"de"), 5);
     assert_eq!(part_size(spot).unwrap(), 5);
     assert!(finish_part(spot, 9, false).is_err(), "not all has come");
-    assert!(bed.text("sub/new").is_err());
+    assert!(fixture.text("sub/new").is_err());
     finish_part(spot, 5, false).unwrap();
-    assert_eq!(bed.text("sub/new").unwrap(), "abcde");
+    assert_eq!(fixture.text("sub/new").unwrap(), "abcde");
     assert!(check_upload(spot, false).unwrap_err().is_taken());
     assert_eq!(put(0, b"old"), 3);
     assert_eq!(put(0, b"x"), 1, "it begins anew");
     assert!(finish_part(spot, 1, false).unwrap_err().is_taken());
     finish_part(spot, 1, true).unwrap();
-    assert_eq!(bed.text("sub/new").unwrap(), "x");
-    let left = fs::read_dir(bed.root.join("sub")).unwrap().count();
+    assert_eq!(fixture.text("sub/new").unwrap(), "x");
+    let left = fs::read_dir(fixture.root.join("sub")).unwrap().count();
     assert_eq!(left, 2, "no part is left");
 }
 
 #[test]
 fn an_upload_goes_through_no_link() {
-    let bed = TestDirectory::new();
-    let outside = bed.root.parent().unwrap().join("outside");
-    symlink(&outside, bed.root.join(part_name_of("f"))).unwrap();
-    symlink(&outside, bed.root.join("link")).unwrap();
-    fs::hard_link(&outside, bed.root.join(part_name_of("hard"))).unwrap();
+    let fixture = TestDirectory::new();
+    let outside = fixture.root.parent().unwrap().join("outside");
+    symlink(&outside, fixture.root.join(part_name_of("f"))).unwrap();
+    symlink(&outside, fixture.root.join("link")).unwrap();
+    fs::hard_link(&outside, fixture.root.join(part_name_of("hard"))).unwrap();
     for name in ["f", "link", "hard"] {
         let part = Part {
             offset: 0,
             bytes: b"evil",
         };
-        assert!(write_part(bed.spot(name), part).is_err(), "{name}");
+        assert!(write_part(fixture.spot(name), part).is_err(), "{name}");
     }
     assert_eq!(fs::read_to_string(outside).unwrap(), "outside");
 }
 
 #[test]
 fn names_are_made_changed_and_removed_and_links_are_not_followed() {
-    let bed = TestDirectory::new();
-    let outside = bed.root.parent().unwrap().join("outside");
-    make_dir(bed.spot("new")).unwrap();
-    assert!(make_dir(bed.spot("new")).unwrap_err().is_taken());
-    rename(bed.spot("sub/a"), bed.spot("new/b")).unwrap();
-    assert_eq!(bed.text("new/b").unwrap(), "inside");
-    fs::write(bed.root.join("c"), "c").unwrap();
-    assert!(rename(bed.spot("c"), bed.spot("new/b")).is_err());
-    assert!(rename(bed.spot("c"), bed.spot("../c")).is_err());
-    let full = remove(bed.spot("new")).unwrap_err().to_string();
+    let fixture = TestDirectory::new();
+    let outside = fixture.root.parent().unwrap().join("outside");
+    make_dir(fixture.spot("new")).unwrap();
+    assert!(make_dir(fixture.spot("new")).unwrap_err().is_taken());
+    rename(fixture.spot("sub/a"), fixture.spot("new/b")).unwrap();
+    assert_eq!(fixture.text("new/b").unwrap(), "inside");
+    fs::write(fixture.root.join("c"), "c").unwrap();
+    assert!(rename(fixture.spot("c"), fixture.spot("new/b")).is_err());
+    assert!(rename(fixture.spot("c"), fixture.spot("../c")).is_err());
+    let full = remove(fixture.spot("new")).unwrap_err().to_string();
     assert!(full.contains("not empty"), "{full}");
-    symlink(&outside, bed.root.join("link")).unwrap();
+    symlink(&outside, fixture.root.join("link")).unwrap();
     for name in ["link", "new/b", "new", "sub", "c"] {
-        remove(bed.spot(name)).unwrap();
+        remove(fixture.spot(name)).unwrap();
     }
     assert!(outside.exists());
-    assert!(remove(bed.spot("")).is_err(), "the directory itself stays");
-    assert_eq!(list(bed.spot(""), 0, 9).unwrap().total, 0);
+    assert!(
+        remove(fixture.spot("")).is_err(),
+        "the directory itself stays"
+    );
+    assert_eq!(list(fixture.spot(""), 0, 9).unwrap().total, 0);
 }

@@ -24,12 +24,12 @@ limits:
 - {name: licences, per_app: all, jobs: 1}
 ";
 
-fn bench() -> TestLeader {
+fn test_leader() -> TestLeader {
     TestLeader::with(APPS)
 }
 
 fn refused(app: &str, change: impl FnOnce(&mut Submission)) -> (Code, String) {
-    let ack = bench().submit(5, |j| {
+    let ack = test_leader().submit(5, |j| {
         j.spec.app = app.into();
         change(j);
     });
@@ -64,7 +64,7 @@ fn an_application_that_does_not_exist_or_is_for_others_is_refused() {
     let (code, _) = refused("of a template", |j| j.app_label = true);
     assert_eq!(code, Code::Usage);
     // A name from a template needs no profile; if a profile with this name exists, it applies.
-    let mut b = bench();
+    let mut b = test_leader();
     b.submit(5, |j| (j.spec.app, j.app_label) = ("mpi".into(), true));
     assert_eq!(spec(&b, 1).app, "mpi");
     assert_eq!(
@@ -75,7 +75,7 @@ fn an_application_that_does_not_exist_or_is_for_others_is_refused() {
 
 #[test]
 fn a_job_has_its_own_value_then_its_applications_then_its_queues() {
-    let mut b = bench();
+    let mut b = test_leader();
     b.submit(5, |j| j.spec.app = "cfd".into());
     let job = spec(&b, 1);
     assert_eq!((job.min, job.max), (2, 2));
@@ -127,7 +127,7 @@ fn a_job_has_its_own_value_then_its_applications_then_its_queues() {
 
 #[test]
 fn the_host_is_told_the_applications_starter() {
-    let mut b = bench();
+    let mut b = test_leader();
     let starter = |b: &TestLeader| {
         let start = b.last.orders.iter().find_map(|(_, order)| match order {
             Order::Start(start) => Some(start.hooks.as_ref()?.starter.clone()),
@@ -139,7 +139,7 @@ fn the_host_is_told_the_applications_starter() {
     assert_eq!(starter(&b), "of_app");
     b.submit(5, |j| j.spec.app = "plain".into());
     assert_eq!(starter(&b), "of_queue");
-    let mut b = bench();
+    let mut b = test_leader();
     b.submit(5, |j| {
         (j.spec.app, j.spec.queue) = ("cfd".into(), "free".into())
     });
@@ -187,7 +187,7 @@ fn the_host_is_told_the_applications_variables_and_controls() {
 
 #[test]
 fn a_limit_counts_the_jobs_of_each_application() {
-    let mut b = bench();
+    let mut b = test_leader();
     for app in ["plain", "plain", "cfd"] {
         b.submit(5, |j| j.spec.app = app.into());
     }
@@ -197,7 +197,7 @@ fn a_limit_counts_the_jobs_of_each_application() {
 
 #[test]
 fn another_application_takes_back_what_the_first_one_gave() {
-    let mut b = bench();
+    let mut b = test_leader();
     b.submit(5, |j| {
         j.spec.app = "cfd".into();
         j.spec.hooks.post = "own".into();

@@ -33,7 +33,7 @@ fn act(act: CronAct) -> Verb {
 }
 
 /// A cluster whose leader knows its clock, at a full minute, with a cron job.
-fn bench(change: impl FnOnce(&mut CronDef)) -> TestLeader {
+fn test_leader(change: impl FnOnce(&mut CronDef)) -> TestLeader {
     let mut b = TestLeader::new();
     b.now = 20 * MINUTE - 10;
     b.turn(Vec::new());
@@ -71,7 +71,7 @@ fn takeover(b: &mut TestLeader) {
 
 #[test]
 fn each_due_time_gives_one_job_by_one_event() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     pass(&mut b, MINUTE);
     assert_eq!((b.core.state.last_id(), b.stat(1)), (1, JobStat::Run));
     let due: Vec<i64> = b
@@ -96,7 +96,7 @@ fn each_due_time_gives_one_job_by_one_event() {
 
 #[test]
 fn the_driver_is_told_when_the_next_one_is_due() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     let ms = b.core.idle_ms(b.present()).unwrap();
     assert!((59_000..=60_000).contains(&ms), "{ms}");
     b.core.set_share_full(true);
@@ -115,7 +115,7 @@ fn the_driver_is_told_when_the_next_one_is_due() {
 #[test]
 fn a_takeover_at_the_due_second_gives_one_instance_each_time() {
     for before in [true, false] {
-        let mut b = bench(|def| def.overlap = Overlap::Run);
+        let mut b = test_leader(|def| def.overlap = Overlap::Run);
         for n in 1..=50u32 {
             pass(&mut b, MINUTE - 20_000);
             if before {
@@ -135,7 +135,7 @@ fn a_takeover_at_the_due_second_gives_one_instance_each_time() {
 
 #[test]
 fn a_new_leader_does_not_trust_its_clock_before_it_was_compared() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     takeover(&mut b);
     b.set_clock(3 * MINUTE);
     b.turn(Vec::new());
@@ -150,7 +150,7 @@ fn a_new_leader_does_not_trust_its_clock_before_it_was_compared() {
 
 #[test]
 fn a_clock_set_back_fires_nothing_twice() {
-    let mut b = bench(|def| def.overlap = Overlap::Run);
+    let mut b = test_leader(|def| def.overlap = Overlap::Run);
     pass(&mut b, MINUTE);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 2);
@@ -169,7 +169,7 @@ fn a_clock_set_back_fires_nothing_twice() {
 
 #[test]
 fn a_clock_that_was_far_ahead_is_left_behind_by_disabling_and_enabling() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     b.set_clock(1_000 * MINUTE);
     b.turn(Vec::new());
     assert_eq!(b.core.state.last_id(), 1);
@@ -185,7 +185,7 @@ fn a_clock_that_was_far_ahead_is_left_behind_by_disabling_and_enabling() {
 
 #[test]
 fn missed_times_coalesce_to_the_newest() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     pass(&mut b, 10 * MINUTE);
     assert_eq!(b.core.state.last_id(), 1);
     assert_eq!(history(&b), [(CronResult::Missed, 30, 9)]);
@@ -195,7 +195,7 @@ fn missed_times_coalesce_to_the_newest() {
 
 #[test]
 fn past_the_start_deadline_it_is_recorded_how_many_were_missed() {
-    let mut b = bench(|def| {
+    let mut b = test_leader(|def| {
         def.schedule = "*/10 * * * *".into();
         def.deadline_s = Some(60);
     });
@@ -223,7 +223,7 @@ fn past_the_start_deadline_it_is_recorded_how_many_were_missed() {
 
 #[test]
 fn overlap_skips_runs_or_replaces() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     pass(&mut b, MINUTE);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 1);
@@ -231,12 +231,12 @@ fn overlap_skips_runs_or_replaces() {
     let text = &cron(&b).history[0].text;
     assert_eq!(text, "1 earlier run not ended: Overlap is skip");
 
-    let mut b = bench(|def| (def.overlap, def.max_runs) = (Overlap::Run, 2));
+    let mut b = test_leader(|def| (def.overlap, def.max_runs) = (Overlap::Run, 2));
     (0..3).for_each(|_| pass(&mut b, MINUTE));
     assert_eq!((b.core.state.last_id(), cron(&b).running.len()), (2, 2));
     assert_eq!(history(&b), [(CronResult::Overlapped, 23, 1)]);
 
-    let mut b = bench(|def| def.overlap = Overlap::Replace);
+    let mut b = test_leader(|def| def.overlap = Overlap::Replace);
     pass(&mut b, MINUTE);
     b.host_runs("h1", attempt(1, 1));
     pass(&mut b, MINUTE);
@@ -257,7 +257,7 @@ fn overlap_skips_runs_or_replaces() {
 
 #[test]
 fn failures_in_a_row_disable_it_and_a_success_counts_from_the_start() {
-    let mut b = bench(|def| def.max_fails = 2);
+    let mut b = test_leader(|def| def.max_fails = 2);
     for (id, code) in [(1, 3), (2, 0), (3, 1), (4, 1)] {
         pass(&mut b, MINUTE);
         assert!(!cron(&b).def.disabled);
@@ -276,7 +276,7 @@ fn failures_in_a_row_disable_it_and_a_success_counts_from_the_start() {
 
 #[test]
 fn a_run_that_is_retried_counts_when_it_has_ended_for_good() {
-    let mut b = bench(|def| {
+    let mut b = test_leader(|def| {
         def.max_fails = 1;
         def.job.spec.again.retries = Some(1);
     });
@@ -290,7 +290,7 @@ fn a_run_that_is_retried_counts_when_it_has_ended_for_good() {
 
 #[test]
 fn what_the_cluster_refuses_at_the_due_time_is_a_failed_run() {
-    let mut b = bench(|def| {
+    let mut b = test_leader(|def| {
         def.max_fails = 1;
         def.job.spec.queue = "high".into();
     });
@@ -312,7 +312,7 @@ fn what_the_cluster_refuses_at_the_due_time_is_a_failed_run() {
 
 #[test]
 fn a_start_by_hand_leaves_the_schedule_and_counts_for_overlap() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     let handled = cron(&b).handled;
     let ack = b.ask(U, vec![act(CronAct::Start)]);
     assert_eq!((ack.ids[0].id, cron(&b).handled), (1, handled));
@@ -338,7 +338,7 @@ fn a_start_by_hand_leaves_the_schedule_and_counts_for_overlap() {
 
 #[test]
 fn a_start_by_hand_that_is_asked_for_twice_is_one() {
-    let mut b = bench(|def| def.overlap = Overlap::Run);
+    let mut b = test_leader(|def| def.overlap = Overlap::Run);
     let token = Token(99);
     let first = b.ask_token(U, vec![act(CronAct::Start)], token);
     let again = b.ask_token(U, vec![act(CronAct::Start)], token);
@@ -348,7 +348,7 @@ fn a_start_by_hand_that_is_asked_for_twice_is_one() {
 
 #[test]
 fn definitions_are_replaced_only_when_that_is_asked_for() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     let again = b.ask(U, vec![put("c", |_| {})]);
     assert_eq!(again.results[0].code, Code::Refused);
     let other = b.ask(6, vec![put("c", |_| {})]);
@@ -368,7 +368,7 @@ fn definitions_are_replaced_only_when_that_is_asked_for() {
 
 #[test]
 fn what_no_command_of_ours_sends_is_refused() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     type Change = fn(&mut CronDef);
     let forged: [(&str, Change); 12] = [
         ("schedule", |d| d.schedule = "61 * * * *".into()),
@@ -394,7 +394,7 @@ fn what_no_command_of_ours_sends_is_refused() {
 
 #[test]
 fn history_and_number_are_bounded() {
-    let mut b = bench(|def| def.history = 3);
+    let mut b = test_leader(|def| def.history = 3);
     pass(&mut b, MINUTE);
     (0..20).for_each(|_| pass(&mut b, MINUTE));
     assert_eq!(cron(&b).history.len(), 3);
@@ -407,7 +407,7 @@ fn history_and_number_are_bounded() {
 
 #[test]
 fn a_restored_share_fires_nothing_of_before() {
-    let mut b = bench(|_| {});
+    let mut b = test_leader(|_| {});
     b.core.state.apply(&Event::Restored {
         above: 0,
         id: 5,
@@ -419,7 +419,7 @@ fn a_restored_share_fires_nothing_of_before() {
 
 #[test]
 fn a_snapshot_keeps_runs_and_history() {
-    let mut b = bench(|def| def.overlap = Overlap::Run);
+    let mut b = test_leader(|def| def.overlap = Overlap::Run);
     (0..3).for_each(|_| pass(&mut b, MINUTE));
     b.end("h1", 1, 1, 0);
     let mut restored = State::new();
@@ -447,7 +447,7 @@ fn end_elements(b: &mut TestLeader, id: u32, codes: &[(u32, i32)]) {
 
 #[test]
 fn a_run_that_is_an_array_ends_with_its_last_element_and_fails_with_any() {
-    let mut b = bench(|def| {
+    let mut b = test_leader(|def| {
         def.job.array = "1-3".into();
         def.max_fails = 1;
     });
@@ -482,7 +482,7 @@ fn pack(def: &mut CronDef) {
 
 #[test]
 fn a_run_that_is_a_pack_is_submitted_whole_and_ends_with_its_last_job() {
-    let mut b = bench(pack);
+    let mut b = test_leader(pack);
     pass(&mut b, MINUTE);
     assert_eq!(b.core.state.last_id(), 3);
     assert_eq!(cron(&b).running.len(), 1, "one run");
@@ -525,7 +525,7 @@ fn died_after(b: &mut TestLeader, jobs: usize) {
 #[test]
 fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() {
     for jobs in 1..3 {
-        let mut b = bench(pack);
+        let mut b = test_leader(pack);
         pass(&mut b, MINUTE);
         died_after(&mut b, jobs);
         pass(&mut b, 11_000);
@@ -539,7 +539,7 @@ fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() 
         assert_eq!((history(&b), cron(&b).running.len()), (vec![], 1));
     }
     // A definition that was changed in the meantime has other jobs.
-    let mut b = bench(pack);
+    let mut b = test_leader(pack);
     pass(&mut b, MINUTE);
     died_after(&mut b, 1);
     let Verb::CronPut(mut edit) = put("c", |_| {}) else {
@@ -561,7 +561,7 @@ fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() 
 
 #[test]
 fn nothing_of_a_pack_is_submitted_when_one_of_its_jobs_is_refused() {
-    let mut b = bench(|def| {
+    let mut b = test_leader(|def| {
         pack(def);
         def.more[1].spec.queue = "high".into();
     });

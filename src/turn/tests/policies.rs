@@ -5,7 +5,7 @@ use super::*;
 use crate::model::{Binding, CpuBind, CpuSet, Share, TermReason};
 
 /// One host with two slots, and queues with these settings.
-fn bench(queues: &str) -> TestLeader {
+fn test_leader(queues: &str) -> TestLeader {
     TestLeader::with(&format!(
         "cluster: {{name: demo, administrators: [root]}}\n\
          hosts:\n- {{name: h1, slots: 4}}\n- {{name: h2, slots: 1, server: no}}\n\
@@ -59,7 +59,7 @@ impl TestLeader {
 /// A job is told with which exit values it is put back to pending: its own, else its queue's.
 #[test]
 fn hosts_are_told_which_exit_values_put_a_job_back() {
-    let mut b = bench("- {name: lo, requeue_exit_values: '30-32 EXCLUDE(7)'}\n");
+    let mut b = test_leader("- {name: lo, requeue_exit_values: '30-32 EXCLUDE(7)'}\n");
     let told = |b: &TestLeader| {
         let mut orders = b.last.orders.iter();
         orders.find_map(|(_, order)| match order {
@@ -78,7 +78,7 @@ fn hosts_are_told_which_exit_values_put_a_job_back() {
 
 #[test]
 fn hosts_are_told_what_a_queue_binds_and_say_what_they_bound() {
-    let mut b = bench("- {name: lo, cpu_bind: numa}\n");
+    let mut b = test_leader("- {name: lo, cpu_bind: numa}\n");
     b.put("lo", 2);
     let bind = b.last.orders.iter().find_map(|(_, order)| match order {
         Order::Start(start) => Some(start.bind),
@@ -103,7 +103,8 @@ fn hosts_are_told_what_a_queue_binds_and_say_what_they_bound() {
 
 #[test]
 fn preempted_work_stops_first_and_goes_on_by_itself() {
-    let mut b = bench("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
+    let mut b =
+        test_leader("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
     b.put("lo", 4);
     b.started(1, 1);
     b.put("hi", 2);
@@ -122,7 +123,7 @@ fn preempted_work_stops_first_and_goes_on_by_itself() {
 
 #[test]
 fn work_that_is_requeued_runs_again_after_the_other() {
-    let mut b = bench(
+    let mut b = test_leader(
         "- {name: hi, priority: 40, preemption: {preempt: lo, method: requeue}}\n- {name: lo}\n",
     );
     b.put("lo", 4);
@@ -149,7 +150,8 @@ fn work_that_is_requeued_runs_again_after_the_other() {
 
 #[test]
 fn forced_work_is_not_preempted() {
-    let mut b = bench("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
+    let mut b =
+        test_leader("- {name: hi, priority: 40, preemption: {preempt: lo}}\n- {name: lo}\n");
     b.put("hi", 4);
     b.put("lo", 4);
     let verb = Verb::Run {
@@ -167,7 +169,7 @@ fn forced_work_is_not_preempted() {
 
 #[test]
 fn elastic_work_grows_when_others_end_though_nothing_waits() {
-    let mut b = bench("- {name: lo, elastic: yes}\n");
+    let mut b = test_leader("- {name: lo, elastic: yes}\n");
     b.put("lo", 3);
     b.started(1, 1);
     b.submit(5, |j| {
@@ -184,7 +186,7 @@ fn elastic_work_grows_when_others_end_though_nothing_waits() {
 
 #[test]
 fn a_threshold_stops_work_with_its_figures() {
-    let mut b = bench("- {name: lo, thresholds: {mem: 500/200}}\n");
+    let mut b = test_leader("- {name: lo, thresholds: {mem: 500/200}}\n");
     b.put("lo", 1);
     b.put("lo", 1);
     b.started(1, 1);
@@ -214,7 +216,7 @@ fn a_threshold_stops_work_with_its_figures() {
 
 #[test]
 fn history_of_shares_outlives_the_leader_and_a_configuration() {
-    let mut b = bench("- {name: lo, fairshare: '[default, 1]'}\n");
+    let mut b = test_leader("- {name: lo, fairshare: '[default, 1]'}\n");
     let run = |b: &mut TestLeader, id: u32| {
         b.put("lo", 2);
         b.started(id, 1);

@@ -222,9 +222,9 @@ fn an_answer_says_when_its_job_was_accepted() {
     assert_eq!((again.ids[0].known, again.ids[0].t), (true, submit));
 }
 
-/// A bench whose share was restored: epochs up to 6 are over, 7 leads; when the copy was made, job
+/// A leader whose share was restored: epochs up to 6 are over, 7 leads; when the copy was made, job
 /// 1 ran on h1 and job 2 waited.
-fn restored_bench() -> (TestLeader, AttemptId) {
+fn restored_leader() -> (TestLeader, AttemptId) {
     let mut b = TestLeader::new();
     b.new_epoch(5);
     b.submit(5, |_| {});
@@ -234,8 +234,8 @@ fn restored_bench() -> (TestLeader, AttemptId) {
     (b, attempt(1, 1))
 }
 
-/// A bench whose share was restored to the time when job 1, which may run again, ran on h1; and its
-/// run.
+/// A leader whose share was restored to the time when job 1, which may run again, ran on h1; and
+/// its run.
 fn restored_rerunnable() -> (TestLeader, RunId) {
     let mut b = TestLeader::new();
     b.new_epoch(5);
@@ -280,7 +280,7 @@ impl TestLeader {
 
 #[test]
 fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_not_before() {
-    let (mut b, known) = restored_bench();
+    let (mut b, known) = restored_leader();
     let here = |mark| RunId { mark, epoch: 6 };
     let mark = b.core.state.mark(known.j);
     // A job, an attempt, an element and another run of a known attempt.
@@ -322,7 +322,7 @@ fn runs_that_the_restored_journal_does_not_know_are_killed_after_the_word_and_no
 
 #[test]
 fn nothing_is_killed_for_a_word_about_an_earlier_copy() {
-    let (mut b, _) = restored_bench();
+    let (mut b, _) = restored_leader();
     b.confirm();
     // From a leader after that confirmation: the share may have been restored again.
     let later = RunId { mark: 9, epoch: 7 };
@@ -336,7 +336,7 @@ fn nothing_is_killed_for_a_word_about_an_earlier_copy() {
 
 #[test]
 fn a_job_waits_until_a_run_that_the_journal_does_not_know_has_ended() {
-    let (mut b, known) = restored_bench();
+    let (mut b, known) = restored_leader();
     let mark = b.core.state.mark(known.j);
     b.confirm();
     let lost = RunId { mark: 9, epoch: 6 };
@@ -382,7 +382,7 @@ fn what_ran_when_the_copy_was_made_is_known_whatever_the_clocks_say() {
 /// first as order number 1, and carries out no order with a lower number.
 #[test]
 fn a_suspension_that_the_restored_journal_does_not_know_ends_after_the_word() {
-    let (mut b, known) = restored_bench();
+    let (mut b, known) = restored_leader();
     let mark = b.core.state.mark(known.j);
     b.confirm();
     let resumes = |orders: &[(String, Order)]| {

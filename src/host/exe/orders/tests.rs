@@ -229,7 +229,7 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     );
     assert_eq!(r.epoch_doc().map(|(doc, _)| doc.epoch), Some(1));
     // A second later.
-    r.leader.seen_at -= EPOCH_MS;
+    r.leader.read_at -= EPOCH_MS;
     let look = r.poll().unwrap();
     assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
     quiet(&mut r);
