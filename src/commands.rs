@@ -22,7 +22,7 @@ const NAMES_A_LINE: usize = 10;
 /// leading c. Gives the exit code.
 pub fn main(argv: &[OsString]) -> i32 {
     crate::sys::signals::default_sigpipe();
-    past_view::set_maker(crate::master::past::view_at);
+    past_view::set_maker(crate::master::past_view::view_at);
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
     if let Some((name, found)) = link.to_str().and_then(|name| Some((name, find(name)?))) {

@@ -25,7 +25,7 @@ use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, Launch, Limit, ProcessIdentity};
-use crate::sys::own_dir::OwnDir;
+use crate::sys::locked_dir::LockedDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
 use crate::task::build;
@@ -130,7 +130,7 @@ struct Shepherd<'a> {
     /// For a rerunnable task: the leader starts it elsewhere if this host is silent for too long.
     silence: Option<Silence>,
     /// The job's own directory for temporary files, if its submitter specified none.
-    tmp: Option<OwnDir>,
+    tmp: Option<LockedDir>,
     phase: Phase,
     /// The process that connects the job to a waiting command: a child that is not part of the job.
     /// 0: none.
@@ -545,7 +545,7 @@ impl Shepherd<'_> {
             let tmp = self
                 .tmp
                 .as_ref()
-                .map_or(Path::new(tmp_dirs::TMP), OwnDir::path);
+                .map_or(Path::new(tmp_dirs::TMP), LockedDir::path);
             own.push(format!("TMPDIR={}", tmp.display()));
             if self.prepared.base.sbatch {
                 own.push(format!("SLURM_TMPDIR={}", tmp.display()));

@@ -7,7 +7,7 @@
 
 use super::outputs::acting;
 use crate::sys::launch::ProcessIdentity;
-use crate::sys::own_dir::OwnDir;
+use crate::sys::locked_dir::LockedDir;
 use crate::sys::{Result, clock, fs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
             continue;
         };
         let user = as_root.then(|| owner(stat.uid));
-        let remove = || OwnDir::hold(&path)?.map_or(Ok(()), OwnDir::remove);
+        let remove = || LockedDir::hold(&path)?.map_or(Ok(()), LockedDir::remove);
         if let Err(e) = acting(user.as_ref(), remove) {
             eprintln!("cbtask: {e}: it stays");
         }
@@ -129,14 +129,14 @@ pub(super) fn make(
     lent: Option<&Path>,
     prefix: &str,
     user: Option<&ProcessIdentity>,
-) -> Option<OwnDir> {
+) -> Option<LockedDir> {
     let made = acting(user, || {
         if let Some(path) = lent
-            && let Some(own) = OwnDir::open(path)?
+            && let Some(own) = LockedDir::open(path)?
         {
             return Ok(Some(own));
         }
-        OwnDir::open(&Path::new(TMP).join(format!("{prefix}{}", clock::nonce(8))))
+        LockedDir::open(&Path::new(TMP).join(format!("{prefix}{}", clock::nonce(8))))
     });
     made.unwrap_or_else(|e| {
         eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
@@ -149,12 +149,12 @@ pub(super) fn make(
 ///
 /// # Errors
 /// Something remains. Something stays.
-pub(super) fn clear(own: &OwnDir, user: Option<&ProcessIdentity>) -> Result<()> {
+pub(super) fn clear(own: &LockedDir, user: Option<&ProcessIdentity>) -> Result<()> {
     acting(user, || own.clear())
 }
 
 /// Removes the directory with its content, as its user.
-pub(super) fn remove(own: OwnDir, user: Option<&ProcessIdentity>) {
+pub(super) fn remove(own: LockedDir, user: Option<&ProcessIdentity>) {
     if let Err(e) = acting(user, || own.remove()) {
         eprintln!("cbtask: {e}: it stays");
     }
@@ -181,7 +181,7 @@ mod tests {
     fn a_sweep_removes_what_nobody_holds_and_nothing_else() {
         let tmp = tempfile::tempdir().unwrap();
         let path = |name: &str| tmp.path().join(name);
-        let held = OwnDir::open(&path("corral.h1.7.1")).unwrap().unwrap();
+        let held = LockedDir::open(&path("corral.h1.7.1")).unwrap().unwrap();
         for name in ["corral.h1.7.2/d", "corral.h1.6.1", "corral.h2.7.1", "other"] {
             std::fs::create_dir_all(path(name)).unwrap();
         }

@@ -53,6 +53,6 @@ impl fmt::Display for Position {
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod tests_past;
+mod tests_disk_full;
 #[cfg(test)]
-mod tests_room;
+mod tests_past;

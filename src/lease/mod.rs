@@ -416,6 +416,6 @@ pub fn check_overdue(settings: &Settings, checked_at: u64, now: u64) -> bool {
 }
 
 #[cfg(test)]
-mod model;
+mod interleavings;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 //! Owns no file: [`super::outbox`] writes them. A start is taken back only if no byte of it was
 //! written.
 
-use super::end::LeaderEnd;
 use super::lead::Leader;
+use super::leader_end::LeaderEnd;
 use crate::model::AttemptId;
 use crate::record::order::Order;
 use crate::sys::clock;

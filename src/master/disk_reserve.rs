@@ -5,7 +5,7 @@
 //! beat. Never decides what is written or in which order.
 
 use super::election::Leadership;
-use super::end::LeaderEnd;
+use super::leader_end::LeaderEnd;
 use crate::spool::Layout;
 use crate::sys::statfs::{self, DiskFree};
 use crate::sys::{self, clock, fs, service, thread};

@@ -3,10 +3,10 @@
 //!
 //! [`super::inbox`] does the reading. Owns no file except the directory `inbox/`, if it is missing.
 
-use super::end::LeaderEnd;
 use super::hints::NamedBoxes;
 use super::inbox::{BoxSelection, ReadRequest, RejectedRequest, is_missing};
 use super::lead::Leader;
+use super::leader_end::LeaderEnd;
 use crate::lease::Check;
 use crate::record::ack::Ack;
 use crate::record::request::Verb;

@@ -3,8 +3,8 @@
 //! decides what follows.
 
 use super::election;
-use super::end::LeaderEnd;
 use super::lead::Leader;
+use super::leader_end::LeaderEnd;
 use super::outgoing::REMIND_MS;
 use crate::record::point::Point;
 use crate::turn::{self, Input};

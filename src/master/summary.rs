@@ -2,8 +2,8 @@
 //!
 //! A failed write costs freshness, never a job. [`super::publish`] writes the files.
 
-use super::end::LeaderEnd;
 use super::lead::Leader;
+use super::leader_end::LeaderEnd;
 use super::leader_metrics::TimedWork;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;

@@ -9,13 +9,13 @@
 //! grow with time are those of the last [`ShareTree::sweep`].
 
 mod decay;
-mod past;
+mod history;
 #[cfg(test)]
 mod tests;
 mod tournament;
 mod usage;
 
-pub use past::{ShareRow, UserShareHistory};
+pub use history::{ShareRow, UserShareHistory};
 pub use usage::{Amounts, Delta, Meter};
 
 use crate::config::{FairFactors, Policy, ShareEntry, ShareSubject, Shares, UserGroup};

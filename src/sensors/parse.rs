@@ -2,10 +2,10 @@
 //! invalid item costs one resource; every problem is reported with its line. Owns the attributes
 //! and their limits; never knows which resources already exist.
 
-mod of_units;
+mod unit_attributes;
 
-pub use of_units::UnitAttributes;
-pub(super) use of_units::names_of;
+pub use unit_attributes::UnitAttributes;
+pub(super) use unit_attributes::names_of;
 
 use super::RESOURCES_MAX;
 use crate::record::load::{Sensed, SensedKind};

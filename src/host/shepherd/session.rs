@@ -8,7 +8,7 @@ use crate::host::outputs::Files;
 use crate::host::relay::{self, Relay, RelayMessage, RelayRequest};
 use crate::model::TermReason;
 use crate::record::report::Ended;
-use crate::sys::own_dir::OwnDir;
+use crate::sys::locked_dir::LockedDir;
 use crate::sys::{clock, proc};
 use crate::task::machine::signal;
 use crate::task::spec::{TaskAct, WaitingClient};
@@ -67,7 +67,7 @@ impl Shepherd<'_> {
                 !base.stdout.path.is_empty(),
                 !base.stderr.path.is_empty(),
             ],
-            dir: self.tmp.as_ref().map(OwnDir::path),
+            dir: self.tmp.as_ref().map(LockedDir::path),
         }
     }
 

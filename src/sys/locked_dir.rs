@@ -18,7 +18,7 @@ const MODE: u32 = 0o700;
 
 /// A directory held until it is dropped or the process ends.
 #[derive(Debug)]
-pub struct OwnDir {
+pub struct LockedDir {
     path: PathBuf,
     file: File,
     /// The ids when it was taken.
@@ -26,17 +26,17 @@ pub struct OwnDir {
     mode: u32,
 }
 
-impl OwnDir {
+impl LockedDir {
     /// Creates `path`, or takes over an empty directory of that name to which only this user has
     /// access. `Ok(None)`: something else has the name, or another process holds it.
     ///
     /// # Errors
     /// It cannot be created.
-    pub fn open(path: &Path) -> Result<Option<OwnDir>> {
+    pub fn open(path: &Path) -> Result<Option<LockedDir>> {
         // An existing one is tried first: creating a directory waits for the lock of its parent.
-        let (own, made) = match OwnDir::hold(path)? {
+        let (own, made) = match LockedDir::hold(path)? {
             Some(own) => (own, false),
-            None if fs::mkdir(path, MODE)? => match OwnDir::hold(path)? {
+            None if fs::mkdir(path, MODE)? => match LockedDir::hold(path)? {
                 Some(own) => (own, true),
                 None => return Ok(None),
             },
@@ -51,7 +51,7 @@ impl OwnDir {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn hold(path: &Path) -> Result<Option<OwnDir>> {
+    pub fn hold(path: &Path) -> Result<Option<LockedDir>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Ok(file) => file,
@@ -75,7 +75,7 @@ impl OwnDir {
         // The process that held it may have removed it since.
         let there = fs::stat(path)?.map(|stat| stat.ino);
         let stat = file.metadata().at("stat", path)?;
-        let own = OwnDir {
+        let own = LockedDir {
             path: path.to_owned(),
             file,
             uid: stat.uid(),
@@ -148,19 +148,19 @@ mod tests {
     fn a_directory_is_made_held_emptied_and_taken_over() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("own");
-        let own = OwnDir::open(&path).unwrap().unwrap();
-        assert!(OwnDir::open(&path).unwrap().is_none(), "it is held");
-        assert!(OwnDir::hold(&path).unwrap().is_none());
+        let own = LockedDir::open(&path).unwrap().unwrap();
+        assert!(LockedDir::open(&path).unwrap().is_none(), "it is held");
+        assert!(LockedDir::hold(&path).unwrap().is_none());
         std::fs::create_dir_all(path.join("a/b")).unwrap();
         std::fs::write(root.path().join("kept"), "x").unwrap();
         std::os::unix::fs::symlink(root.path(), path.join("link")).unwrap();
         own.clear().unwrap();
         assert!(root.path().join("kept").exists(), "no link is followed");
         drop(own);
-        let again = OwnDir::open(&path).unwrap().unwrap();
+        let again = LockedDir::open(&path).unwrap().unwrap();
         again.remove().unwrap();
         assert!(!path.exists());
-        assert!(OwnDir::hold(&path).unwrap().is_none());
+        assert!(LockedDir::hold(&path).unwrap().is_none());
     }
 
     #[test]
@@ -169,25 +169,25 @@ mod tests {
         let path = root.path().join("own");
         std::fs::create_dir(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(OwnDir::open(&path).unwrap().is_none());
+        assert!(LockedDir::open(&path).unwrap().is_none());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
         std::fs::write(path.join("f"), "x").unwrap();
-        assert!(OwnDir::open(&path).unwrap().is_none());
+        assert!(LockedDir::open(&path).unwrap().is_none());
         let link = root.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert!(OwnDir::open(&link).unwrap().is_none());
+        assert!(LockedDir::open(&link).unwrap().is_none());
         let file = root.path().join("file");
         std::fs::write(&file, "x").unwrap();
-        assert!(OwnDir::open(&file).unwrap().is_none());
+        assert!(LockedDir::open(&file).unwrap().is_none());
     }
 
     #[test]
     fn a_directory_that_was_replaced_is_not_held() {
         let root = tempfile::tempdir().unwrap();
         let (path, other) = (root.path().join("own"), root.path().join("other"));
-        let own = OwnDir::open(&path).unwrap().unwrap();
+        let own = LockedDir::open(&path).unwrap().unwrap();
         std::fs::rename(&path, &other).unwrap();
-        assert!(OwnDir::hold(&path).unwrap().is_none());
-        assert!(OwnDir::hold(&other).unwrap().is_none(), "{own:?}");
+        assert!(LockedDir::hold(&path).unwrap().is_none());
+        assert!(LockedDir::hold(&other).unwrap().is_none(), "{own:?}");
     }
 }
