@@ -275,7 +275,7 @@ limits:
 struct Host;
 
 impl HostFacts for Host {
-    fn FailedSearch(&self, name: &str) -> Option<f64> {
+    fn number(&self, name: &str) -> Option<f64> {
         (name != "swp").then_some(name.len() as f64)
     }
     fn text(&self, name: &str) -> Option<&str> {

@@ -755,8 +755,8 @@ fn speed() {
     let t = Instant::now();
     w.commit().unwrap();
     println!("commit of all: {:?}", t.elapsed());
-    struct Count(u64);
-    impl Restore for Count {
+    struct EventCounter(u64);
+    impl Restore for EventCounter {
         fn reset(&mut self) {}
         fn record(&mut self, _: &[u8]) -> Result<(), String> {
             self.0 += 1;
@@ -768,7 +768,7 @@ fn speed() {
         }
     }
     let t = Instant::now();
-    let mut count = Count(0);
+    let mut count = EventCounter(0);
     recover(&fixture.layout(), "c", 2, Options::default(), &mut count).unwrap();
     println!("replay: {} events in {:?}", count.0, t.elapsed());
     assert!(count.0 >= u64::from(n) * 4);

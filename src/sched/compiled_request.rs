@@ -84,7 +84,7 @@ impl RusageItem {
 
     /// The units that it requests, `n` times.
     pub(super) fn units(&self, n: u32) -> Option<UnitAsk> {
-        let UnitUse::Units(beside) = self.unit else {
+        let UnitUse::Units(amounts) = self.unit else {
             return None;
         };
         let whole = u32::try_from(self.amount / UNIT).unwrap_or(u32::MAX);
@@ -92,7 +92,7 @@ impl RusageItem {
             res: self.res,
             count: whole.max(1).saturating_mul(n),
             part: self.amount.min(UNIT),
-            amounts: beside,
+            amounts,
         })
     }
 
@@ -746,8 +746,8 @@ impl AlternativeBuilder<'_> {
             let Some(of) = items.iter_mut().find(|item| item.res == unit) else {
                 continue;
             };
-            if let UnitUse::Units(beside) = &mut of.unit
-                && let Some(free) = beside.iter_mut().find(|(_, n)| *n == 0)
+            if let UnitUse::Units(amounts) = &mut of.unit
+                && let Some(free) = amounts.iter_mut().find(|(_, n)| *n == 0)
             {
                 *free = (own, each);
             }

@@ -3,7 +3,9 @@
 use crate::model::{JobStat, Orphans, PendReason};
 use crate::state::{Array, Body, DepVerdict, Job, State, Work};
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, Cond, ElementStates, Elements, Expr, JobFacts, JobRef, Target};
+use crate::text::depend::{
+    Answer, Cond, DependencyFacts, ElementStates, Elements, Expr, JobRef, Target,
+};
 use std::cell::Cell;
 
 /// The state, and a counter of the jobs and elements that were looked at.
@@ -137,7 +139,7 @@ impl StateFacts<'_> {
     }
 }
 
-impl JobFacts for StateFacts<'_> {
+impl DependencyFacts for StateFacts<'_> {
     fn seen(&self, target: &Target) -> Option<ElementStates> {
         let mut seen = ElementStates::default();
         self.each(target, &mut |stat, n, _| match stat {

@@ -73,7 +73,7 @@ impl Ident {
             ^ self
                 .host_limits
                 .first()
-                .map_or(0, |here| here.family as usize)
+                .map_or(0, |host_limit| host_limit.family as usize)
     }
 
     /// Whether a limit that does not depend on the host limits amounts.
@@ -345,14 +345,14 @@ impl Quotas {
             .everywhere
             .extend(self.counters_of_group(who.job_group));
         if ident.by_host() {
-            let here: Vec<(u16, u32)> = ident
+            let pairs: Vec<(u16, u32)> = ident
                 .host_limits
                 .iter()
                 .map(|h| (h.rule, h.family))
                 .collect();
             let next =
                 u32::try_from(self.host_limit_sets.len() + 1).expect("fewer than 2^32 of them");
-            ident.on_hosts = *self.on_hosts.entry(here).or_insert(next);
+            ident.on_hosts = *self.on_hosts.entry(pairs).or_insert(next);
             if ident.on_hosts == next {
                 self.host_limit_sets.push(ident.host_limits.clone());
             }
@@ -364,9 +364,8 @@ impl Quotas {
 
     /// Prefetches each counter to which jobs on a host add.
     pub fn prefetch(&self, ident: &Ident, host: u32) -> usize {
-        let here = ident.host_limits.iter();
-        let own =
-            here.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));
+        let all = ident.host_limits.iter();
+        let own = all.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));
         let own = own.filter_map(|h| self.hosted.get(&pair(h.family, host)));
         let all = ident.everywhere.iter().chain(own);
         let slots = all.map(|at| self.counters[*at as usize].slots);
@@ -401,9 +400,11 @@ impl Quotas {
         let Some(at) = on_hosts.checked_sub(1) else {
             return 0;
         };
-        let eased = |here: &HostLimit| {
-            let risen = self.rules[usize::from(here.rule)].risen;
-            let freed = here.shared.map_or(0, |at| self.counters[at as usize].freed);
+        let eased = |host_limit: &HostLimit| {
+            let risen = self.rules[usize::from(host_limit.rule)].risen;
+            let freed = host_limit
+                .shared
+                .map_or(0, |at| self.counters[at as usize].freed);
             freed.max(risen)
         };
         self.host_limit_sets[at as usize]
@@ -483,10 +484,10 @@ impl Quotas {
             for at in &ident.everywhere {
                 self.bump(*at, one, jobs, sign, freed);
             }
-            for here in &ident.host_limits {
-                if self.rules[usize::from(here.rule)].holds(*host) {
-                    let own = || self.hosted(here.rule, here.family, *host);
-                    let at = here.shared.unwrap_or_else(own);
+            for host_limit in &ident.host_limits {
+                if self.rules[usize::from(host_limit.rule)].holds(*host) {
+                    let own = || self.hosted(host_limit.rule, host_limit.family, *host);
+                    let at = host_limit.shared.unwrap_or_else(own);
                     self.bump(at, one, jobs, sign, freed);
                 }
             }
@@ -499,20 +500,20 @@ impl Quotas {
                 self.bump(*at, &all, jobs, sign, freed);
             }
         }
-        for here in &ident.host_limits {
+        for host_limit in &ident.host_limits {
             let mut sum: Option<Bundle> = None;
             for (host, bundle) in parts {
-                if !self.rules[usize::from(here.rule)].holds(*host) {
+                if !self.rules[usize::from(host_limit.rule)].holds(*host) {
                     continue;
                 }
-                if here.shared.is_some() {
+                if host_limit.shared.is_some() {
                     sum.get_or_insert_default().add(bundle);
                     continue;
                 }
-                let at = self.hosted(here.rule, here.family, *host);
+                let at = self.hosted(host_limit.rule, host_limit.family, *host);
                 self.bump(at, bundle, jobs, sign, freed);
             }
-            if let (Some(at), Some(sum)) = (here.shared, sum) {
+            if let (Some(at), Some(sum)) = (host_limit.shared, sum) {
                 self.bump(at, &sum, jobs, sign, freed);
             }
         }
@@ -601,8 +602,8 @@ impl Quotas {
             for at in &ident.everywhere {
                 asked[self.counters[*at as usize].family as usize] = true;
             }
-            for here in &ident.host_limits {
-                asked[here.family as usize] = true;
+            for host_limit in &ident.host_limits {
+                asked[host_limit.family as usize] = true;
             }
         }
         let Quotas {
@@ -630,7 +631,7 @@ impl Quotas {
         });
         let gone = |family: &u32| self.unused.families.contains(family);
         self.on_hosts
-            .retain(|here, _| !here.iter().any(|(_, family)| gone(family)));
+            .retain(|host_limit, _| !host_limit.iter().any(|(_, family)| gone(family)));
         // Sorted by number, so that the same run assigns the same numbers again.
         self.unused.counters.sort_unstable_by(|a, b| b.cmp(a));
         self.unused.families.sort_unstable_by(|a, b| b.cmp(a));

@@ -281,7 +281,7 @@ impl TimeSpan {
 #[derive(Clone, Debug, Default)]
 struct Claims {
     all: Vec<Claim>,
-    spare: Vec<u32>,
+    unused: Vec<u32>,
     /// Ends of claims that may turn out to be wrong: (until, claim, stamp).
     due: BinaryHeap<Reverse<(i64, u32, u32)>>,
     live_due: usize,
@@ -294,7 +294,7 @@ struct ReservationList<K> {
     index: Vec<u32>,
     starts: Vec<i64>,
     all: Vec<Reservation>,
-    spare: Vec<u32>,
+    unused: Vec<u32>,
 }
 
 /// The time of the current pass.

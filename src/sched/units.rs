@@ -48,7 +48,7 @@ impl UnitAsk {
         (self.res, self.part, self.amounts) == (other.res, other.part, other.amounts)
     }
 
-    fn beside(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
+    fn amounts(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
         self.amounts.iter().copied().filter(|(_, n)| *n > 0)
     }
 }
@@ -105,7 +105,7 @@ struct TrialUnits {
 impl TrialUnits {
     fn of(kind: &UnitKind) -> TrialUnits {
         let listed = &kind.units[..kind.listed];
-        let beside = |(res, sizes): &(ResourceId, Vec<i64>)| {
+        let free_amounts = |(res, sizes): &(ResourceId, Vec<i64>)| {
             let each = listed.iter().zip(sizes);
             (
                 *res,
@@ -114,7 +114,7 @@ impl TrialUnits {
         };
         TrialUnits {
             left: listed.iter().map(|unit| UNIT - unit.taken).collect(),
-            amounts: kind.sizes.iter().map(beside).collect(),
+            amounts: kind.sizes.iter().map(free_amounts).collect(),
         }
     }
 
@@ -125,14 +125,14 @@ impl TrialUnits {
             of.is_some_and(|(_, left)| left[at] >= need)
         };
         let fits =
-            |at: &usize| self.left[*at] >= ask.part && ask.beside().all(|need| enough(*at, need));
+            |at: &usize| self.left[*at] >= ask.part && ask.amounts().all(|need| enough(*at, need));
         let mut fit = (0..self.left.len()).filter(fits);
         let at = match ask.part {
             UNIT => fit.next(),
             _ => fit.min_by_key(|at| order(*at, self.left[*at])),
         }?;
         self.left[at] -= ask.part;
-        for (res, need) in ask.beside() {
+        for (res, need) in ask.amounts() {
             let of = self.amounts.iter_mut().find(|(of, _)| *of == res);
             of.expect("it was enough").1[at] -= need;
         }
@@ -173,7 +173,7 @@ impl HostUnits {
         old.retain(|unit| unit.taken > 0);
         for name in names {
             let held = old.iter().position(|unit| *unit.name == **name);
-            let (taken, beside) = held.map_or_else(Default::default, |at| {
+            let (taken, amounts) = held.map_or_else(Default::default, |at| {
                 let unit = old.remove(at);
                 (unit.taken, unit.amounts)
             });
@@ -181,7 +181,7 @@ impl HostUnits {
             kind.units.push(Unit {
                 name,
                 taken,
-                amounts: beside,
+                amounts,
             });
         }
         kind.listed = names.len();

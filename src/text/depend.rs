@@ -1,7 +1,7 @@
 //! Dependency conditions of `-w`: `done(12) && (ended("prep*") || numdone(7,>= 10))`.
 //!
 //! Owns grammar, printer, name resolution and evaluation. Never looks jobs up: facts about them
-//! come through [`JobFacts`].
+//! come through [`DependencyFacts`].
 
 mod count;
 
@@ -132,7 +132,7 @@ impl ElementStates {
 }
 
 /// The facts about jobs that the evaluation needs.
-pub trait JobFacts {
+pub trait DependencyFacts {
     /// The states of the elements that `target` names; `None` if the job no longer exists.
     fn seen(&self, target: &Target) -> Option<ElementStates>;
     /// True if an element that ended without success has an exit code that passes `test`.
@@ -163,7 +163,7 @@ impl Expr {
     }
 
     /// The first condition that can never become true.
-    pub fn never(&self, facts: &impl JobFacts) -> Option<&Cond> {
+    pub fn never(&self, facts: &impl DependencyFacts) -> Option<&Cond> {
         let never = |cond: &&Cond| cond.judge(facts) == Answer::Never;
         self.conditions().into_iter().find(never)
     }
@@ -282,7 +282,7 @@ impl Expr {
     }
 
     /// Evaluates the expression. With `!`, `Never` is returned only for conditions that stay true.
-    pub fn eval(&self, facts: &impl JobFacts) -> Answer {
+    pub fn eval(&self, facts: &impl DependencyFacts) -> Answer {
         match self {
             Expr::And(parts) => {
                 let mut answer = Answer::True;
@@ -337,7 +337,7 @@ fn flat(parts: Vec<Expr>) -> Vec<Expr> {
 }
 
 impl Cond {
-    fn judge(&self, facts: &impl JobFacts) -> Answer {
+    fn judge(&self, facts: &impl DependencyFacts) -> Answer {
         let Some(seen) = facts.seen(&self.target).filter(|s| s.total() > 0) else {
             return Answer::Never;
         };

@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Act {
+    enum Operation {
         Insert(u32),
         Remove(u32),
         RemoveRange(u32, u32),
@@ -519,13 +519,13 @@ mod tests {
         Pop,
     }
 
-    fn act() -> impl Strategy<Value = Act> {
+    fn act() -> impl Strategy<Value = Operation> {
         prop_oneof![
-            (0u32..60).prop_map(Act::Insert),
-            (0u32..60).prop_map(Act::Remove),
-            (0u32..60, 0u32..20).prop_map(|(a, n)| Act::RemoveRange(a, a + n)),
-            (0u32..60, 0u32..30, 1u32..5).prop_map(|(a, n, s)| Act::Row(a, a + n, s)),
-            Just(Act::Pop),
+            (0u32..60).prop_map(Operation::Insert),
+            (0u32..60).prop_map(Operation::Remove),
+            (0u32..60, 0u32..20).prop_map(|(a, n)| Operation::RemoveRange(a, a + n)),
+            (0u32..60, 0u32..30, 1u32..5).prop_map(|(a, n, s)| Operation::Row(a, a + n, s)),
+            Just(Operation::Pop),
         ]
     }
 
@@ -537,17 +537,17 @@ mod tests {
             let mut plain = BTreeSet::new();
             for a in acts {
                 match a {
-                    Act::Insert(i) => prop_assert_eq!(set.insert(i), plain.insert(i)),
-                    Act::Remove(i) => prop_assert_eq!(set.remove(i), plain.remove(&i)),
-                    Act::RemoveRange(a, b) => {
+                    Operation::Insert(i) => prop_assert_eq!(set.insert(i), plain.insert(i)),
+                    Operation::Remove(i) => prop_assert_eq!(set.remove(i), plain.remove(&i)),
+                    Operation::RemoveRange(a, b) => {
                         set.remove_range(a, b);
                         plain.retain(|i| *i < a || *i > b);
                     }
-                    Act::Row(a, b, s) => {
+                    Operation::Row(a, b, s) => {
                         set.insert_range(Range::new(a, b, s));
                         plain.extend((a..=b).step_by(s as usize));
                     }
-                    Act::Pop => prop_assert_eq!(set.pop_first(), plain.pop_first()),
+                    Operation::Pop => prop_assert_eq!(set.pop_first(), plain.pop_first()),
                 }
                 prop_assert!(set.iter().eq(plain.iter().copied()));
                 prop_assert_eq!(set.len(), plain.len() as u64);

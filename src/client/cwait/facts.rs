@@ -7,7 +7,7 @@ use crate::record::view::JobRow;
 use crate::spool::view::{JobSet, ViewItem, ViewReader};
 use crate::sys;
 use crate::text::IndexSet;
-use crate::text::depend::{Answer, ElementStates, Elements, Expr, JobFacts, JobRef, Target};
+use crate::text::depend::{Answer, DependencyFacts, ElementStates, Elements, Expr, JobRef, Target};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the jobs of a condition at one time.
@@ -235,7 +235,7 @@ fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
         })
 }
 
-impl JobFacts for JobFacts {
+impl DependencyFacts for JobFacts {
     fn seen(&self, target: &Target) -> Option<ElementStates> {
         let mut seen = ElementStates::default();
         for one in self.picked(target)? {

@@ -34,7 +34,7 @@ pub(super) fn read(unit: &str) -> (&str, &str, u32) {
 }
 
 /// The amounts of a unit's own resources, in thousandths.
-pub(super) fn beside(unit: &str) -> impl Iterator<Item = (&str, i64)> {
+pub(super) fn amounts(unit: &str) -> impl Iterator<Item = (&str, i64)> {
     let amount = |word: &'_ str| -> Option<i64> { word.parse().ok() };
     let words = unit.split(' ').skip(3);
     words.filter_map(move |word| {

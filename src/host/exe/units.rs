@@ -4,7 +4,7 @@
 //! attempts that have them.
 
 use super::exec::Exec;
-use super::unit_names::{beside, read};
+use super::unit_names::{amounts, read};
 use crate::model::WHOLE_UNIT;
 use crate::task::spec::TaskSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ impl<'a> InUse<'a> {
             let (res, name, part) = read(unit);
             let sum = self.parts.entry((res, name)).or_default();
             *sum = sum.saturating_add(part);
-            for (own, n) in beside(unit) {
+            for (own, n) in amounts(unit) {
                 let sum = self.own.entry((res, name, own)).or_default();
                 *sum = sum.saturating_add(n);
             }

@@ -54,7 +54,7 @@ impl Picture {
         units: &[Units],
         table: &HostTable,
     ) -> Box<[HeldUnits]> {
-        let beside = |units: &Units| {
+        let amounts_of = |units: &Units| {
             let each = units.amounts.iter();
             each.filter_map(|(name, n)| Some((self.resources.find(name)?, *n)))
                 .collect()
@@ -67,7 +67,7 @@ impl Picture {
                 res,
                 names: units.names.clone(),
                 part: i64::from(units.part_of_each()),
-                amounts: beside(units),
+                amounts: amounts_of(units),
             })
         };
         units.iter().filter_map(held).collect()
@@ -152,7 +152,7 @@ impl Picture {
 
     fn named_units(&self, host: &str, ask: &UnitAsk, chosen: &Chosen<'_>) -> Units {
         let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
-        let beside = ask.amounts.iter().filter(|(_, n)| *n > 0);
+        let amounts = ask.amounts.iter().filter(|(_, n)| *n > 0);
         Units {
             host: host.to_owned(),
             res: self.resources.name(ask.res).to_owned(),
@@ -165,7 +165,7 @@ impl Picture {
                 UNIT => 0,
                 part => u32::try_from(part).expect("less than a unit"),
             },
-            amounts: beside
+            amounts: amounts
                 .map(|(res, n)| (self.resources.name(*res).to_owned(), *n))
                 .collect(),
         }

@@ -96,18 +96,18 @@ fn a_host_that_shrinks_is_overdrawn_where_it_is_claimed() {
 }
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Operation {
     Take(i64, i64, i64, i64),
     Give(usize),
     Forget(i64),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = Operation> {
     prop_oneof![
         4 => (0..END, 1..20i64, 0..5i64, 0..3i64)
-            .prop_map(|(from, lasts, slots, mem)| Act::Take(from, from + lasts, slots, mem)),
-        2 => (0..100usize).prop_map(Act::Give),
-        1 => (0..END / 2).prop_map(Act::Forget),
+            .prop_map(|(from, lasts, slots, mem)| Operation::Take(from, from + lasts, slots, mem)),
+        2 => (0..100usize).prop_map(Operation::Give),
+        1 => (0..END / 2).prop_map(Operation::Forget),
     ]
 }
 
@@ -131,7 +131,7 @@ proptest! {
         let mut now = 0;
         for act in acts {
             match act {
-                Act::Take(from, to, slots, mem) => {
+                Operation::Take(from, to, slots, mem) => {
                     line.take(from, to, &Bundle::new(slots, &[mem]));
                     for t in from..to {
                         free[t as usize].0 -= slots;
@@ -139,7 +139,7 @@ proptest! {
                     }
                     taken.push((from, to, slots, mem));
                 }
-                Act::Give(n) if !taken.is_empty() => {
+                Operation::Give(n) if !taken.is_empty() => {
                     let (from, to, slots, mem) = taken.swap_remove(n % taken.len());
                     line.give(from, to, &Bundle::new(slots, &[mem]));
                     for t in from..to {
@@ -147,11 +147,11 @@ proptest! {
                         free[t as usize].1 += mem;
                     }
                 }
-                Act::Forget(t) => {
+                Operation::Forget(t) => {
                     now = now.max(t);
                     line.forget_before(t);
                 }
-                Act::Give(_) => {}
+                Operation::Give(_) => {}
             }
             for t in now..2 * END {
                 let (slots, mem) = free[t as usize];

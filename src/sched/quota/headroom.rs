@@ -47,27 +47,27 @@ impl Quotas {
         so_far: &[(u32, Bundle)],
     ) -> Result<u32, Blocked> {
         let mut room = u32::MAX;
-        for here in &ident.host_limits {
-            let rule = &self.rules[usize::from(here.rule)];
+        for host_limit in &ident.host_limits {
+            let rule = &self.rules[usize::from(host_limit.rule)];
             if !rule.holds(host) {
                 continue;
             }
-            let at = match here.shared {
+            let at = match host_limit.shared {
                 Some(counter) => Some(counter),
-                None => self.hosted.get(&pair(here.family, host)).copied(),
+                None => self.hosted.get(&pair(host_limit.family, host)).copied(),
             };
             let fresh = Counter {
-                rule: here.rule,
+                rule: host_limit.rule,
                 ..Counter::default()
             };
             let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
-            let in_trial = |part: &&(u32, Bundle)| match here.shared {
+            let in_trial = |part: &&(u32, Bundle)| match host_limit.shared {
                 Some(_) => rule.holds(part.0),
                 None => part.0 == host,
             };
             let taken = sum_of(so_far.iter().filter(in_trial));
             let left = self.left(counter, taken.as_ref(), need);
-            room = room.min(left.map_err(|b| b.of(here.family, at, here.own(host)))?);
+            room = room.min(left.map_err(|b| b.of(host_limit.family, at, host_limit.own(host)))?);
         }
         Ok(room)
     }
@@ -79,8 +79,8 @@ impl Quotas {
     pub fn check(&self, ident: &Ident, parts: &[(u32, Bundle)]) -> Result<(), Blocked> {
         let sum = |hosts: &dyn Fn(u32) -> bool| {
             let mut sum = Bundle::default();
-            let here = parts.iter().filter(|part| hosts(part.0));
-            here.for_each(|part| sum.add(&part.1));
+            let on_hosts = parts.iter().filter(|part| hosts(part.0));
+            on_hosts.for_each(|part| sum.add(&part.1));
             sum
         };
         let none = Bundle::default();
@@ -97,24 +97,25 @@ impl Quotas {
             let counter = &self.counters[*at as usize];
             fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
         }
-        for here in &ident.host_limits {
-            let rule = &self.rules[usize::from(here.rule)];
-            match here.shared {
+        for host_limit in &ident.host_limits {
+            let rule = &self.rules[usize::from(host_limit.rule)];
+            match host_limit.shared {
                 Some(at) if parts.iter().any(|part| rule.holds(part.0)) => {
                     let here_sum = sum(&|host| rule.holds(host));
                     fits(&self.counters[at as usize], &here_sum)
-                        .map_err(|b| b.of(here.family, Some(at), None))?;
+                        .map_err(|b| b.of(host_limit.family, Some(at), None))?;
                 }
                 Some(_) => {}
                 None => {
                     for (host, bundle) in parts.iter().filter(|part| rule.holds(part.0)) {
-                        let at = self.hosted.get(&pair(here.family, *host)).copied();
+                        let at = self.hosted.get(&pair(host_limit.family, *host)).copied();
                         let fresh = Counter {
-                            rule: here.rule,
+                            rule: host_limit.rule,
                             ..Counter::default()
                         };
                         let counter = at.map_or(&fresh, |at| &self.counters[at as usize]);
-                        fits(counter, bundle).map_err(|b| b.of(here.family, at, Some(*host)))?;
+                        fits(counter, bundle)
+                            .map_err(|b| b.of(host_limit.family, at, Some(*host)))?;
                     }
                 }
             }

@@ -22,7 +22,7 @@ impl<K: Copy + Eq> Book<K> {
                 index: Vec::new(),
                 starts: Vec::new(),
                 all: Vec::new(),
-                spare: Vec::new(),
+                unused: Vec::new(),
             },
             time: PassTime {
                 now: i64::MIN,
@@ -98,7 +98,7 @@ impl<K: Copy + Eq> Book<K> {
         };
         let parts: SmallVec<[(u32, Bundle); 1]> = parts.iter().cloned().collect();
         self.occupy(&parts, now, until);
-        let id = self.claims.spare.pop().unwrap_or_else(|| {
+        let id = self.claims.unused.pop().unwrap_or_else(|| {
             self.claims.all.push(Claim {
                 parts: SmallVec::new(),
                 until: 0,
@@ -135,7 +135,7 @@ impl<K: Copy + Eq> Book<K> {
             self.claims.live_due -= 1;
         }
         claim.planned = None;
-        self.claims.spare.push(id.0);
+        self.claims.unused.push(id.0);
         for (host, amount) in &parts {
             let host = &mut self.hosts[*host as usize];
             host.give(now, until, amount);

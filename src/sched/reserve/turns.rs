@@ -407,7 +407,7 @@ impl<K: Copy + Eq> Book<K> {
             pass: self.time.pass,
             ..Reservation::default()
         };
-        let at = match self.list.spare.pop() {
+        let at = match self.list.unused.pop() {
             Some(at) => {
                 self.list.all[at as usize] = new;
                 at
@@ -587,7 +587,7 @@ impl<K: Copy + Eq> Book<K> {
             self.unclaim(at);
         }
         let own = std::mem::take(&mut self.list.all[at]);
-        self.list.spare.push(at as u32);
+        self.list.unused.push(at as u32);
         if own.start > self.time.now {
             self.checks.changed = true;
         }

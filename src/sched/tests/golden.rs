@@ -1,5 +1,5 @@
-//! Golden scripts: `tests/golden/sched/*.case`, each a small cluster, jobs, and the start times that must
-//! come out of the engine. The scripts say it all; this file only plays them.
+//! Golden scripts: `tests/golden/sched/*.case`, each a small cluster, jobs, and the start times
+//! that must come out of the engine. The scripts say it all; this file only plays them.
 //!
 //! A script: comment lines (`#`), then `config:` with cb.yaml lines, `jobs:` with lines
 //! `ID SUBMIT RUN SLOTS [key=value ...]` in seconds, `starts:` with `ID SECOND [HOSTS]` (`-` =
@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 /// Number of passes for the passing of time after everything in a script has happened.
 const IDLE_MAX: u32 = 100;
 
-struct Line {
+struct ScriptJob {
     id: u32,
     submit: i64,
     run: i64,
@@ -33,7 +33,7 @@ struct Line {
 }
 
 /// The words of a line that starts with a second.
-struct At {
+struct TimedWords {
     second: i64,
     words: Vec<String>,
 }
@@ -41,12 +41,12 @@ struct At {
 #[derive(Default)]
 struct Script {
     config: String,
-    jobs: Vec<Line>,
-    samples: Vec<At>,
+    jobs: Vec<ScriptJob>,
+    samples: Vec<TimedWords>,
     starts: BTreeMap<u32, String>,
     ends: BTreeMap<u32, String>,
     acts: Vec<String>,
-    shares: Vec<At>,
+    shares: Vec<TimedWords>,
 }
 
 fn parse(text: &str) -> Script {
@@ -79,16 +79,16 @@ fn expect(of: &mut BTreeMap<u32, String>, line: &str) {
     assert_eq!(before, None, "job {id} is there twice");
 }
 
-fn at_line(line: &str) -> At {
+fn at_line(line: &str) -> TimedWords {
     let mut words = line.split_whitespace().map(str::to_owned);
     let second = words.next().expect("a second");
-    At {
+    TimedWords {
         second: second.parse().expect("a second"),
         words: words.collect(),
     }
 }
 
-fn job_line(line: &str) -> Line {
+fn job_line(line: &str) -> ScriptJob {
     let mut cpu_ms = 0;
     let mut words = line.split_whitespace();
     let mut number = || -> i64 {
@@ -123,7 +123,7 @@ fn job_line(line: &str) -> Line {
             _ => panic!("unknown word {word} in {line}"),
         }
     }
-    Line {
+    ScriptJob {
         id,
         submit,
         run,
@@ -134,7 +134,7 @@ fn job_line(line: &str) -> Line {
 
 /// How far a job of a script is.
 #[derive(Default)]
-struct Going {
+struct JobProgress {
     attempt: u32,
     /// Since when it runs; `None` = it does not run.
     since: Option<i64>,
@@ -144,7 +144,7 @@ struct Going {
     stops: u32,
 }
 
-impl Going {
+impl JobProgress {
     /// Checks what happened to the job in a pass. Returns true if it started (again).
     fn look(&mut self, cluster: &Cluster, id: u32, run: i64, now: i64) -> bool {
         let attempt = cluster.state.work(JobKey::job(id)).map_or(0, |w| w.attempt);
@@ -169,7 +169,7 @@ impl Going {
 
 /// The result of a script.
 #[derive(Default)]
-struct Played {
+struct ScriptResult {
     /// Second and hosts by script id; for a job that was requeued, its last start.
     starts: BTreeMap<u32, (i64, String)>,
     ends: BTreeMap<u32, i64>,
@@ -179,15 +179,15 @@ struct Played {
 }
 
 /// A script that is being run.
-struct Play<'a> {
+struct ScriptRun<'a> {
     cluster: Cluster,
     /// By the id in the cluster.
-    ids: BTreeMap<u32, (&'a Line, Going)>,
+    ids: BTreeMap<u32, (&'a ScriptJob, JobProgress)>,
     ends: BinaryHeap<Reverse<(i64, u32, u32)>>,
-    out: Played,
+    out: ScriptResult,
 }
 
-impl Play<'_> {
+impl ScriptRun<'_> {
     fn end_all(&mut self, now: i64) {
         while let Some(Reverse((_, id, stops))) =
             self.ends.peek().filter(|Reverse((at, ..))| *at == now)
@@ -255,14 +255,14 @@ impl Play<'_> {
     }
 }
 
-fn play(script: &Script) -> Played {
-    let mut p = Play {
+fn play(script: &Script) -> ScriptResult {
+    let mut p = ScriptRun {
         cluster: Cluster::new(&script.config),
         ids: BTreeMap::new(),
         ends: BinaryHeap::new(),
-        out: Played::default(),
+        out: ScriptResult::default(),
     };
-    let mut order: Vec<&Line> = script.jobs.iter().collect();
+    let mut order: Vec<&ScriptJob> = script.jobs.iter().collect();
     order.sort_by_key(|line| line.submit);
     let mut next = order.into_iter().peekable();
     let mut samples = script.samples.iter().peekable();
@@ -289,7 +289,7 @@ fn play(script: &Script) -> Played {
         p.end_all(now);
         while let Some(line) = next.next_if(|line| line.submit == now) {
             let id = p.cluster.submit(line.spec.clone());
-            p.ids.insert(id, (line, Going::default()));
+            p.ids.insert(id, (line, JobProgress::default()));
         }
         while let Some(at) = samples.next_if(|at| at.second == now) {
             tell_load(&mut p.cluster, &at.words);
@@ -318,7 +318,7 @@ fn tell_load(cluster: &mut Cluster, words: &[String]) {
 }
 
 /// Expected by a script but not found when it was run.
-fn differences(script: &Script, got: &Played) -> Vec<String> {
+fn differences(script: &Script, got: &ScriptResult) -> Vec<String> {
     let mut out = got.wrong.clone();
     for (id, want) in &script.starts {
         let is = match got.starts.get(id) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 struct Table(HashMap<u32, (ElementStates, i32)>);
 
-impl JobFacts for Table {
+impl DependencyFacts for Table {
     fn seen(&self, target: &Target) -> Option<ElementStates> {
         match target.job {
             JobRef::Id(id) => self.0.get(&id).map(|(seen, _)| *seen),

@@ -123,9 +123,9 @@ fn case_8_a_large_job_does_not_starve() {
     check(4, &rows, Policy::Easy, &[(3, 15)]);
 }
 
-struct Wide(u32);
+struct SlotsRequest(u32);
 
-impl BookRequest for Wide {
+impl BookRequest for SlotsRequest {
     fn hosts(&self) -> &[u32] {
         &[0]
     }
@@ -162,10 +162,11 @@ fn case_25_only_the_first_job_gathers_slots() {
             if first {
                 break;
             }
-            book.reserve('a', &Wide(8), &terms).expect("it reserves");
+            book.reserve('a', &SlotsRequest(8), &terms)
+                .expect("it reserves");
             assert_eq!(book.turn('b'), BookTurn::Try);
             assert_eq!(book.room(0, now, end_of(now, NEVER_MS), false).slots, 0);
-            let second = book.reserve('b', &Wide(8), &terms).cloned();
+            let second = book.reserve('b', &SlotsRequest(8), &terms).cloned();
             assert_eq!(second.is_some(), depth == 2);
             assert!(second.is_none_or(|second| !second.holds));
             book.close(true);

@@ -5,14 +5,14 @@ use crate::model::SplitMix64;
 
 /// A request for slots on some of four hosts.
 #[derive(Clone)]
-struct Wide {
+struct HostsRequest {
     hosts: Vec<u32>,
     min: u32,
     hosts_max: u32,
     tile: Option<u32>,
 }
 
-impl BookRequest for Wide {
+impl BookRequest for HostsRequest {
     fn hosts(&self) -> &[u32] {
         &self.hosts
     }
@@ -34,9 +34,9 @@ impl BookRequest for Wide {
     }
 }
 
-fn wide(min: u32) -> Wide {
+fn wide(min: u32) -> HostsRequest {
     let hosts = vec![0, 1, 2, 3];
-    Wide {
+    HostsRequest {
         hosts,
         min,
         hosts_max: u32::MAX,
@@ -67,7 +67,7 @@ fn reserve(
     book: &mut Book<u32>,
     now: i64,
     key: u32,
-    ask: &Wide,
+    ask: &HostsRequest,
     terms: &ReservationTerms,
 ) -> Option<(i64, Vec<(u32, u32)>)> {
     book.open(now);
@@ -112,7 +112,7 @@ fn a_set_is_found_as_soon_as_the_sum_suffices() {
 fn a_set_keeps_to_the_bounds_of_the_request() {
     let (mut book, work) = busy();
     book.release(work[2], 10);
-    let one = Wide {
+    let one = HostsRequest {
         hosts_max: 1,
         ..wide(4)
     };
@@ -120,7 +120,7 @@ fn a_set_keeps_to_the_bounds_of_the_request() {
         reserve(&mut book, 10, 1, &one, &EASY),
         Some((10, vec![(2, 4)]))
     );
-    let two = Wide {
+    let two = HostsRequest {
         hosts_max: 2,
         ..wide(8)
     };
@@ -128,7 +128,7 @@ fn a_set_keeps_to_the_bounds_of_the_request() {
         reserve(&mut book, 10, 2, &two, &EASY),
         Some((100, vec![(0, 4), (2, 4)]))
     );
-    let tiled = Wide {
+    let tiled = HostsRequest {
         tile: Some(2),
         ..wide(5)
     };
@@ -136,7 +136,7 @@ fn a_set_keeps_to_the_bounds_of_the_request() {
         reserve(&mut book, 10, 3, &tiled, &EASY),
         Some((200, vec![(0, 2), (1, 2), (2, 1)]))
     );
-    let five = Wide {
+    let five = HostsRequest {
         hosts_max: 1,
         ..wide(5)
     };
@@ -420,7 +420,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
 
 #[test]
 fn a_request_may_choose_its_set_itself() {
-    struct Pair(Wide);
+    struct Pair(HostsRequest);
     impl BookRequest for Pair {
         fn hosts(&self) -> &[u32] {
             &self.0.hosts
@@ -468,7 +468,7 @@ fn ends_are_rounded_up_to_the_resolution() {
         book.claim(&[(0, Bundle::of_slots(1))], 0, end);
     }
     assert_eq!(book.hosts[0].line.steps(), 2);
-    let one = Wide {
+    let one = HostsRequest {
         hosts: vec![0],
         ..wide(4)
     };
@@ -528,7 +528,7 @@ fn measure(rules: BookSettings) {
         (20_000, u32::MAX),
         (40, 1),
     ] {
-        let ask = Wide {
+        let ask = HostsRequest {
             hosts: hosts.clone(),
             min,
             hosts_max,
@@ -569,7 +569,7 @@ fn less_of_a_host_is_looked_at_where_somebody_needs_it() {
         (0..2).for_each(|host| book.set_host(host, &Bundle::new(2, &[1000])));
         book.open(0);
         book.claim(&[(0, Bundle::new(2, &[400]))], 0, 100);
-        let ask = Wide {
+        let ask = HostsRequest {
             hosts: vec![0],
             ..wide(2)
         };
