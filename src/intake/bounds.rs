@@ -36,7 +36,7 @@ pub(super) fn slots_in(queue: &Queue, app: Option<&AppProfile>, spec: &Spec) -> 
 pub(super) fn limits_in(
     queue: &Queue,
     app: Option<&AppProfile>,
-    requested: &Limits,
+    job: &Limits,
 ) -> Result<Limits, Refusal> {
     let none = AppLimits::default();
     let of = app.map_or(&none, |app| &app.limits);
@@ -67,47 +67,27 @@ pub(super) fn limits_in(
         run_s: fit(
             "-W",
             [&of.run_limit_ms, &queue.run_limit_ms],
-            requested.run_s,
+            job.run_s,
             1000,
         )?,
         cpu_s: fit(
             "-c",
             [&of.cpu_limit_ms, &queue.cpu_limit_ms],
-            requested.cpu_s,
+            job.cpu_s,
             1000,
         )?,
-        mem_b: fit("-M", [&of.mem_limit, &queue.mem_limit], requested.mem_b, 1)?,
-        swap_b: fit(
-            "-v",
-            [&of.swap_limit, &queue.swap_limit],
-            requested.swap_b,
-            1,
-        )?,
+        mem_b: fit("-M", [&of.mem_limit, &queue.mem_limit], job.mem_b, 1)?,
+        swap_b: fit("-v", [&of.swap_limit, &queue.swap_limit], job.swap_b, 1)?,
         procs: fit(
             "-p",
             [&of.process_limit, &queue.process_limit],
-            requested.procs,
+            job.procs,
             1,
         )?,
-        file_b: fit(
-            "-F",
-            [&of.file_limit, &queue.file_limit],
-            requested.file_b,
-            1,
-        )?,
-        data_b: requested.data_b,
-        stack_b: fit(
-            "-S",
-            [&of.stack_limit, &queue.stack_limit],
-            requested.stack_b,
-            1,
-        )?,
-        core_b: fit(
-            "-C",
-            [&of.core_limit, &queue.core_limit],
-            requested.core_b,
-            1,
-        )?,
+        file_b: fit("-F", [&of.file_limit, &queue.file_limit], job.file_b, 1)?,
+        data_b: job.data_b,
+        stack_b: fit("-S", [&of.stack_limit, &queue.stack_limit], job.stack_b, 1)?,
+        core_b: fit("-C", [&of.core_limit, &queue.core_limit], job.core_b, 1)?,
     })
 }
 

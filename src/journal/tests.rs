@@ -46,13 +46,13 @@ pub(super) fn event(n: u32) -> Event {
 
 impl TestJournal {
     pub(super) fn new() -> TestJournal {
-        let fixture = TestJournal {
+        let test = TestJournal {
             dir: tempfile::tempdir().unwrap(),
         };
-        for (dir, _) in fixture.layout().directories() {
+        for (dir, _) in test.layout().directories() {
             fs::create_dir_all(dir).unwrap();
         }
-        fixture
+        test
     }
 
     pub(super) fn layout(&self) -> Layout {
@@ -118,45 +118,45 @@ pub(super) fn range(r: std::ops::Range<u32>) -> Vec<u32> {
 
 #[test]
 fn what_was_committed_is_read_back_over_epochs_and_segments() {
-    let fixture = TestJournal::new();
-    let (w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (w, ..) = test.lead(1);
     let mut w = w.with_segment_bytes(4096);
     for n in 0..30 {
         write(&mut w, n * 10..n * 10 + 10);
     }
     assert!(w.position().segment > 2);
     drop(w);
-    let (mut w, log, _) = fixture.lead(2);
+    let (mut w, log, _) = test.lead(2);
     assert_eq!(numbers(&log), range(0..300));
     write(&mut w, 300..310);
     w.append(&event(999)).unwrap();
     drop(w);
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..310));
-    let again = Writer::create(&fixture.layout(), "c", 2);
+    assert_eq!(test.numbers(3).unwrap(), range(0..310));
+    let again = Writer::create(&test.layout(), "c", 2);
     assert!(again.is_err(), "a segment is never reopened");
 }
 
 #[test]
 fn a_seal_hides_what_a_stale_leader_writes_later() {
-    let fixture = TestJournal::new();
-    let (mut stale, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut stale, ..) = test.lead(1);
     write(&mut stale, 0..5);
-    let (mut w, ..) = fixture.lead(2);
+    let (mut w, ..) = test.lead(2);
     write(&mut stale, 100..105);
     let mut stale = stale.with_segment_bytes(1);
     write(&mut stale, 105..200);
     write(&mut stale, 200..210);
     assert!(stale.position().segment > 1, "even in a new segment");
     write(&mut w, 5..7);
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..7));
+    assert_eq!(test.numbers(3).unwrap(), range(0..7));
 }
 
 #[test]
 fn a_seal_that_names_an_absurd_segment_is_told_of_once() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..5);
-    let mut w = Writer::create(&fixture.layout(), "c", 2).unwrap();
+    let mut w = Writer::create(&test.layout(), "c", 2).unwrap();
     let (segment, bytes, next_seq) = (u64::MAX, u64::MAX, 1);
     w.append(&Event::Seal {
         epoch: 1,
@@ -166,29 +166,29 @@ fn a_seal_that_names_an_absurd_segment_is_told_of_once() {
     })
     .unwrap();
     write(&mut w, 5..7);
-    let refused = fixture.numbers(3).unwrap_err();
+    let refused = test.numbers(3).unwrap_err();
     assert!(matches!(refused, Error::Missing { .. }), "{refused}");
     let accept_loss = Options {
         accept_loss: true,
         ..Options::default()
     };
-    let (log, recovered) = fixture.recover_with(3, accept_loss).unwrap();
+    let (log, recovered) = test.recover_with(3, accept_loss).unwrap();
     assert_eq!(numbers(&log), range(0..7));
     assert!(recovered.loss && recovered.notes.len() < 5, "{recovered:?}");
 }
 
 #[test]
 fn an_epoch_that_was_claimed_and_never_written_is_sealed_as_empty() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..3);
-    let (mut w, _, recovered) = fixture.lead(4);
+    let (mut w, _, recovered) = test.lead(4);
     assert_eq!(recovered.seals.len(), 3);
     write(&mut w, 3..4);
     // The claimant of epoch 2 wakes up and writes.
-    let mut late = Writer::create(&fixture.layout(), "c", 2).unwrap();
+    let mut late = Writer::create(&test.layout(), "c", 2).unwrap();
     write(&mut late, 50..60);
-    assert_eq!(fixture.numbers(5).unwrap(), range(0..4));
+    assert_eq!(test.numbers(5).unwrap(), range(0..4));
 }
 
 #[test]
@@ -211,16 +211,16 @@ fn put(path: &std::path::Path, bytes: &[u8]) {
 }
 
 fn every_flip_and_truncation(records: u32) {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..records);
     drop(w);
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let good = fs::read(&path).unwrap();
-    let whole = fixture.numbers(2).unwrap();
+    let whole = test.numbers(2).unwrap();
     assert_eq!(whole, range(0..records));
     let (mut prefixes, mut errors) = (0, 0);
-    let mut check = |what: &str, at: usize| match fixture.numbers(2) {
+    let mut check = |what: &str, at: usize| match test.numbers(2) {
         Ok(found) => {
             assert!(whole.starts_with(&found), "{what} at {at}: other data");
             let seen = what != "flip" || found.len() < whole.len();
@@ -250,50 +250,47 @@ fn every_flip_and_truncation(records: u32) {
 
 #[test]
 fn damage_under_a_seal_is_always_an_error() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..10);
-    let (mut w, ..) = fixture.lead(2);
+    let (mut w, ..) = test.lead(2);
     write(&mut w, 10..20);
     drop(w);
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 2;
         fs::write(&path, &bad).unwrap();
-        assert!(fixture.numbers(3).is_err(), "flip at {at}");
+        assert!(test.numbers(3).is_err(), "flip at {at}");
         fs::write(&path, &good[..at]).unwrap();
-        assert!(fixture.numbers(3).is_err(), "truncation at {at}");
+        assert!(test.numbers(3).is_err(), "truncation at {at}");
     }
     fs::write(&path, &good).unwrap();
     // The records that contain the seal itself.
-    let path = fixture.segment(2, 1);
+    let path = test.segment(2, 1);
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() / 2 {
         let mut bad = good.clone();
         bad[at] ^= 2;
         fs::write(&path, &bad).unwrap();
-        assert!(
-            fixture.numbers(3).is_err(),
-            "flip at {at} of the sealing epoch"
-        );
+        assert!(test.numbers(3).is_err(), "flip at {at} of a sealing epoch");
     }
 }
 
 #[test]
 fn gaps_repeats_and_strangers_are_refused() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..10);
     drop(w);
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let good = fs::read(&path).unwrap();
     let lines: Vec<&[u8]> = good.split_inclusive(|b| *b == b'\n').collect();
     let mut gap = lines.clone();
     gap.remove(4);
     fs::write(&path, gap.concat()).unwrap();
-    let text = fixture.numbers(2).unwrap_err().to_string();
+    let text = test.numbers(2).unwrap_err().to_string();
     assert!(
         text.contains("record 5 stands where record 4 is due"),
         "{text}"
@@ -301,86 +298,84 @@ fn gaps_repeats_and_strangers_are_refused() {
     let mut twice = lines.clone();
     twice.insert(4, lines[3]);
     fs::write(&path, twice.concat()).unwrap();
-    assert!(fixture.numbers(2).is_err());
+    assert!(test.numbers(2).is_err());
     fs::write(&path, &good).unwrap();
     let mut log = EventList::default();
-    let other = recover(&fixture.layout(), "other", 2, Options::default(), &mut log);
+    let other = recover(&test.layout(), "other", 2, Options::default(), &mut log);
     let text = other.unwrap_err().to_string();
     assert!(text.contains("cluster \"c\""), "{text}");
-    fs::create_dir_all(fixture.layout().epoch_dir(2)).unwrap();
-    fs::copy(&path, fixture.segment(2, 1)).unwrap();
-    let text = fixture.numbers(3).unwrap_err().to_string();
+    fs::create_dir_all(test.layout().epoch_dir(2)).unwrap();
+    fs::copy(&path, test.segment(2, 1)).unwrap();
+    let text = test.numbers(3).unwrap_err().to_string();
     assert!(text.contains("epoch 1, segment 1"), "{text}");
 }
 
 #[test]
 fn missing_segments_and_epochs_are_named() {
-    let fixture = TestJournal::new();
-    let (w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (w, ..) = test.lead(1);
     let mut w = w.with_segment_bytes(4096);
     for n in 0..30 {
         write(&mut w, n * 10..n * 10 + 10);
     }
-    let aside = fixture.dir.path().join("aside");
-    fs::rename(fixture.segment(1, 2), &aside).unwrap();
-    let text = fixture.numbers(2).unwrap_err().to_string();
+    let aside = test.dir.path().join("aside");
+    fs::rename(test.segment(1, 2), &aside).unwrap();
+    let text = test.numbers(2).unwrap_err().to_string();
     assert!(text.contains("journal.0002.yaml is missing"), "{text}");
     assert!(text.contains("--accept-loss"), "{text}");
-    fs::rename(&aside, fixture.segment(1, 2)).unwrap();
-    fixture.lead(2);
-    fs::remove_dir_all(fixture.layout().epoch_dir(1)).unwrap();
-    assert!(matches!(fixture.numbers(3), Err(Error::Missing { .. })));
+    fs::rename(&aside, test.segment(1, 2)).unwrap();
+    test.lead(2);
+    fs::remove_dir_all(test.layout().epoch_dir(1)).unwrap();
+    assert!(matches!(test.numbers(3), Err(Error::Missing { .. })));
     let led = Options {
         led: Some(7),
         ..Options::default()
     };
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     assert!(matches!(
-        fixture.recover_with(8, led),
+        test.recover_with(8, led),
         Err(Error::Missing { .. })
     ));
 }
 
 #[test]
 fn accepted_loss_costs_the_damaged_record_and_keeps_its_bytes() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..20);
-    let (mut w, ..) = fixture.lead(2);
+    let (mut w, ..) = test.lead(2);
     write(&mut w, 20..25);
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let mut bytes = fs::read(&path).unwrap();
     let at = bytes.windows(7).position(|w| w == b"\"ids\":[").unwrap() + 200;
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let text = fixture.numbers(3).unwrap_err().to_string();
+    let text = test.numbers(3).unwrap_err().to_string();
     assert!(text.contains("journal.0001.yaml:"), "{text}");
     let accept = Options {
         accept_loss: true,
         ..Options::default()
     };
-    let (log, recovered) = fixture.recover_with(3, accept).unwrap();
+    let (log, recovered) = test.recover_with(3, accept).unwrap();
     assert_eq!(log.events.len(), 24);
     assert!(
         recovered.loss && recovered.notes.len() == 1,
         "{recovered:?}"
     );
-    let kept: Vec<_> = fs::read_dir(fixture.layout().lost_found())
-        .unwrap()
-        .collect();
+    let kept: Vec<_> = fs::read_dir(test.layout().lost_found()).unwrap().collect();
     assert_eq!(kept.len(), 2, "the bytes and the reason");
 }
 
 #[test]
 fn a_torn_tail_is_dropped_with_a_note_and_sealed_off() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..4);
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend_from_slice(b"- {\"k\":\"cleaned\",\"ids\":[4");
     fs::write(&path, &bytes).unwrap();
-    let (w, log, recovered) = fixture.lead(2);
+    let (w, log, recovered) = test.lead(2);
     assert_eq!(numbers(&log), range(0..4));
     assert!(
         recovered.notes[0].contains("dropped 25 bytes"),
@@ -388,7 +383,7 @@ fn a_torn_tail_is_dropped_with_a_note_and_sealed_off() {
         recovered.notes
     );
     drop(w);
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..4));
+    assert_eq!(test.numbers(3).unwrap(), range(0..4));
 }
 
 /// Runs `f` in a child whose files cannot grow beyond `bytes`.
@@ -407,9 +402,9 @@ pub(super) fn with_file_limit(bytes: u64, f: impl FnOnce() -> i32) -> i32 {
 
 #[test]
 fn a_short_write_ends_the_segment_and_loses_nothing() {
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     let code = with_file_limit(3000, || {
-        let (mut w, ..) = fixture.lead(1);
+        let (mut w, ..) = test.lead(1);
         for n in 0..40 {
             // Ten of these fill a file; the one that does not fit goes to a new segment.
             write(&mut w, n * 5..n * 5 + 5);
@@ -417,30 +412,30 @@ fn a_short_write_ends_the_segment_and_loses_nothing() {
         (w.failures.min(50) + 100) as i32
     });
     assert!((102..150).contains(&code), "failures + 100: {code}");
-    let torn = fs::read(fixture.segment(1, 1)).unwrap();
+    let torn = fs::read(test.segment(1, 1)).unwrap();
     assert_eq!(torn.len(), 3000, "the short write filled the file");
-    assert_eq!(fixture.numbers(2).unwrap(), range(0..200));
-    fixture.lead(2);
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..200));
+    assert_eq!(test.numbers(2).unwrap(), range(0..200));
+    test.lead(2);
+    assert_eq!(test.numbers(3).unwrap(), range(0..200));
 }
 
 #[test]
 fn a_failure_of_the_new_segment_is_an_error() {
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     let code = with_file_limit(3000, || {
-        let (mut w, ..) = fixture.lead(1);
+        let (mut w, ..) = test.lead(1);
         for n in 0..200 {
             w.append(&event(n)).unwrap();
         }
         i32::from(w.commit().is_err())
     });
     assert_eq!(code, 1);
-    let found = fixture.numbers(2).unwrap();
+    let found = test.numbers(2).unwrap();
     assert!(range(0..200).starts_with(&found), "nothing but a prefix");
 }
 
-fn snapshot_of(fixture: &TestJournal, log: &EventList, covers: Position) -> snapshot::SnapshotFile {
-    let mut w = snapshot::SnapshotWriter::create(&fixture.layout(), "c", covers, 5).unwrap();
+fn snapshot_of(test: &TestJournal, log: &EventList, covers: Position) -> snapshot::SnapshotFile {
+    let mut w = snapshot::SnapshotWriter::create(&test.layout(), "c", covers, 5).unwrap();
     for e in &log.events {
         w.push(e).unwrap();
     }
@@ -449,17 +444,17 @@ fn snapshot_of(fixture: &TestJournal, log: &EventList, covers: Position) -> snap
 
 #[test]
 fn a_snapshot_replaces_the_events_it_covers() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..10);
     let at = w.position();
     write(&mut w, 10..12);
     let log = EventList {
         events: (0..10).map(event).collect(),
     };
-    let found = snapshot_of(&fixture, &log, at);
+    let found = snapshot_of(&test, &log, at);
     assert_eq!((found.number, found.records), (1, 10));
-    let (log, recovered) = fixture.recover(2).unwrap();
+    let (log, recovered) = test.recover(2).unwrap();
     assert_eq!(numbers(&log), range(0..12));
     assert_eq!(recovered.snapshot, Some((1, at)));
     assert_eq!(recovered.events, 2);
@@ -467,56 +462,56 @@ fn a_snapshot_replaces_the_events_it_covers() {
 
 #[test]
 fn a_damaged_or_unfinished_snapshot_falls_back_to_the_one_before() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..10);
     let log = EventList {
         events: (0..10).map(event).collect(),
     };
-    snapshot_of(&fixture, &log, w.position());
+    snapshot_of(&test, &log, w.position());
     write(&mut w, 10..20);
     let log = EventList {
         events: (0..20).map(event).collect(),
     };
-    let second = snapshot_of(&fixture, &log, w.position());
+    let second = snapshot_of(&test, &log, w.position());
     let good = fs::read(&second.path).unwrap();
     for at in (0..good.len()).step_by(7) {
         let mut bad = good.clone();
         bad[at] ^= 1;
         fs::write(&second.path, &bad).unwrap();
-        let (log, recovered) = fixture.recover(2).unwrap();
+        let (log, recovered) = test.recover(2).unwrap();
         assert_eq!(numbers(&log), range(0..20), "flip at {at}");
         assert_eq!(recovered.snapshot.unwrap().0, 1, "flip at {at}");
         fs::write(&second.path, &good[..at]).unwrap();
-        let (log, recovered) = fixture.recover(2).unwrap();
+        let (log, recovered) = test.recover(2).unwrap();
         assert_eq!(numbers(&log), range(0..20), "cut at {at}");
         assert!(!recovered.notes.is_empty());
     }
-    drop(snapshot::SnapshotWriter::create(&fixture.layout(), "c", w.position(), 5).unwrap());
-    let left = fs::read_dir(fixture.layout().snapshots()).unwrap().count();
+    drop(snapshot::SnapshotWriter::create(&test.layout(), "c", w.position(), 5).unwrap());
+    let left = fs::read_dir(test.layout().snapshots()).unwrap().count();
     assert_eq!(left, 2, "a dropped writer leaves nothing");
 }
 
 #[test]
 fn a_newer_format_is_refused_politely() {
-    let fixture = TestJournal::new();
-    let (w, ..) = fixture.lead(1);
-    let found = snapshot_of(&fixture, &EventList::default(), w.position());
+    let test = TestJournal::new();
+    let (w, ..) = test.lead(1);
+    let found = snapshot_of(&test, &EventList::default(), w.position());
     let mut out = Vec::new();
     let header = serde_json::json!({"k": "header", "format": 99, "what": "snapshot",
         "cluster": "c", "epoch": 1, "part": 1});
     crate::record::frame::write(&mut out, 0, &header).unwrap();
     fs::write(&found.path, out).unwrap();
-    let text = fixture.numbers(2).unwrap_err().to_string();
+    let text = test.numbers(2).unwrap_err().to_string();
     assert!(text.contains("format 99 is newer"), "{text}");
 }
 
 #[test]
 fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..5);
-    let snap = snapshot::SnapshotWriter::create(&fixture.layout(), "c", w.position(), 1).unwrap();
+    let snap = snapshot::SnapshotWriter::create(&test.layout(), "c", w.position(), 1).unwrap();
     let path = snap.finish().unwrap().path;
     let mut bytes = fs::read(&path).unwrap();
     let end = bytes.iter().rposition(|b| *b == b'-').unwrap();
@@ -524,31 +519,31 @@ fn a_snapshot_whose_end_counts_absurdly_is_not_used() {
     let json = format!("{{\"k\":\"end\",\"records\":{}}}", u64::MAX - 1);
     crate::record::frame::write_json(&mut bytes, 2, json.as_bytes());
     fs::write(&path, bytes).unwrap();
-    let (log, recovered) = fixture.recover(2).unwrap();
+    let (log, recovered) = test.recover(2).unwrap();
     assert_eq!((numbers(&log), recovered.snapshot), (range(0..5), None));
 }
 
 #[test]
 fn a_snapshot_behind_a_seal_is_not_used() {
-    let fixture = TestJournal::new();
-    let (mut stale, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut stale, ..) = test.lead(1);
     write(&mut stale, 0..3);
-    let (mut w, ..) = fixture.lead(2);
+    let (mut w, ..) = test.lead(2);
     write(&mut stale, 100..103);
     let log = EventList {
         events: (100..103).map(event).collect(),
     };
-    snapshot_of(&fixture, &log, stale.position());
+    snapshot_of(&test, &log, stale.position());
     write(&mut w, 3..5);
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..5));
+    assert_eq!(test.numbers(3).unwrap(), range(0..5));
 }
 
 #[test]
 fn compaction_keeps_what_recovery_and_history_need() {
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     let mut due = 0;
     for epoch in 1..8 {
-        let (w, log, _) = fixture.lead(epoch);
+        let (w, log, _) = test.lead(epoch);
         let mut w = w.with_segment_bytes(4096);
         assert_eq!(numbers(&log), range(0..due));
         for _ in 0..12 {
@@ -558,24 +553,24 @@ fn compaction_keeps_what_recovery_and_history_need() {
         let log = EventList {
             events: (0..due).map(event).collect(),
         };
-        snapshot_of(&fixture, &log, w.position());
+        snapshot_of(&test, &log, w.position());
         let keep = Retention {
             snapshots: 2,
             segments: 1,
             bytes: 1 << 20,
             ..Retention::default()
         };
-        let done = compact(&fixture.layout(), "c", keep, 5).unwrap();
+        let done = compact(&test.layout(), "c", keep, 5).unwrap();
         assert_eq!(done.snapshots, usize::from(epoch > 2));
     }
-    assert!(!fixture.layout().epoch_dir(3).exists());
+    assert!(!test.layout().epoch_dir(3).exists());
     // The newest snapshot may become damaged: the previous one and its journal still contain
     // everything.
-    fs::write(snapshot::path_of(&fixture.layout(), 7), b"x").unwrap();
-    assert_eq!(fixture.numbers(8).unwrap(), range(0..due));
+    fs::write(snapshot::path_of(&test.layout(), 7), b"x").unwrap();
+    assert_eq!(test.numbers(8).unwrap(), range(0..due));
     let mut last = None;
     let mut count = 0;
-    let mut history = History::new(&fixture.layout(), "c");
+    let mut history = History::new(&test.layout(), "c");
     history
         .read(&mut |entry| match entry {
             HistoryEntry::Event {
@@ -600,32 +595,32 @@ fn compaction_keeps_what_recovery_and_history_need() {
 #[test]
 fn covered_segments_go_when_they_are_old() {
     for (now, kept) in [(0, true), (i64::MAX, false)] {
-        let fixture = TestJournal::new();
+        let test = TestJournal::new();
         for epoch in 1..4 {
-            let (mut w, log, _) = fixture.lead(epoch);
+            let (mut w, log, _) = test.lead(epoch);
             write(&mut w, 0..3);
-            snapshot_of(&fixture, &log, w.position());
+            snapshot_of(&test, &log, w.position());
         }
         let keep = Retention {
             age_ms: 1000,
             ..Retention::default()
         };
-        compact(&fixture.layout(), "c", keep, now).unwrap();
-        assert_eq!(fixture.layout().epoch_dir(1).exists(), kept);
+        compact(&test.layout(), "c", keep, now).unwrap();
+        assert_eq!(test.layout().epoch_dir(1).exists(), kept);
         assert!(
-            fixture.layout().epoch_dir(2).exists(),
+            test.layout().epoch_dir(2).exists(),
             "the kept snapshot needs it"
         );
-        fixture.recover(4).unwrap();
+        test.recover(4).unwrap();
     }
 }
 
 #[test]
 fn history_follows_a_growing_journal_and_passes_damage() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..3);
-    let mut history = History::new(&fixture.layout(), "c");
+    let mut history = History::new(&test.layout(), "c");
     let read = |h: &mut History| {
         let (mut events, mut problems) = (0, 0);
         h.read(&mut |e| match e {
@@ -638,14 +633,14 @@ fn history_follows_a_growing_journal_and_passes_damage() {
     assert_eq!(read(&mut history), (4, 0));
     assert_eq!(read(&mut history), (0, 0));
     write(&mut w, 3..5);
-    let (mut w, ..) = fixture.lead(2);
+    let (mut w, ..) = test.lead(2);
     write(&mut w, 5..6);
     assert_eq!(read(&mut history), (2 + 3, 0));
-    let path = fixture.segment(1, 1);
+    let path = test.segment(1, 1);
     let mut bytes = fs::read(&path).unwrap();
     bytes[300] ^= 1;
     fs::write(&path, &bytes).unwrap();
-    let mut again = History::new(&fixture.layout(), "c");
+    let mut again = History::new(&test.layout(), "c");
     assert_eq!(read(&mut again), (8, 1));
 }
 
@@ -653,8 +648,8 @@ fn history_follows_a_growing_journal_and_passes_damage() {
 /// that continues from it does not get any of them again.
 #[test]
 fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..3);
     let silenced = |n: i64| Event::AlertSilenced {
         name: "a".into(),
@@ -665,7 +660,7 @@ fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
     };
     w.append(&silenced(1)).unwrap();
     w.commit().unwrap();
-    let mut begin = History::new(&fixture.layout(), "c").after((u64::MAX, 0, 0));
+    let mut begin = History::new(&test.layout(), "c").after((u64::MAX, 0, 0));
     assert_eq!(begin.last_read(), None);
     let mut given = None;
     begin
@@ -678,7 +673,7 @@ fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
     assert!(given.is_none_or(|given| given < last), "{given:?} {last:?}");
     w.append(&silenced(2)).unwrap();
     w.commit().unwrap();
-    let mut next = History::new(&fixture.layout(), "c").after(last);
+    let mut next = History::new(&test.layout(), "c").after(last);
     let mut new = Vec::new();
     next.read(&mut |entry| match entry {
         HistoryEntry::Event {
@@ -700,8 +695,8 @@ fn speed() {
     use crate::model::{AttemptId, JobKey, Share, Token};
     use crate::record::event::Submitted;
     use std::time::Instant;
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     let submitted = |n: u32| {
         Event::Submitted(Box::new(Submitted {
             id: n,
@@ -769,11 +764,11 @@ fn speed() {
     }
     let t = Instant::now();
     let mut count = EventCounter(0);
-    recover(&fixture.layout(), "c", 2, Options::default(), &mut count).unwrap();
+    recover(&test.layout(), "c", 2, Options::default(), &mut count).unwrap();
     println!("replay: {} events in {:?}", count.0, t.elapsed());
     assert!(count.0 >= u64::from(n) * 4);
     let t = Instant::now();
-    let mut s = snapshot::SnapshotWriter::create(&fixture.layout(), "c", w.position(), 5).unwrap();
+    let mut s = snapshot::SnapshotWriter::create(&test.layout(), "c", w.position(), 5).unwrap();
     for i in 0..2_000_000u32 {
         s.push(&submitted(i)).unwrap();
     }

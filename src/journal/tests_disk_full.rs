@@ -14,9 +14,9 @@ fn limit(bytes: u64) {
 }
 
 /// Commits five events, then five that fail `tries` times at different lengths, then five more.
-fn fill_up(fixture: &TestJournal, tries: u64) {
+fn fill_up(test: &TestJournal, tries: u64) {
     let code = with_file_limit(1 << 40, || {
-        let (mut w, ..) = fixture.lead(1);
+        let (mut w, ..) = test.lead(1);
         write(&mut w, 0..5);
         (5..10).for_each(|n| w.append(&event(n)).unwrap());
         for n in 0..tries {
@@ -35,48 +35,40 @@ fn fill_up(fixture: &TestJournal, tries: u64) {
 #[test]
 fn what_could_not_be_written_goes_to_a_later_segment_once() {
     for tries in 1..=7 {
-        let fixture = TestJournal::new();
-        fill_up(&fixture, tries);
-        assert_eq!(
-            fixture.numbers(2).unwrap(),
-            range(0..15),
-            "{tries} failures"
-        );
+        let test = TestJournal::new();
+        fill_up(&test, tries);
+        assert_eq!(test.numbers(2).unwrap(), range(0..15), "{tries} failures");
         // And under a successor's seal.
-        drop(fixture.lead(2));
-        assert_eq!(
-            fixture.numbers(3).unwrap(),
-            range(0..15),
-            "{tries} failures"
-        );
+        drop(test.lead(2));
+        assert_eq!(test.numbers(3).unwrap(), range(0..15), "{tries} failures");
     }
 }
 
 #[test]
 fn a_leader_that_dies_while_nothing_can_be_written_leaves_what_was_committed() {
     for tries in 1..=7 {
-        let fixture = TestJournal::new();
-        fill_up(&fixture, tries);
-        fs::remove_file(fixture.segment(1, 2 + tries)).unwrap();
-        let found = fixture.numbers(2).unwrap();
+        let test = TestJournal::new();
+        fill_up(&test, tries);
+        fs::remove_file(test.segment(1, 2 + tries)).unwrap();
+        let found = test.numbers(2).unwrap();
         assert!(range(0..10).starts_with(&found), "{tries}: {found:?}");
         assert!(found.len() >= 5, "{tries}: {found:?}");
-        drop(fixture.lead(2));
-        assert_eq!(fixture.numbers(3).unwrap(), found, "{tries}");
+        drop(test.lead(2));
+        assert_eq!(test.numbers(3).unwrap(), found, "{tries}");
     }
 }
 
 #[test]
 fn damage_to_the_segment_behind_failed_ones_is_named() {
-    let fixture = TestJournal::new();
-    fill_up(&fixture, 4);
-    let path = fixture.segment(1, 6);
+    let test = TestJournal::new();
+    fill_up(&test, 4);
+    let path = test.segment(1, 6);
     let good = fs::read(&path).unwrap();
     for at in 0..good.len() {
         let mut bad = good.clone();
         bad[at] ^= 2;
         fs::write(&path, &bad).unwrap();
-        if let Ok(found) = fixture.numbers(2) {
+        if let Ok(found) = test.numbers(2) {
             assert!(range(0..15).starts_with(&found), "flip at {at}: {found:?}");
         }
     }
@@ -84,9 +76,9 @@ fn damage_to_the_segment_behind_failed_ones_is_named() {
 
 #[test]
 fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     let code = with_file_limit(1 << 40, || {
-        let mut w = Writer::new(&fixture.layout(), "c", 1);
+        let mut w = Writer::new(&test.layout(), "c", 1);
         for bytes in [20, 0] {
             limit(bytes);
             assert!(w.open().is_err());
@@ -97,19 +89,19 @@ fn an_epoch_whose_first_segment_failed_begins_in_the_next() {
         i32::from(w.position().segment != 3)
     });
     assert_eq!(code, 0);
-    assert_eq!(fixture.numbers(2).unwrap(), range(0..5));
-    drop(fixture.lead(2));
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..5));
+    assert_eq!(test.numbers(2).unwrap(), range(0..5));
+    drop(test.lead(2));
+    assert_eq!(test.numbers(3).unwrap(), range(0..5));
 }
 
 /// The next segment could only be opened in part, but its content states where this one ends:
 /// nothing may be added after that.
 #[test]
 fn a_segment_that_another_one_has_sealed_is_not_continued() {
-    let fixture = TestJournal::new();
-    let (w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (w, ..) = test.lead(1);
     let mut w = w.with_segment_bytes(4096);
-    let path = fixture.segment(1, 2);
+    let path = test.segment(1, 2);
     fs::write(&path, b"").unwrap();
     let mut n = 0;
     let failed = loop {
@@ -132,16 +124,16 @@ fn a_segment_that_another_one_has_sealed_is_not_continued() {
     write(&mut w, n..n + 5);
     assert_eq!(w.position().segment, 3);
     write(&mut w, n + 5..n + 10);
-    assert_eq!(fixture.numbers(2).unwrap(), range(0..n + 10));
-    drop(fixture.lead(2));
-    assert_eq!(fixture.numbers(3).unwrap(), range(0..n + 10));
+    assert_eq!(test.numbers(2).unwrap(), range(0..n + 10));
+    drop(test.lead(2));
+    assert_eq!(test.numbers(3).unwrap(), range(0..n + 10));
 }
 
 /// No reader could read what follows it.
 #[test]
 fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
-    let fixture = TestJournal::new();
-    let (mut w, ..) = fixture.lead(1);
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
     write(&mut w, 0..5);
     let name = "h".repeat(frame::LINE_MAX);
     let t = crate::model::Stamp(1);
@@ -152,5 +144,5 @@ fn an_event_longer_than_a_line_may_be_is_refused_and_costs_nothing_else() {
     };
     assert!(w.append(&long).is_err());
     write(&mut w, 5..10);
-    assert_eq!(fixture.numbers(2).unwrap(), range(0..10));
+    assert_eq!(test.numbers(2).unwrap(), range(0..10));
 }

@@ -38,21 +38,21 @@ impl RestorePast for EventsUntil {
     }
 }
 
-fn at(fixture: &TestJournal, moment: i64) -> (RecoveredPast, Vec<u32>) {
+fn at(test: &TestJournal, moment: i64) -> (RecoveredPast, Vec<u32>) {
     let mut until = EventsUntil {
         numbers: Vec::new(),
         moment,
     };
-    let past = recover_past(&fixture.layout(), "c", moment, &mut until).unwrap();
+    let past = recover_past(&test.layout(), "c", moment, &mut until).unwrap();
     (past, until.numbers)
 }
 
 /// Epochs of ten events each, a snapshot at the end of each of them, compacted with `history` at
 /// the time of the newest event.
 fn lived(epochs: u32, history: HistoryRetention) -> TestJournal {
-    let fixture = TestJournal::new();
+    let test = TestJournal::new();
     for epoch in 1..=epochs {
-        let (mut w, ..) = fixture.lead(u64::from(epoch));
+        let (mut w, ..) = test.lead(u64::from(epoch));
         for n in (epoch - 1) * 10..epoch * 10 {
             let t = Stamp(i64::from(n));
             w.append(&Event::Cleaned { ids: vec![n], t }).unwrap();
@@ -60,7 +60,7 @@ fn lived(epochs: u32, history: HistoryRetention) -> TestJournal {
         w.commit().unwrap();
         let now = i64::from(epoch * 10 - 1);
         let mut snap =
-            snapshot::SnapshotWriter::create(&fixture.layout(), "c", w.position(), now).unwrap();
+            snapshot::SnapshotWriter::create(&test.layout(), "c", w.position(), now).unwrap();
         for n in 0..epoch * 10 {
             snap.push(&super::tests::event(n)).unwrap();
         }
@@ -70,9 +70,9 @@ fn lived(epochs: u32, history: HistoryRetention) -> TestJournal {
             history,
             ..Retention::default()
         };
-        compact(&fixture.layout(), "c", keep, now).unwrap();
+        compact(&test.layout(), "c", keep, now).unwrap();
     }
-    fixture
+    test
 }
 
 fn put_aside(layout: &Layout) -> usize {
@@ -86,50 +86,47 @@ const ALL: HistoryRetention = HistoryRetention {
 
 #[test]
 fn any_moment_is_read_of_what_was_put_aside() {
-    let fixture = lived(6, ALL);
-    assert_eq!(put_aside(&fixture.layout()), 4, "two are for recovery");
+    let test = lived(6, ALL);
+    assert_eq!(put_aside(&test.layout()), 4, "two are for recovery");
     for moment in [0, 9, 10, 25, 39, 58, 59, 1000] {
         let whole = RecoveredPast::Restored { notes: Vec::new() };
         assert_eq!(
-            at(&fixture, moment),
+            at(&test, moment),
             (whole, range(0..(moment + 1).min(60) as u32))
         );
     }
     // A leader sees none of it.
-    assert_eq!(fixture.numbers(7).unwrap(), range(0..60));
+    assert_eq!(test.numbers(7).unwrap(), range(0..60));
     // A damaged one only costs time.
-    fs::write(fixture.layout().history().join("000002.yaml"), b"x").unwrap();
-    assert_eq!(at(&fixture, 25).1, range(0..26));
+    fs::write(test.layout().history().join("000002.yaml"), b"x").unwrap();
+    assert_eq!(at(&test, 25).1, range(0..26));
 }
 
 #[test]
 fn what_is_too_old_or_too_much_goes_and_the_answer_says_since_when_there_is_something() {
     let young = HistoryRetention { age_ms: 25, ..ALL };
-    let fixture = lived(6, young);
+    let test = lived(6, young);
     // Written at 9, 19, 29, 39 (aside) and 49, 59; 25 before 59 is 34, of which 29 is the base.
-    assert_eq!(put_aside(&fixture.layout()), 2);
-    assert_eq!(at(&fixture, 34).1, range(0..35));
+    assert_eq!(put_aside(&test.layout()), 2);
+    assert_eq!(at(&test, 34).1, range(0..35));
     let early = RecoveredPast::TooEarly { oldest: Some(29) };
-    assert_eq!(at(&fixture, 28).0, early);
-    assert!(!fixture.layout().epoch_dir(2).exists(), "nothing needs it");
-    assert!(fixture.layout().epoch_dir(3).exists());
+    assert_eq!(at(&test, 28).0, early);
+    assert!(!test.layout().epoch_dir(2).exists(), "nothing needs it");
+    assert!(test.layout().epoch_dir(3).exists());
     let little = HistoryRetention { bytes: 1, ..ALL };
-    let fixture = lived(4, little);
-    assert_eq!(put_aside(&fixture.layout()), 0);
-    assert_eq!(
-        at(&fixture, 5).0,
-        RecoveredPast::TooEarly { oldest: Some(29) }
-    );
+    let test = lived(4, little);
+    assert_eq!(put_aside(&test.layout()), 0);
+    assert_eq!(at(&test, 5).0, RecoveredPast::TooEarly { oldest: Some(29) });
     let none = lived(4, HistoryRetention::default());
     assert!(!none.layout().history().exists());
 }
 
 #[test]
 fn copies_of_the_configuration_are_limited_and_the_newest_stay() {
-    let fixture = lived(3, ALL);
-    let dir = fixture.layout().history();
+    let test = lived(3, ALL);
+    let dir = test.layout().history();
     for n in 0..70 {
-        let path = fixture.layout().past_config(&format!("{n:02}"));
+        let path = test.layout().past_config(&format!("{n:02}"));
         fs::write(&path, b"x").unwrap();
         let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(n);
         fs::File::options()
@@ -143,18 +140,18 @@ fn copies_of_the_configuration_are_limited_and_the_newest_stay() {
         history: ALL,
         ..Retention::default()
     };
-    compact(&fixture.layout(), "c", keep, 29).unwrap();
+    compact(&test.layout(), "c", keep, 29).unwrap();
     assert!(!dir.join("cb.05.yaml").exists() && dir.join("cb.06.yaml").exists());
     assert!(dir.join("000001.yaml").exists());
 }
 
 #[test]
 fn an_archive_since_a_moment_needs_the_snapshot_before_it_and_what_follows() {
-    let fixture = lived(6, ALL);
+    let test = lived(6, ALL);
     let names = |since| {
-        let files = needed_since(&fixture.layout(), "c", since).unwrap();
+        let files = needed_since(&test.layout(), "c", since).unwrap();
         let name = |path: &std::path::PathBuf| {
-            let path = path.strip_prefix(fixture.layout().root()).unwrap();
+            let path = path.strip_prefix(test.layout().root()).unwrap();
             path.display().to_string()
         };
         files.iter().map(name).collect::<Vec<_>>()

@@ -77,7 +77,7 @@ pub(super) struct Pass<'a> {
     table: &'a HostTable,
     now: Stamp,
     plan: Plan,
-    /// `exhausted`: queues that have nothing left to try in this pass. `active`: queues that are active.
+    /// `exhausted`: queues that have nothing left to try in this pass; `active`: active queues.
     exhausted: Vec<bool>,
     active: Vec<bool>,
     /// Every class is considered, to update the reasons.
