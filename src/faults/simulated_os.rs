@@ -433,7 +433,7 @@ impl platform::Machine for SimulatedOs {
             Ok(vec![(a.0, a.1.to_owned()), (b.0, b.1.to_owned())])
         })?;
         let mut inner = self.lock();
-        let Inner { kernel, cluster } = &mut *inner;
+        let WorldState { kernel, cluster } = &mut *inner;
         cluster.history.file_checks.renamed(kernel, at.path());
         Ok(())
     }
