@@ -517,7 +517,7 @@ pub(super) fn find(
     let most = terms.most;
     let mut now = CurrentHosts {
         shape,
-        alt: alt,
+        alt,
         view,
         terms,
         ranks,

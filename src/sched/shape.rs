@@ -83,7 +83,7 @@ pub(super) enum TrialHosts<'a> {
 impl<'a> HostQuery<'a> {
     pub(super) fn new(alt: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
         HostQuery {
-            alt: alt,
+            alt,
             part,
             trial: hold,
             first: false,
@@ -146,7 +146,7 @@ impl Shape {
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
             requested_hosts: asked.unwrap_or(None),
             sub_host: spec.sub_host.clone(),
-            alternatives: alternatives,
+            alternatives,
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),

@@ -144,7 +144,7 @@ impl Pass<'_> {
         };
         let ask = ClassRequest {
             shape: self.picture.requests.shape(pending.shape),
-            alt: alt,
+            alt,
             view,
             hosts: &hosts,
         };
