@@ -13,7 +13,6 @@ mod session;
 mod suspended;
 
 use self::checkpoints::Helpers;
-use self::launching::c_strings;
 use super::command_records;
 use super::local::Local;
 use super::outputs::{self, Files};
@@ -26,7 +25,7 @@ use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
-use crate::sys::launch::{self, Who};
+use crate::sys::launch::{self, Who, c_strings};
 use crate::sys::own_dir::OwnDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};

@@ -7,7 +7,7 @@ use super::{Shepherd, Stdio};
 use crate::host::outputs::Files;
 use crate::host::tmp_dirs;
 use crate::sys::cgroup::Group;
-use crate::sys::launch::{self, Launch, Limit};
+use crate::sys::launch::{self, Launch, Limit, c_strings};
 use crate::sys::own_dir::OwnDir;
 use crate::task::spec::TaskLimits;
 use std::ffi::{CStr, CString};
@@ -83,12 +83,6 @@ impl Shepherd<'_> {
             terminal,
         })
     }
-}
-
-pub(super) fn c_strings(list: &[String]) -> Vec<CString> {
-    list.iter()
-        .filter_map(|s| CString::new(s.as_str()).ok())
-        .collect()
 }
 
 /// Paths to try for the name of a program.
