@@ -1,7 +1,7 @@
 //! `cadmin` (also `csadmin`): the commands of administrators.
 //!
-//! Owns the table of its subcommands, and the subcommands that check a configuration or bring it into
-//! force. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
+//! Owns the table of its subcommands, and the subcommands that check a configuration or bring it
+//! into force. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
 mod alert;
 mod badmin;

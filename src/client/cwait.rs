@@ -28,10 +28,11 @@ use std::ffi::OsString;
 const PAUSE_MS: (u64, u64) = (5, 1000);
 /// A job that is missing in the view for this time counts as forgotten, ms.
 const MISSING_MS: u64 = 120_000;
-/// Takes a message about a job, with its kind.
-pub(crate) type Say<'a> = &'a mut dyn FnMut(MessageKind, &str);
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
+
+/// Takes a message about a job, with its kind.
+pub(crate) type Say<'a> = &'a mut dyn FnMut(MessageKind, &str);
 
 /// The options of `cwait`.
 pub(super) fn options() -> Command {
