@@ -32,7 +32,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, Waiting};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
-use super::quiet::Quiet;
+use super::quiet::{MessageKind, Quiet};
 use super::requests::{self, NoAnswer, Outgoing};
 use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
@@ -225,7 +225,7 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let line = job_line(run, told, chosen.has("q"));
     if let Some(waiting) = waiting {
         // Standard output belongs to the job. Programs look for this line.
-        if !Quiet::asked().submission {
+        if Quiet::asked().shows(MessageKind::Submission) {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
@@ -273,7 +273,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if !Quiet::asked().submission {
+    if Quiet::asked().shows(MessageKind::Submission) {
         println!("{line}");
     }
     if run.known {
@@ -547,7 +547,7 @@ fn submit_pack(
     };
     let verbose = mine.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if !Quiet::asked().submission {
+    if Quiet::asked().shows(MessageKind::Submission) {
         print!("{}", report.out);
     }
     eprint!("{}", translated(&report.err));

@@ -4,12 +4,11 @@ use super::foreign::slurm::translate;
 use super::foreign::{self, Context, Foreign, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Work};
-use super::{SubmitContext, answered, esub, head, shift_of, spec};
+use super::{SubmitContext, answered, esub, head, shift_of, spec, tries};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::requests;
 use crate::record::ack::IdRun;
-use crate::record::request::Verb;
 use crate::sys;
 use std::path::Path;
 
@@ -77,13 +76,7 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = work.command;
     let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
-    let mut request = requests::Outgoing::new(&site, head)?;
-    request.push(&Verb::Submit {
-        line: 0,
-        same: false,
-        job: Box::new(job),
-    })?;
-    let ack = requests::send(&site, "sbatch", request, wait_s)
+    let ack = tries::send(&site, "sbatch", head, job, wait_s)?
         .map_err(|e| NotSent::NoAnswer(e.report("sbatch")))?;
     let run = answered(&ack)?.clone();
     let wait = chosen.has("K");

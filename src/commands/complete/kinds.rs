@@ -53,6 +53,8 @@ pub(crate) enum Live {
     Limits,
     Resources,
     CronJobs,
+    /// The rules of alerts.
+    Alerts,
 }
 
 /// The states of the jobs to which a command applies.
@@ -127,13 +129,25 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind 
         ("NAME", "cugroup") => Kind::One(Live::Groups),
         ("NAME" | "SCHEDULE|NAME", "ccron") => Kind::One(Live::CronJobs),
         ("NAME", _) if id == "J" => Kind::One(Live::JobNames),
-        ("WORD", _) => Kind::Fixed(fixed(["mbd", "sbd", "lim"])),
+        ("WORD", _) => of_words((command, id), before),
         ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
             Kind::Shell(ShellCompletion::Files)
         }
         ("DIR" | "D" | "IMAGE", _) => Kind::Shell(ShellCompletion::Dirs),
         _ => choice(shown),
     }
+}
+
+/// Operands of commands whose first word says what to do.
+fn of_words(operand: (&str, &str), before: usize) -> Kind {
+    let words: &[&str] = match (operand, before) {
+        (("cadmin", "which"), _) => &["mbd", "sbd", "lim"],
+        (("cadmin", "words"), 0) => &["list", "silence", "unsilence"],
+        (("cadmin", "words"), 1) => return Kind::One(Live::Alerts),
+        (("ctoken", _), 0) => &["create", "list", "revoke"],
+        _ => return Kind::Nothing,
+    };
+    Kind::Fixed(fixed(words.iter().copied()))
 }
 
 /// For a placeholder such as `auto|off`: one of these words.

@@ -4,7 +4,8 @@
 //! Deltas are read before the documents, so that a document can only be newer. A change that the
 //! document already includes is ignored.
 
-use super::{ATTEMPTS, JOB_PREFIX, Moment, ReadFailure, ViewError, ViewReader, decode_job, peek};
+use super::row_head::{JOB_PREFIX, decode_job, peek};
+use super::{ATTEMPTS, Moment, ReadFailure, ViewError, ViewReader};
 use crate::model::{JobKey, Share};
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{FileKind, Header};
