@@ -190,8 +190,8 @@ pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
 }
 
 /// When the next beat is due, after one that was due at `due` and began at `began`: at the next
-/// point of the interval, or, after an early beat, one interval later. Early beats must not add up: a
-/// host that announced reports every two seconds for a while would be silent for longer than that
+/// point of the interval, or, after an early beat, one interval later. Early beats must not add up:
+/// a host that announced reports every two seconds for a while would be silent for longer than that
 /// afterwards.
 fn next_beat(due: u64, began: u64, now: u64) -> u64 {
     (due.min(began) + EVERY_MS).max(now)
