@@ -329,7 +329,7 @@ fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>,
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
         let at = |text: &str| format!("{}: {text}", what.place);
-        let (job, head) = csub::described(site, what, &written.user)
+        let (job, head) = csub::from_definition(site, what, &written.user)
             .map_err(|fail| Fail::new(fail.exit, at(&fail.text)))?;
         let own = !(head.script.is_empty() && head.stdin.is_empty() && head.params.is_empty());
         if own && !written.more.is_empty() {

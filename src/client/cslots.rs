@@ -143,7 +143,7 @@ fn least(m: &ArgMatches) -> Result<MinimumWindow, Fail> {
 }
 
 fn wrong(option: &str, value: &str, e: &crate::text::ParseError) -> Fail {
-    super::csub::spec::wrong(option, value, e)
+    super::csub::spec::invalid_value(option, value, e)
 }
 
 /// The job of one slot that the question is about.

@@ -92,7 +92,7 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
         }
         (None, words) => words.join(" "),
     };
-    let expr = Expr::parse(&text).map_err(|e| super::csub::spec::wrong("w", &text, &e))?;
+    let expr = Expr::parse(&text).map_err(|e| super::csub::spec::invalid_value("w", &text, &e))?;
     Ok(Goal { expr, ids })
 }
 
@@ -118,7 +118,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
         None => None,
         Some(text) => {
             let ms = parse_ms_from(text, Bare::Seconds, 0);
-            Some(ms.map_err(|e| super::csub::spec::wrong("timeout", text, &e))?)
+            Some(ms.map_err(|e| super::csub::spec::invalid_value("timeout", text, &e))?)
         }
     };
     let site = Site::find()?;

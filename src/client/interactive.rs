@@ -9,7 +9,7 @@ mod place;
 pub(crate) mod several;
 mod talk;
 
-use super::csub::options::Chosen;
+use super::csub::options::JobOptions;
 use super::cwait::{self, JobStatus};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
@@ -46,7 +46,7 @@ const SIGNALS: [&str; 7] = ["INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH
 ///
 /// # Errors
 /// Options that an interactive job cannot have.
-pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
+pub(crate) fn asked(chosen: &JobOptions) -> Result<Option<Terminal>> {
     let kinds = [
         ("I", Terminal::Streams),
         ("Ip", Terminal::Pty),
@@ -94,7 +94,7 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
 ///
 /// # Errors
 /// There is no display, or it accepts no client with the credentials that are known here.
-fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
+fn windows(chosen: &JobOptions) -> Result<Option<Windows>> {
     if !chosen.has("XF") {
         return Ok(None);
     }
@@ -138,7 +138,7 @@ impl Waiting {
     /// As [`Waiting::open`]; there is no display for `-XF`.
     pub(crate) fn for_job(
         site: &Site,
-        chosen: &Chosen,
+        chosen: &JobOptions,
         terminal: Option<Terminal>,
     ) -> Result<Option<Waiting>> {
         let Some(terminal) = terminal else {

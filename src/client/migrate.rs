@@ -69,7 +69,8 @@ fn verb(m: &ArgMatches) -> Result<Verb> {
         ..filters_but_host(m)?
     };
     let hosts = m.last("hosts").map(|text| {
-        let set = HostSet::parse(text).map_err(|e| super::csub::spec::wrong("m", text, &e))?;
+        let set =
+            HostSet::parse(text).map_err(|e| super::csub::spec::invalid_value("m", text, &e))?;
         match set.items.is_empty() {
             true => Err(Fail::usage("-m: name the hosts that the jobs are to go to")),
             false => Ok(set),

@@ -65,7 +65,7 @@ const NOT_THESE: &[&str] = &[
     "src/client/slurm",
     "src/client/slurm.rs",
     "src/client/lsf_names.rs",
-    "src/client/csub/batch.rs",
+    "src/client/csub/sbatch_job.rs",
     "src/admin/badmin.rs",
     "src/admin/lsf_conf.rs",
     "src/admin/showconf.rs",

@@ -11,7 +11,7 @@ use super::sinfo_nodes::{Node, NodeState};
 use super::states::State;
 use crate::client::cli::{Values, flag, operands};
 use crate::client::csub::foreign::index_shift;
-use crate::client::csub::options::Chosen;
+use crate::client::csub::options::JobOptions;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::client::requests::{self, NoAnswer};
@@ -338,8 +338,8 @@ fn update(source: &Source, words: &[String]) -> Result<Exit> {
 fn changed<'w>(
     words: impl Iterator<Item = &'w String>,
     shift: &mut dyn FnMut(u32) -> std::result::Result<u32, String>,
-) -> Result<Chosen> {
-    let mut chosen = Chosen::default();
+) -> Result<JobOptions> {
+    let mut chosen = JobOptions::default();
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let wrong = |why: String| Fail::usage(format!("{key}: {why}"));

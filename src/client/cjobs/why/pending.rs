@@ -5,7 +5,7 @@
 use super::candidates::{CANDIDATES_MAX, Candidate, CandidateContext, Remedy, candidates};
 use crate::client::cluster_copy::{ClusterCopy, TrialAction, TrialResult};
 use crate::client::cmod;
-use crate::client::csub::spec::Here;
+use crate::client::csub::spec::ParseContext;
 use crate::config::Policy;
 use crate::intake;
 use crate::model::{JobKey, Orphans, PendReason, Spec};
@@ -181,7 +181,7 @@ pub(super) fn trial_action(
 
 /// The specification after `cmod` with these options.
 fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Option<Spec> {
-    let here = Here {
+    let here = ParseContext {
         now_ms: copy.now.0,
         cwd: Path::new("/"),
         umask: 0,

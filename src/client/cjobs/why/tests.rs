@@ -8,7 +8,7 @@ use super::pending::{self, HelpEffect, WaitingJob};
 use super::text;
 use crate::client::cluster_copy::{ClusterCopy, Samples};
 use crate::client::cmod;
-use crate::client::csub::spec::Here;
+use crate::client::csub::spec::ParseContext;
 use crate::config::{Config, OsNames};
 use crate::intake;
 use crate::model::{JobKey, JobStat, Limits, Spec, Stamp};
@@ -176,7 +176,7 @@ impl Site {
     }
 
     fn modify(&mut self, id: u32, options: &[&str]) {
-        let here = Here {
+        let here = ParseContext {
             now_ms: NOW.0,
             cwd: Path::new("/"),
             umask: 0,
