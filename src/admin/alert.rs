@@ -6,7 +6,7 @@ use super::subcommand::{Sub, cmd, matches};
 use crate::client::alerts;
 use crate::client::cli::{Values, flag, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
-use crate::client::job_requests::{act, finish, with_wait};
+use crate::client::job_requests::{finish, send_and_report, with_wait};
 use crate::client::read::{self, Source};
 use crate::record::notices::AlertsDoc;
 use crate::record::request::Verb;
@@ -72,7 +72,7 @@ fn request_silence(m: &ArgMatches, name: &str, for_ms: u64, why: &str) -> Result
         for_ms,
         why: why.to_owned(),
     };
-    act("cadmin alert", m, &[verb], |o| {
+    send_and_report("cadmin alert", m, &[verb], |o| {
         format!("Alert <{}> {}", o.what, o.text)
     })
 }

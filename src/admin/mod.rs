@@ -30,7 +30,7 @@ mod subcommand;
 use crate::client::cli::{Values, flag, operands, opt, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
-use crate::client::job_requests::{act, capital, finish, with_wait};
+use crate::client::job_requests::{capital, finish, send_and_report, with_wait};
 use crate::client::{self, Entry, entry, requests};
 use crate::language::{answer, tell, translated};
 use crate::record::ack::{Code, Outcome};
@@ -610,7 +610,7 @@ fn locks(s: &Sub, words: &[String]) -> i32 {
             _ => HostAct::Unlock,
         };
         let verb = host_verb(m.all("names"), order, String::new())?;
-        act(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
+        send_and_report(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
     };
     match matches(lock_options(s), words) {
         Ok(m) => finish(&format!("cadmin {}", s.name), ask(&m)),
@@ -644,7 +644,7 @@ fn named(
     let cmd = options(s);
     let ask = |m: &ArgMatches| {
         let verb = verb(m.all("names"), comment(m)?)?;
-        act(&format!("cadmin {}", s.name), m, &[verb], phrase)
+        send_and_report(&format!("cadmin {}", s.name), m, &[verb], phrase)
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin", ask(&m)),
@@ -666,7 +666,7 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
         [host] if m.has("confirm") => {
             let host = host.clone();
-            act(
+            send_and_report(
                 &format!("cadmin {}", s.name),
                 m,
                 &[Verb::HostLost { host }],
@@ -699,7 +699,7 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
                 "restored holds all pending jobs and continues with later job IDs; give --confirm",
             ));
         }
-        act(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
+        send_and_report(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
             capital(&o.text)
         })
     };

@@ -12,7 +12,7 @@ use super::read::Reader;
 use super::{Failure, FailureKind, send};
 use crate::admin::check;
 use crate::admin::config_file;
-use crate::client::answers::{self, Reading};
+use crate::client::answers::{self, ReadCommand};
 use crate::client::exit::Fail;
 use crate::config::{self, changes};
 use crate::model::sha256_hex;
@@ -138,7 +138,7 @@ pub fn administer(reader: &Reader, act: &AdminAction) -> Result<AdminAnswer, Fai
         AdminAction::CheckConfig { text } => Ok(AdminAnswer::Checked(verdict(reader, text)?)),
         AdminAction::SaveConfig { base, text } => save(reader, base, text),
         AdminAction::Health => {
-            let text = answers::answer(source, Reading::Cluster, &["-health"])?;
+            let text = answers::answer(source, ReadCommand::Cluster, &["-health"])?;
             Ok(AdminAnswer::Text(text))
         }
         AdminAction::CheckCluster => {

@@ -7,7 +7,7 @@
 
 use super::{Failure, FailureKind};
 use crate::channel::Frame;
-use crate::client::capps::FarEnd;
+use crate::client::capps::TunnelServer;
 use crate::model::JobKey;
 use crate::record::connect::Connect;
 use crate::spool::Site;
@@ -173,7 +173,7 @@ pub fn far_end(socket: File, announced: &[u8], id: u32) -> Result<(), Failure> {
         let connect = Connect::from_bytes(announced, id, 0)?;
         Ok((announced.to_vec(), connect))
     };
-    Ok(FarEnd::new(socket, copy, &found)?.run()?)
+    Ok(TunnelServer::new(socket, copy, &found)?.run()?)
 }
 
 /// Takes the first whole frame from the received bytes.

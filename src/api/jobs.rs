@@ -94,7 +94,7 @@ impl VisibleJobs {
     pub fn of(reader: &Reader) -> Result<VisibleJobs, Failure> {
         let source = reader.source();
         let (uid, params) = (source.me.uid, source.params()?);
-        let users = source.seen_of(Users::All, &params);
+        let users = source.visible_users(Users::All, &params);
         Ok(VisibleJobs {
             uid,
             users: users.unwrap_or_else(|| Users::one(uid)),

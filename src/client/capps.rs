@@ -8,7 +8,7 @@
 mod far_end;
 mod tunnel;
 
-pub(crate) use far_end::FarEnd;
+pub(crate) use far_end::TunnelServer;
 
 use super::cli::{self, Values, command, flag, operands};
 use super::csub::template;
@@ -96,7 +96,7 @@ fn list_table() -> Table<Get<Application>> {
 
 const LIST: Listing<Application> = Listing {
     command: "capps",
-    what: "APPLICATIONS",
+    records_key: "APPLICATIONS",
     fields: FIELDS,
     json_default: "name kind users description",
     put_json,

@@ -92,7 +92,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
     let queues = read::words_of(m, "q");
     let of_jobs = !ids.is_empty() || !queues.is_empty() || m.last("u").is_some();
     let users = match m.last("u") {
-        Some(_) => read::users_asked(m, source, &params, &ids)?,
+        Some(_) => read::selected_users(m, source, &params, &ids)?,
         None => source.allowed(&params, Users::All),
     };
     Ok(EventFilter {
@@ -128,14 +128,14 @@ impl EventFilter {
 
 /// Output that is not yet written.
 #[derive(Default)]
-struct Out {
+struct EventOutput {
     text: String,
     /// The last lines, while only a limited number of them is requested.
     last: Option<(usize, VecDeque<String>)>,
     failed: Option<std::io::Error>,
 }
 
-impl Out {
+impl EventOutput {
     fn put(&mut self, line: String) {
         if let Some((most, lines)) = &mut self.last {
             if lines.len() == *most {
@@ -189,7 +189,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     }
     let cluster = source.cluster()?.cluster;
     let mut history = History::new(&source.layout, &cluster);
-    let mut out = Out::default();
+    let mut out = EventOutput::default();
     match (last(m)?, after) {
         (Some(n), _) => out.last = Some((n, VecDeque::new())),
         // Existing events were not requested.
@@ -228,7 +228,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
         if let Some(place) = m.last("after").filter(|_| !history.is_whole()) {
-            return Err(gone(place));
+            return Err(no_longer_kept(place));
         }
         out.flush()?;
         if !follow {
@@ -328,7 +328,7 @@ impl EventPoller {
 }
 
 /// The failure if events after `place` are no longer complete.
-fn gone(place: &str) -> Fail {
+fn no_longer_kept(place: &str) -> Fail {
     Fail::not_found(format!(
         "--after: the event at {place} is no longer kept, events after it may be missing\nhint: \
          --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"

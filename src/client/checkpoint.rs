@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Fail, Result};
-use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use super::job_requests::{finish, job_phrase, selector, send_and_report, with_selectors};
 use crate::model::CheckpointAct;
 use crate::record::request::{SignalHow, Verb};
 use clap::{ArgMatches, Command};
@@ -36,7 +36,7 @@ fn save(m: &ArgMatches) -> Result<i32> {
         period_min: m.last("p").map(period).transpose()?,
     });
     let sel = selector(m)?;
-    act("cchkpnt", m, &[Verb::Signal { sel, how }], job_phrase)
+    send_and_report("cchkpnt", m, &[Verb::Signal { sel, how }], job_phrase)
 }
 
 fn period(text: &str) -> Result<u32> {

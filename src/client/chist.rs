@@ -106,7 +106,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// Standard output, standard error, and the exit code of the command.
-pub(super) struct Answer {
+pub(super) struct HistoryPage {
     pub out: String,
     err: Vec<String>,
     exit: Exit,
@@ -129,7 +129,7 @@ struct JobFilter {
     touched: Option<Range>,
 }
 
-pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<HistoryPage, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chist")?;
     let wanted = wanted(m, source, ctx)?;
     let detail = ["l", "b", "t", "T", "jsonl", "json"]
@@ -170,7 +170,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer,
         };
     }
     let out = print(m, &episodes, ctx);
-    Ok(Answer { out, err, exit })
+    Ok(HistoryPage { out, err, exit })
 }
 
 fn given(m: &ArgMatches, id: &str) -> bool {
@@ -230,7 +230,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail>
     let ids = read::job_ids(m)?;
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
-    let users = read::users_asked(m, source, &params, &ids)?;
+    let users = read::selected_users(m, source, &params, &ids)?;
     let range = |id: &str| match m.last(id) {
         None => Ok(None),
         Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())

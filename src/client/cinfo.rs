@@ -17,7 +17,7 @@ use std::ffi::OsString;
 
 const HOSTS: Listing<HostRow> = Listing {
     command: "cinfo",
-    what: "HOSTS",
+    records_key: "HOSTS",
     fields: info::HOST_FIELDS,
     json_default: info::HOST_JSON_DEFAULT,
     put_json: info::put_host_json,

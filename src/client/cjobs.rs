@@ -269,7 +269,7 @@ fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
 
 fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {
     let ids = read::job_ids(m)?;
-    let users = read::users_asked(m, source, params, &ids)?;
+    let users = read::selected_users(m, source, params, &ids)?;
     if let Some(word) = m.last("u") {
         known_names::check_user(word, source, params)?;
     }

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<HostRow> = Listing {
     command: "cload",
-    what: "HOSTS",
+    records_key: "HOSTS",
     fields: load::FIELDS,
     json_default: load::JSON_DEFAULT,
     put_json: load::put_json,
@@ -22,7 +22,7 @@ const LIST: Listing<HostRow> = Listing {
 
 const SUMMARY: Listing<Balance> = Listing {
     command: "cload",
-    what: "INDICES",
+    records_key: "INDICES",
     fields: balance::FIELDS,
     json_default: balance::JSON_DEFAULT,
     put_json: balance::put_json,

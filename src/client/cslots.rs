@@ -23,7 +23,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<SlotWindow> = Listing {
     command: "cslots",
-    what: "WINDOWS",
+    records_key: "WINDOWS",
     fields: slots::FIELDS,
     json_default: slots::JSON_DEFAULT,
     put_json: slots::put_json,

@@ -29,7 +29,7 @@ use super::cli::{Split, Table, texts};
 use super::definition_file;
 use super::env::Site;
 use super::exit::{self, Exit, Fail, Result};
-use super::interactive::{self, Waiting};
+use super::interactive::{self, InteractiveListener};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
 use super::quiet::Quiet;
@@ -185,7 +185,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     if let Some(text) = &payload.warning {
         tell!("csub: {text}");
     }
-    let terminal = interactive::asked(&chosen)?;
+    let terminal = interactive::requested_terminal(&chosen)?;
     let site = Site::find()?;
     let (chosen, data) = esub::run(&site, chosen, &payload.command)?;
     NoEffect::of(&chosen).warn("csub");
@@ -214,7 +214,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         let how = (context.now_ms, chosen.has("jsonl"));
         return dry_run::run(&site, &job, &head, how);
     }
-    let waiting = Waiting::for_job(&site, &chosen, terminal)?;
+    let waiting = InteractiveListener::for_job(&site, &chosen, terminal)?;
     job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
     let by_default = job.spec.stdout.is_empty();
     let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
@@ -229,11 +229,11 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let line = job_line(run, context, chosen.has("q"));
     if let Some(waiting) = waiting {
         // Standard output belongs to the job. Programs look for this line.
-        if !Quiet::asked().submission {
+        if !Quiet::from_environment().submission {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
-        return Ok(waiting.attend(&site, run, by_default.then_some(output)));
+        return Ok(waiting.serve(&site, run, by_default.then_some(output)));
     }
     Ok(report_submission(
         &site,
@@ -288,7 +288,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn report_submission(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if !Quiet::asked().submission {
+    if !Quiet::from_environment().submission {
         println!("{line}");
     }
     if run.known {
@@ -566,7 +566,7 @@ fn submit_pack(
     };
     let verbose = own.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if !Quiet::asked().submission {
+    if !Quiet::from_environment().submission {
         print!("{}", report.out);
     }
     eprint!("{}", translated(&report.err));

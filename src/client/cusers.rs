@@ -12,7 +12,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<UserRow> = Listing {
     command: "cusers",
-    what: "USERS",
+    records_key: "USERS",
     fields: user::FIELDS,
     json_default: user::JSON_DEFAULT,
     put_json: user::put_json,

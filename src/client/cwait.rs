@@ -20,7 +20,7 @@ use crate::text::depend::{Answer, Expr};
 use crate::text::duration::{Bare, parse_ms_from};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
-use facts::JobFacts;
+use facts::JobRows;
 use progress::{Counts, INTERRUPTED, Progress};
 use std::ffi::OsString;
 
@@ -69,14 +69,14 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// What to wait for.
-struct Goal {
+struct WaitCondition {
     expr: Expr,
     /// Ids were given: once all jobs have ended, the exit code tells whether all are DONE.
     ids: bool,
 }
 
 /// Parses the operands and `-w`.
-fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+fn goal(condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
     let ids = condition.is_none()
         && !operands.is_empty()
         && operands
@@ -93,11 +93,11 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
         (None, words) => words.join(" "),
     };
     let expr = Expr::parse(&text).map_err(|e| super::csub::spec::invalid_value("w", &text, &e))?;
-    Ok(Goal { expr, ids })
+    Ok(WaitCondition { expr, ids })
 }
 
 /// The goal of `-J`: the jobs with this name have ended.
-fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
     if condition.is_some() || !operands.is_empty() {
         return Err(Fail::usage("give -J, -w or operands, not several of them"));
     }
@@ -106,7 +106,7 @@ fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Resul
     }
     let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
     // As with ids, the exit code tells whether all are DONE.
-    Ok(Goal { ids: true, ..ended })
+    Ok(WaitCondition { ids: true, ..ended })
 }
 
 fn wait(m: &ArgMatches) -> Result<i32> {
@@ -131,7 +131,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
     let mut progress = Progress::of("cwait", quiet);
     loop {
         let now = sys::clock::boot_ms() - start;
-        match JobFacts::read(&reader, &expr) {
+        match JobRows::read(&reader, &expr) {
             Ok(facts) => {
                 unread_since = None;
                 let answer = facts.judge(&expr);
@@ -173,7 +173,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
 }
 
 /// The exit code if the condition holds: for plain ids it tells whether all are DONE.
-fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
+fn held(ids: bool, facts: &JobRows, expr: &Expr, quiet: bool) -> Exit {
     if !ids {
         return Exit::Ok;
     }
@@ -193,7 +193,7 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// is DONE, else the highest code of an element. `accepted`: when the leader accepted the job; 0:
 /// it did not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
-    let quiet = Quiet::asked();
+    let quiet = Quiet::from_environment();
     let mut progress = Progress::of("csub", quiet.submission);
     let code = follow(site, id, accepted, &mut progress, &mut |line| {
         quiet.print(line);

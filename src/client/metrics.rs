@@ -6,7 +6,7 @@
 use super::exit::{Fail, Result};
 use super::leadership;
 use super::read::{self, Source};
-use super::visibility::Sets;
+use super::visibility::UserSets;
 use crate::record::view::Params;
 use crate::show::metrics::{self, Facts, JobSums, Point};
 use crate::spool::view::{JobSet, Piece};
@@ -81,7 +81,7 @@ fn with_facts<T>(
 
 /// The user groups of cb.yaml that a user is in.
 fn groups(params: &Params) -> impl Fn(&str) -> Vec<String> {
-    let sets = Sets::new(params, &read::os_groups);
+    let sets = UserSets::new(params, &read::os_groups);
     move |user| {
         let names = params.user_groups.iter().map(|(name, ..)| name);
         names.filter(|g| sets.holds(g, user)).cloned().collect()

@@ -4,7 +4,7 @@ use super::cli::{Values, command, flag, parse};
 use super::env::Site;
 use super::exit::{Fail, Result};
 use super::job_requests::{
-    act, filters_but_host, finish, ids, job_phrase, with_selectors_beside, with_wait,
+    filters_but_host, finish, ids, job_phrase, send_and_report, with_selectors_beside, with_wait,
 };
 use super::read::Source;
 use crate::record::request::{Selector, Verb};
@@ -42,7 +42,7 @@ fn migrate(m: &ArgMatches) -> Result<i32> {
     if let Verb::Migrate { hosts, .. } = &verb {
         check_hosts(hosts)?;
     }
-    act("cmig", m, &[verb], job_phrase)
+    send_and_report("cmig", m, &[verb], job_phrase)
 }
 
 /// Reports a mistyped host before a job is stopped for it. If the view cannot be read, no host is

@@ -19,7 +19,7 @@ const WAITS: [&str; 2] = ["<<Waiting for dispatch", "<<Starting on "];
 const ENDS: [&str; 2] = ["<<Job is finished", "<<Terminated while pending"];
 
 impl Quiet {
-    pub(crate) fn asked() -> Quiet {
+    pub(crate) fn from_environment() -> Quiet {
         Quiet {
             submission: var_os("BSUB_QUIET").is_some(),
             end: var_os("BSUB_QUIET2").is_some(),

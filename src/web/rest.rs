@@ -16,7 +16,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use corral::api::jobs::{JobQuery, ListedJob, job_key};
-use corral::api::read::{OUTPUT_MAX, Reading};
+use corral::api::read::{OUTPUT_MAX, ReadCommand};
 use corral::model::JobStat;
 use corral::record::ack::Code;
 use corral::sys;
@@ -162,7 +162,7 @@ pub(crate) async fn job(
         } else {
             &["--json", &id]
         };
-        let lines = reader.answer(Reading::Jobs, words)?;
+        let lines = reader.answer(ReadCommand::Jobs, words)?;
         let first = lines.lines().next().unwrap_or("{}");
         Ok(text(first.to_owned()))
     })
@@ -177,7 +177,9 @@ pub(crate) async fn history(
     blocking(move || {
         let reader = app.actor.reader(&caller.who)?;
         reader.job(key_of(&id)?)?;
-        Ok(list(&reader.answer(Reading::History, &["--json", &id])?))
+        Ok(list(
+            &reader.answer(ReadCommand::History, &["--json", &id])?,
+        ))
     })
     .await
 }
@@ -203,7 +205,7 @@ pub(crate) async fn output(
 }
 
 /// The output of a reading command, as a list.
-async fn reading(app: App, caller: Caller, what: Reading, words: Vec<String>) -> Answered {
+async fn reading(app: App, caller: Caller, what: ReadCommand, words: Vec<String>) -> Answered {
     blocking(move || {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let reader = app.actor.reader(&caller.who)?;
@@ -220,39 +222,39 @@ pub(crate) async fn queues(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Answered {
-    reading(app, caller, Reading::Queues, words(["--json"])).await
+    reading(app, caller, ReadCommand::Queues, words(["--json"])).await
 }
 
 pub(crate) async fn hosts(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Answered {
-    reading(app, caller, Reading::Hosts, words(["--json"])).await
+    reading(app, caller, ReadCommand::Hosts, words(["--json"])).await
 }
 
 pub(crate) async fn load(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
-    reading(app, caller, Reading::Load, words(["--json"])).await
+    reading(app, caller, ReadCommand::Load, words(["--json"])).await
 }
 
 pub(crate) async fn limits(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Answered {
-    reading(app, caller, Reading::Limits, words(["--json"])).await
+    reading(app, caller, ReadCommand::Limits, words(["--json"])).await
 }
 
 pub(crate) async fn users(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Answered {
-    reading(app, caller, Reading::Users, words(["--json", "all"])).await
+    reading(app, caller, ReadCommand::Users, words(["--json", "all"])).await
 }
 
 pub(crate) async fn crons(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
 ) -> Answered {
-    reading(app, caller, Reading::Crons, words(["--json"])).await
+    reading(app, caller, ReadCommand::Crons, words(["--json"])).await
 }
 
 pub(crate) async fn acct(
@@ -267,7 +269,7 @@ pub(crate) async fn acct(
             line.extend(words([option, operand(asked.get(name))?]));
         }
     }
-    reading(app, caller, Reading::Accounting, line).await
+    reading(app, caller, ReadCommand::Accounting, line).await
 }
 
 /// The job in a JSON body, with the key of the header.

@@ -5,7 +5,7 @@
 //! same user and queue and their names differ only in digits; without a name, the program is
 //! compared instead. Reads no file.
 
-use super::totals::Spread;
+use super::totals::Distribution;
 use crate::model::TermReason;
 use crate::record::acct::AttemptRecord;
 use crate::show::cell::{self, Object};
@@ -42,22 +42,22 @@ struct JobKind {
 
 /// What similar jobs requested and used. Memory in KB, run time in s, cores in thousandths.
 #[derive(Clone, Default, Debug)]
-struct Use {
+struct KindUsage {
     mem_killed: u64,
     run_killed: u64,
-    mem_asked: Spread,
-    mem_used: Spread,
-    run_asked: Spread,
-    run_used: Spread,
-    slots: Spread,
-    cores: Spread,
+    mem_asked: Distribution,
+    mem_used: Distribution,
+    run_asked: Distribution,
+    run_used: Distribution,
+    slots: Distribution,
+    cores: Distribution,
     slot_ms: u128,
 }
 
 /// All kinds of jobs among the selected attempts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Advice {
-    kinds: FxHashMap<JobKind, Use>,
+    kinds: FxHashMap<JobKind, KindUsage>,
     /// Attempts of kinds beyond the maximum.
     left_out: u64,
 }
@@ -92,8 +92,8 @@ impl Advice {
     }
 
     /// Kinds with enough jobs, those with the most slot time first.
-    fn rows(&self) -> Vec<(&JobKind, &Use)> {
-        let enough = |(_, of): &(&JobKind, &Use)| of.run_used.count() >= RUNS_MIN;
+    fn rows(&self) -> Vec<(&JobKind, &KindUsage)> {
+        let enough = |(_, of): &(&JobKind, &KindUsage)| of.run_used.count() >= RUNS_MIN;
         let mut rows: Vec<_> = self.kinds.iter().filter(enough).collect();
         rows.sort_unstable_by(|a, b| b.1.slot_ms.cmp(&a.1.slot_ms).then(a.0.cmp(b.0)));
         rows
@@ -216,7 +216,7 @@ struct RequestAdvice {
     slots: Option<u64>,
 }
 
-impl Use {
+impl KindUsage {
     fn add(&mut self, record: &AttemptRecord<'_>) {
         if let Some(bytes) = record.mem_b {
             self.mem_asked.add(bytes >> 10);
@@ -239,7 +239,7 @@ impl Use {
         self.slot_ms += u128::from(run_ms) * u128::from(record.slots());
     }
 
-    fn merge(&mut self, other: &Use) {
+    fn merge(&mut self, other: &KindUsage) {
         self.mem_killed += other.mem_killed;
         self.run_killed += other.run_killed;
         self.slot_ms += other.slot_ms;
@@ -258,7 +258,7 @@ impl Use {
     fn advice(&self) -> RequestAdvice {
         let runs = self.run_used.count();
         let too_low = |killed: u64| killed > 0 && killed * KILLED_ONE_OF >= runs + killed;
-        let limit = |asked: &Spread, used: &Spread, killed: u64, margin: u64| {
+        let limit = |asked: &Distribution, used: &Distribution, killed: u64, margin: u64| {
             let asked = asked.middle()?;
             if too_low(killed) {
                 return Some(asked.saturating_mul(RAISED_PERCENT) / 100);

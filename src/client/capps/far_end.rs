@@ -46,7 +46,7 @@ fn serve() -> Result<i32> {
         announced(&known, (id, idx))
     };
     let (input, output) = (terminal::own_stream(0)?, terminal::own_stream(1)?);
-    FarEnd::new(input, output, &announced)?.run()?;
+    TunnelServer::new(input, output, &announced)?.run()?;
     Ok(0)
 }
 
@@ -69,10 +69,10 @@ fn places(id: u32, idx: u32) -> Vec<PathBuf> {
 }
 
 /// What the job says, as it stands in its file and as it is understood.
-type Announced = std::result::Result<(Vec<u8>, Connect), String>;
+type Announcement = std::result::Result<(Vec<u8>, Connect), String>;
 
 /// The first of these files that is there.
-fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
+fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announcement {
     let me = sys::users::effective_uid();
     for file in files {
         let (bytes, uid) = match fs::read_small_owned(file, CONNECT_MAX) {
@@ -91,31 +91,31 @@ fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
 }
 
 /// A connection to the program.
-struct Stream {
+struct ProgramConnection {
     socket: File,
     /// For the program.
     going: Vec<u8>,
     /// Bytes that the near end still takes.
     room: usize,
     /// The near end sends no more; that was passed on; the program sends no more.
-    came_all: bool,
-    told: bool,
-    sent_all: bool,
+    input_ended: bool,
+    end_sent: bool,
+    output_ended: bool,
 }
 
 /// See the top of this file.
-pub(crate) struct FarEnd<'a> {
+pub(crate) struct TunnelServer<'a> {
     input: File,
     output: File,
-    announced: &'a dyn Fn() -> Announced,
+    announced: &'a dyn Fn() -> Announcement,
     came: Vec<u8>,
     going: Vec<u8>,
-    streams: BTreeMap<u32, Stream>,
+    streams: BTreeMap<u32, ProgramConnection>,
     /// The user who must have the program's port.
     me: u32,
 }
 
-impl<'a> FarEnd<'a> {
+impl<'a> TunnelServer<'a> {
     /// Over these two, which may be one socket. `announced` says what the program says of itself.
     ///
     /// # Errors
@@ -123,11 +123,11 @@ impl<'a> FarEnd<'a> {
     pub(crate) fn new(
         input: File,
         output: File,
-        announced: &'a dyn Fn() -> Announced,
-    ) -> Result<FarEnd<'a>> {
+        announced: &'a dyn Fn() -> Announcement,
+    ) -> Result<TunnelServer<'a>> {
         terminal::never_wait(&input)?;
         terminal::never_wait(&output)?;
-        Ok(FarEnd {
+        Ok(TunnelServer {
             input,
             output,
             announced,
@@ -170,8 +170,8 @@ impl<'a> FarEnd<'a> {
         ];
         let reads = self.going.len() < GOING_MAX;
         for stream in self.streams.values() {
-            let read = reads && stream.room > 0 && !stream.sent_all;
-            let write = !stream.going.is_empty() || (stream.came_all && !stream.told);
+            let read = reads && stream.room > 0 && !stream.output_ended;
+            let write = !stream.going.is_empty() || (stream.input_ended && !stream.end_sent);
             list.push(of(stream.socket.as_raw_fd(), read, write));
         }
         (list, self.streams.keys().copied().collect())
@@ -218,17 +218,17 @@ impl<'a> FarEnd<'a> {
         let Some(stream) = self.streams.get_mut(&n) else {
             return;
         };
-        if stream.came_all || stream.going.len() + bytes.len() > WINDOW as usize {
+        if stream.input_ended || stream.going.len() + bytes.len() > WINDOW as usize {
             self.streams.remove(&n);
             let why = "more came than was granted".to_owned();
             return self.send_frame(&Frame::Over(n, why));
         }
-        stream.came_all = bytes.is_empty();
+        stream.input_ended = bytes.is_empty();
         stream.going.extend_from_slice(bytes);
     }
 
     /// A connection to the program that the job has announced.
-    fn open(&self, n: u32) -> std::result::Result<Stream, String> {
+    fn open(&self, n: u32) -> std::result::Result<ProgramConnection, String> {
         if self.streams.len() >= STREAMS_MAX || self.streams.contains_key(&n) {
             return Err(format!(
                 "{STREAMS_MAX} connections are open, the most there may be"
@@ -243,13 +243,13 @@ impl<'a> FarEnd<'a> {
             stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
         // Again: it may have been another one's at the moment of the call.
         self.program_of(port)?.ok_or_else(unheard)?;
-        Ok(Stream {
+        Ok(ProgramConnection {
             socket,
             going: Vec::new(),
             room: WINDOW as usize,
-            came_all: false,
-            told: false,
-            sent_all: false,
+            input_ended: false,
+            end_sent: false,
+            output_ended: false,
         })
     }
 
@@ -278,7 +278,7 @@ impl<'a> FarEnd<'a> {
     }
 }
 
-impl Stream {
+impl ProgramConnection {
     /// Passes on what can be now; false: it is over.
     fn attend(&mut self, n: u32, read: bool, write: bool, said: &mut Vec<Frame>) -> bool {
         let over = |why: &std::io::Error| Frame::Over(n, sys::reason(why));
@@ -295,18 +295,18 @@ impl Stream {
                 }
             }
         }
-        if self.came_all && self.going.is_empty() && !self.told {
+        if self.input_ended && self.going.is_empty() && !self.end_sent {
             sys::ipc::no_more_writes(&self.socket);
-            self.told = true;
+            self.end_sent = true;
         }
-        if read && self.room > 0 && !self.sent_all {
+        if read && self.room > 0 && !self.output_ended {
             let mut buf = [0; FRAME_DATA_MAX];
             let most = self.room.min(buf.len());
             match terminal::read_now(&self.socket, &mut buf[..most]) {
                 Ok(None) => {}
                 Ok(Some(got)) => {
                     self.room -= got;
-                    self.sent_all = got == 0;
+                    self.output_ended = got == 0;
                     said.push(Frame::Data(n, buf[..got].to_vec()));
                 }
                 Err(e) => {
@@ -315,7 +315,7 @@ impl Stream {
                 }
             }
         }
-        !(self.sent_all && self.told)
+        !(self.output_ended && self.end_sent)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::command_line::{self, both, headless, job_words};
 use super::fields::Ctx;
-use super::jobs::{self, Item};
+use super::jobs::{self, SlurmItem};
 use super::scontrol_show::{self as show, Block};
 use super::sinfo_nodes::{Node, NodeState};
 use super::states::State;
@@ -124,8 +124,8 @@ fn job_blocks(source: &Source, names: &[String], ctx: &Ctx) -> Result<Vec<Block>
         finished: true,
         ..JobSet::default()
     };
-    let seen = |item: &Item| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
-    let named = |item: &Item| words.is_empty() || words.iter().any(|word| item.is_named(word));
+    let seen = |item: &SlurmItem| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
+    let named = |item: &SlurmItem| words.is_empty() || words.iter().any(|word| item.is_named(word));
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| seen(item) && named(item));
     items.sort_by_key(|item| (item.key().id, item.key().idx));
@@ -282,7 +282,7 @@ fn wrong_state(source: &Source, verb: &str, words: &[JobWord]) -> Result<Option<
     };
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| words.iter().any(|word| item.is_named(word)));
-    let fits = |item: &Item| (item.state() == State::Pending) == waiting;
+    let fits = |item: &SlurmItem| (item.state() == State::Pending) == waiting;
     Ok(items.iter().find(|item| !fits(item)).map(|item| {
         let why = match waiting {
             true => "Job is no longer pending execution",

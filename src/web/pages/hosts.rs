@@ -14,7 +14,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use corral::api::read::{HostKind, Reader, Reading};
+use corral::api::read::{HostKind, ReadCommand, Reader};
 use corral::record::view::HostRow;
 use corral::sys;
 
@@ -156,9 +156,9 @@ pub(super) async fn one(
         let link = in_path(&name);
         page(&HostPage {
             row: Row::of(host),
-            long: reader.answer(Reading::Hosts, &["-l", &host.name])?,
+            long: reader.answer(ReadCommand::Hosts, &["-l", &host.name])?,
             load: reader
-                .answer(Reading::Load, &["-l", &host.name])
+                .answer(ReadCommand::Load, &["-l", &host.name])
                 .unwrap_or_default(),
             charts: charts(&app, look.words, &name),
             jobs: format!("/jobs?filter=host%3A{link}"),

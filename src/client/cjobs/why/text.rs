@@ -1,6 +1,6 @@
 //! The sentences of `cjobs --why` about a waiting job. Pure.
 
-use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
+use super::pending::{HelpEffect, HelpfulChange, JobsAhead, WaitingJob};
 use crate::model::{Orphans, PendReason, Spec};
 use crate::sched::{Examination, Lack, LostHosts, NearestMiss, Stage};
 use crate::text::count::count;
@@ -114,7 +114,7 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
 }
 
 /// The jobs that come first; empty: none.
-pub(super) fn ahead(ahead: &Ahead) -> String {
+pub(super) fn ahead(ahead: &JobsAhead) -> String {
     let mut out = String::new();
     if ahead.same > 0 {
         let jobs = count(ahead.same, "job");
@@ -145,7 +145,7 @@ pub(super) fn orphans(policy: Orphans) -> &'static str {
 }
 
 /// The effect of a change.
-pub(super) fn effect(help: &Help) -> String {
+pub(super) fn effect(help: &HelpfulChange) -> String {
     let about = &help.candidate.about;
     match &help.effect {
         HelpEffect::Starts(hosts) => {
