@@ -2,7 +2,7 @@
 //!
 //! Reads what the notifier has published; a silence is an ordinary request to the leader.
 
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::alerts;
 use crate::client::cli::{Values, flag, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
@@ -16,7 +16,7 @@ use crate::text::duration::{self, Bare};
 use clap::{ArgMatches, Command};
 
 /// The options of `cadmin alert`.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(opt("for", "TIME", "silence: how long, 2h for instance"))
         .arg(opt("because", "TEXT", "silence: why"))
@@ -29,7 +29,7 @@ pub(super) fn options(s: &Sub) -> Command {
 }
 
 /// Runs `cadmin alert`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
         Ok(m) => finish("cadmin alert", carry_out(&m)),
         Err(code) => code,

@@ -47,7 +47,7 @@ pub(crate) use options::subcommands;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use subcommand::{Sub, cmd, matches, sub};
+use subcommand::{Subcommand, cmd, matches, sub};
 
 /// Maximum length of a comment, in bytes.
 pub(crate) const COMMENT_MAX: usize = 511;
@@ -83,7 +83,7 @@ pub(crate) fn slurm_commands() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// All subcommands, in the order of the help.
-static SUBS: &[Sub] = &[
+static SUBS: &[Subcommand] = &[
     sub(
         "init",
         "DIR",
@@ -334,11 +334,11 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     if words.is_empty() {
         return finish("cadmin", prompt());
     }
-    one(&words)
+    run_line(&words)
 }
 
 /// Runs one command line.
-fn one(words: &[String]) -> i32 {
+fn run_line(words: &[String]) -> i32 {
     let Some((word, rest)) = words.split_first() else {
         return Exit::Ok.code();
     };
@@ -403,12 +403,12 @@ fn prompt() -> Result<i32> {
         match words.first().map(String::as_str) {
             None => {}
             Some("quit" | "exit" | "q") => return Ok(code),
-            Some(_) => code = one(&words),
+            Some(_) => code = run_line(&words),
         }
     }
 }
 
-fn ckconfig_options(s: &Sub) -> Command {
+fn ckconfig_options(s: &Subcommand) -> Command {
     cmd(s)
         .arg(flag(
             "v",
@@ -421,7 +421,7 @@ fn ckconfig_options(s: &Sub) -> Command {
         ))
 }
 
-fn ckconfig(s: &Sub, words: &[String]) -> i32 {
+fn ckconfig(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = ckconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ckconfig", check(&m)),
@@ -450,14 +450,14 @@ fn check(m: &ArgMatches) -> Result<i32> {
         println!("queues {}", queues.join(" "));
         // Outside a cluster there is nothing to compare with.
         if let Ok(site) = Site::find() {
-            print!("{}", config_effects::told(&site, c)?);
+            print!("{}", config_effects::effects_text(&site, c)?);
         }
     }
     answer!("No errors found in {}.", path.display());
     Ok(Exit::Ok.code())
 }
 
-fn ress_check_options(s: &Sub) -> Command {
+fn ress_check_options(s: &Subcommand) -> Command {
     cmd(s).arg(operands(
         "file",
         "FILE",
@@ -465,7 +465,7 @@ fn ress_check_options(s: &Sub) -> Command {
     ))
 }
 
-fn ress_check(s: &Sub, words: &[String]) -> i32 {
+fn ress_check(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = ress_check_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
@@ -473,13 +473,13 @@ fn ress_check(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn reconfig_options(s: &Sub) -> Command {
+fn reconfig_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag("v", "Show what was done"))
         .arg(flag("f", "Accepted and ignored: cadmin never asks"))
 }
 
-fn reconfig(s: &Sub, words: &[String]) -> i32 {
+fn reconfig(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = reconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin reconfig", ask_reconfig(&m)),
@@ -526,7 +526,7 @@ fn comment(m: &ArgMatches) -> Result<String> {
     Ok(text.to_owned())
 }
 
-fn queue_options(s: &Sub) -> Command {
+fn queue_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
         .arg(operands(
@@ -536,7 +536,7 @@ fn queue_options(s: &Sub) -> Command {
         ))
 }
 
-fn queues(s: &Sub, words: &[String]) -> i32 {
+fn queues(s: &Subcommand, words: &[String]) -> i32 {
     let act = match s.name {
         "qopen" => QueueAct::Open,
         "qclose" => QueueAct::Close,
@@ -555,11 +555,11 @@ fn queues(s: &Sub, words: &[String]) -> i32 {
     })
 }
 
-fn host_options(s: &Sub) -> Command {
+fn host_options(s: &Subcommand) -> Command {
     with_hosts(s).arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
 }
 
-fn with_hosts(s: &Sub) -> Command {
+fn with_hosts(s: &Subcommand) -> Command {
     with_wait(cmd(s)).arg(operands(
         "names",
         "HOST",
@@ -567,7 +567,7 @@ fn with_hosts(s: &Sub) -> Command {
     ))
 }
 
-fn hosts(s: &Sub, words: &[String]) -> i32 {
+fn hosts(s: &Subcommand, words: &[String]) -> i32 {
     let act = match s.name {
         "hopen" => HostAct::Open,
         _ => HostAct::Close,
@@ -592,7 +592,7 @@ fn host_phrase(o: &Outcome) -> String {
     format!("Host <{}> {}", o.what, o.text)
 }
 
-fn lock_options(s: &Sub) -> Command {
+fn lock_options(s: &Subcommand) -> Command {
     match s.name {
         "lslock" => with_hosts(s).arg(opt(
             "l",
@@ -603,7 +603,7 @@ fn lock_options(s: &Sub) -> Command {
     }
 }
 
-fn locks(s: &Sub, words: &[String]) -> i32 {
+fn locks(s: &Subcommand, words: &[String]) -> i32 {
     let ask = |m: &ArgMatches| {
         let order = match s.name {
             "lslock" => HostAct::Lock { for_s: lock_s(m)? },
@@ -635,9 +635,9 @@ fn lock_s(m: &ArgMatches) -> Result<u32> {
 /// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
 /// formats each answer.
 fn named(
-    s: &Sub,
+    s: &Subcommand,
     words: &[String],
-    options: fn(&Sub) -> Command,
+    options: fn(&Subcommand) -> Command,
     verb: impl FnOnce(Vec<String>, String) -> Result<Verb>,
     phrase: fn(&Outcome) -> String,
 ) -> i32 {
@@ -652,7 +652,7 @@ fn named(
     }
 }
 
-fn hlost_options(s: &Sub) -> Command {
+fn hlost_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag(
             "confirm",
@@ -661,7 +661,7 @@ fn hlost_options(s: &Sub) -> Command {
         .arg(operands("host", "HOST", "The host"))
 }
 
-fn hlost(s: &Sub, words: &[String]) -> i32 {
+fn hlost(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = hlost_options(s);
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
         [host] if m.has("confirm") => {
@@ -684,14 +684,14 @@ fn hlost(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn restored_options(s: &Sub) -> Command {
+fn restored_options(s: &Subcommand) -> Command {
     with_wait(cmd(s)).arg(flag(
         "confirm",
         "Confirm that everything after the backup is lost",
     ))
 }
 
-fn restored(s: &Sub, words: &[String]) -> i32 {
+fn restored(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = restored_options(s);
     let ask = |m: &ArgMatches| {
         if !m.has("confirm") {
@@ -709,13 +709,13 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn daemon_options(s: &Sub) -> Command {
+fn daemon_options(s: &Subcommand) -> Command {
     cmd(s)
         .arg(flag("f", "Accepted and ignored: cadmin never asks"))
         .arg(operands("names", "HOST", "Hosts, or all; none: this host"))
 }
 
-fn control_daemons(s: &Sub, words: &[String]) -> i32 {
+fn control_daemons(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = daemon_options(s);
     let m = match matches(cmd, words) {
         Ok(m) => m,
@@ -741,7 +741,7 @@ mod tests {
 
     fn line(words: &[&str]) -> i32 {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        one(&words)
+        run_line(&words)
     }
 
     #[test]

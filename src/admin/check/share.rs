@@ -26,7 +26,7 @@ pub(super) fn check_all(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
     leftovers(ctx, &mut out);
-    room(ctx, &mut out);
+    disk_space(ctx, &mut out);
     mount(ctx, &mut out);
     out
 }
@@ -188,7 +188,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
-fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
+fn disk_space(ctx: &Ctx, out: &mut Vec<Finding>) {
     let root = ctx.layout.root();
     let free = match sys::statfs::disk_free(root) {
         Ok(free) => free,

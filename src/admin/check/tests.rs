@@ -234,7 +234,14 @@ impl TestShare {
         findings.extend(round(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
         findings.extend(share::check_all(&self.ctx));
         let seen = CheckedCounts::default();
-        finding::text(&Report { findings, seen }, false, 99)
+        finding::text(
+            &Report {
+                findings,
+                counts: seen,
+            },
+            false,
+            99,
+        )
     }
 
     fn finds(&self, due: &str) {
