@@ -113,7 +113,7 @@ pub struct JobQuery {
     /// Words as entered in `cview` after `/`: `user:u1 state:run weather`.
     pub filter: String,
     /// Only jobs of the requesting user.
-    pub own: bool,
+    pub own_only: bool,
     /// Also finished ones.
     pub finished: bool,
     /// One of [`columns`]; empty: the order of `cjobs`.
@@ -274,7 +274,7 @@ impl JobIndex {
         };
         let mut text = String::new();
         let mut fits = |item: &JobItem| {
-            (!query.own || item.spec.uid == seen.uid)
+            (!query.own_only || item.spec.uid == seen.uid)
                 && seen.has(item)
                 && (filter.is_empty() || filter.fits_job(item, &mut text))
         };
@@ -487,7 +487,7 @@ mod tests {
             change(&mut query);
             ids(&bed, 7, &query)
         };
-        assert_eq!(with(|q| q.own = true), "1 2");
+        assert_eq!(with(|q| q.own_only = true), "1 2");
         assert_eq!(with(|q| q.finished = true), "1 2 3 4");
         assert_eq!(with(|q| (q.from, q.count) = (2, 2)), "3");
         assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");
