@@ -46,7 +46,7 @@ use cluster::Cluster;
 use corral::api::portal::Portal;
 use error::WebError;
 use history::History;
-use identity::{AsUser, Identity};
+use identity::{Identity, UserAccess};
 use sessions::{Limits, Sessions};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -76,7 +76,7 @@ pub struct Settings {
 pub struct Shared {
     pub settings: Settings,
     pub cluster: Cluster,
-    pub actor: Arc<dyn AsUser>,
+    pub actor: Arc<dyn UserAccess>,
     /// The settings of section `portal` that apply while the portal runs.
     portal: RwLock<Arc<Portal>>,
     sessions: Mutex<Sessions>,
@@ -98,7 +98,7 @@ impl Shared {
     pub fn new(
         settings: Settings,
         cluster: Cluster,
-        actor: Arc<dyn AsUser>,
+        actor: Arc<dyn UserAccess>,
         ending: watch::Receiver<bool>,
     ) -> App {
         Arc::new(Shared {

@@ -6,7 +6,7 @@
 //! user nor serves HTTP.
 
 use crate::broker::client;
-use crate::broker::{Broker, Ended};
+use crate::broker::{Broker, BrokerEnd};
 use crate::cluster::{self, Cluster};
 use crate::command::{Refusal, in_runtime, until_signal};
 use crate::server::{Listener, serve};
@@ -147,8 +147,8 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         Ok(())
     });
     match ended {
-        Ok(Ended::BySignal) => Ok(()),
-        Ok(Ended::Alone) => Err(Refusal::system("the HTTP process has ended")),
+        Ok(BrokerEnd::BySignal) => Ok(()),
+        Ok(BrokerEnd::Alone) => Err(Refusal::system("the HTTP process has ended")),
         Err(failure) => Err(Refusal::system(failure)),
     }
 }

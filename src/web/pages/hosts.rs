@@ -8,7 +8,7 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::RestQuery;
-use crate::words::Words;
+use crate::words::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -129,7 +129,7 @@ struct HostPage {
     jobs: String,
 }
 
-fn charts(app: &App, w: Words, host: &str) -> Vec<Chart> {
+fn charts(app: &App, w: Translations, host: &str) -> Vec<Chart> {
     let titles = [
         ("slots", w.t("chart.host_slots")),
         ("queue", w.t("chart.host_queue")),

@@ -8,7 +8,7 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::{RestQuery, key_of};
-use crate::words::Words;
+use crate::words::Translations;
 use crate::{App, blocking, files};
 use askama::Template;
 use axum::Extension;
@@ -181,7 +181,7 @@ fn program(app: &App, caller: &Caller, job: &Job) -> Option<String> {
 }
 
 /// Charts of the usage of the current or last attempt.
-fn charts(app: &App, w: Words, job: &Job) -> Vec<Chart> {
+fn charts(app: &App, w: Translations, job: &Job) -> Vec<Chart> {
     let (history, row) = (app.history(), &job.row);
     let ring = history.job(row.j, row.start);
     ring.map_or_else(Vec::new, |ring| {

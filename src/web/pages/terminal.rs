@@ -4,7 +4,7 @@ use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings, session_only};
-use crate::words::Words;
+use crate::words::Translations;
 use crate::{App, blocking, terminal};
 use askama::Template;
 use axum::Extension;
@@ -68,7 +68,7 @@ pub(super) async fn list(
 }
 
 /// The terminal that the form requests.
-fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
+fn ask_of(form: &Fields, w: Translations) -> Result<AttachRequest, WebError> {
     let slots = match form.get("slots") {
         "" => Ok(1),
         text => text.parse(),
@@ -83,7 +83,7 @@ fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
     })
 }
 
-fn label_of(form: &Fields, w: Words) -> String {
+fn label_of(form: &Fields, w: Translations) -> String {
     let slots = if form.has("slots") {
         form.get("slots")
     } else {
