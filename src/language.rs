@@ -7,7 +7,7 @@
 
 mod catalogue;
 
-pub use catalogue::{CATALOGUE, Entry, Piece, entries, pieces};
+pub use catalogue::{CATALOGUE, Entry, PatternPart, entries, pattern_parts};
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -12,7 +12,7 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
-use crate::show::history::{Episode, Histories, SubmissionHistory, page};
+use crate::show::history::{Histories, HistoryEntry, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, in_group, matches};
@@ -137,7 +137,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<History
         .any(|id| given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
-    let mut episodes: Vec<Episode<'_>> = all
+    let mut episodes: Vec<HistoryEntry<'_>> = all
         .stories
         .values()
         .flat_map(SubmissionHistory::episodes)
@@ -180,7 +180,7 @@ fn given(m: &ArgMatches, id: &str) -> bool {
     }
 }
 
-fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
+fn print(m: &ArgMatches, episodes: &[HistoryEntry<'_>], ctx: &Ctx) -> String {
     let now = ctx.now.0;
     let mut out = String::new();
     if m.has("jsonl") {
@@ -293,17 +293,17 @@ fn stats(m: &ArgMatches, all: bool) -> Stats {
 }
 
 impl JobFilter {
-    fn may_see(&self, e: &Episode<'_>) -> bool {
-        match &e.story.spec {
+    fn may_see(&self, e: &HistoryEntry<'_>) -> bool {
+        match &e.submission.spec {
             Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
             // The owner is no longer known.
             None => self.users == Users::All,
         }
     }
 
-    fn has(&self, e: &Episode<'_>) -> bool {
+    fn has(&self, e: &HistoryEntry<'_>) -> bool {
         let id = self.ids.is_empty() || self.ids.iter().any(|s| s.matches(e.key.id, e.key.idx));
-        let spec = e.story.spec.as_deref();
+        let spec = e.submission.spec.as_deref();
         let same = |want: &Option<String>, is: Option<&str>| {
             want.as_ref().is_none_or(|want| is == Some(want.as_str()))
         };
@@ -322,26 +322,26 @@ impl JobFilter {
         self.app.as_ref().is_none_or(|glob| matches(glob, app))
     }
 
-    fn named(&self, e: &Episode<'_>) -> bool {
+    fn named(&self, e: &HistoryEntry<'_>) -> bool {
         let Some(glob) = &self.name else {
             return true;
         };
-        let name = &e.story.name;
+        let name = &e.submission.name;
         matches(glob, name) || (e.key.idx > 0 && matches(glob, &format!("{name}[{}]", e.key.idx)))
     }
 
-    fn on_host(&self, e: &Episode<'_>) -> bool {
-        let on = |set: &HashSet<String>| e.past.hosts.iter().any(|h| set.contains(&h.0));
+    fn on_host(&self, e: &HistoryEntry<'_>) -> bool {
+        let on = |set: &HashSet<String>| e.history.hosts.iter().any(|h| set.contains(&h.0));
         self.hosts.as_ref().is_none_or(on)
     }
 
-    fn in_time(&self, e: &Episode<'_>) -> bool {
+    fn in_time(&self, e: &HistoryEntry<'_>) -> bool {
         let within = |range: Option<Range>, t: i64| range.is_none_or(|r| r.has(t));
         let finished = e.stat().is_finished();
         (self.ended.is_none() || finished && within(self.ended, e.since()))
-            && (self.dispatched.is_none() || e.past.dispatch > 0)
-            && within(self.dispatched, e.past.dispatch)
-            && within(self.submitted, e.story.submit)
+            && (self.dispatched.is_none() || e.history.dispatch > 0)
+            && within(self.dispatched, e.history.dispatch)
+            && within(self.submitted, e.submission.submit)
             && self.touched.is_none_or(|r| e.touched(r.from, r.to))
     }
 }

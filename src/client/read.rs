@@ -483,7 +483,7 @@ pub(crate) fn require(
     let Some(text) = m.last("R") else {
         return Ok(());
     };
-    crate::show::host_select::keep(hosts, text, params)
+    crate::show::host_select::retain_selected(hosts, text, params)
         .map_err(|e| Fail::usage(format!("-R: {}\n{}", e.message, e.caret(text))))
 }
 

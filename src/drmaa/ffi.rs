@@ -28,7 +28,7 @@ impl Buffer {
     }
 
     /// Maximum number of bytes of a text that fit.
-    pub(crate) fn room(self) -> usize {
+    pub(crate) fn capacity(self) -> usize {
         self.len.saturating_sub(1)
     }
 
@@ -39,7 +39,7 @@ impl Buffer {
         }
         // For C, the text ends at the first zero.
         let text = text.split('\0').next().unwrap_or_default();
-        let mut end = text.len().min(self.room());
+        let mut end = text.len().min(self.capacity());
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -61,7 +61,7 @@ impl Buffer {
         if self.len == 0 {
             return Err(Problem::argument(format!("no buffer for {what}")));
         }
-        if text.len() > self.room() {
+        if text.len() > self.capacity() {
             return Err(Problem::argument(format!(
                 "the buffer for {what} has {} bytes, {} are needed",
                 self.len,

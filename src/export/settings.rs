@@ -24,7 +24,7 @@ enum Urls {
 /// The file as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SettingsFile {
     url: Urls,
     #[serde(default)]
     user: Option<String>,
@@ -126,7 +126,7 @@ impl Settings {
         if text.trim().is_empty() {
             return Err("it is empty; url at least is needed".to_owned());
         }
-        let w: Written = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
+        let w: SettingsFile = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
         let bounded = |name, value: Option<u64>, default, least, most| match value {
             None => Ok(default),
             Some(n) if (least..=most).contains(&n) => Ok(n),

@@ -4,7 +4,7 @@
 //! exporter may use at the same time. Never writes into the shared directory.
 
 use super::bulk::Document;
-use corral::api::accounting::Places;
+use corral::api::accounting::FilePositions;
 use corral::sys;
 use corral::sys::append::Appender;
 use corral::sys::lock::Lock;
@@ -47,7 +47,7 @@ pub(super) struct State {
     #[serde(default)]
     pub events: String,
     #[serde(default)]
-    pub accounting: Places,
+    pub accounting: FilePositions,
     #[serde(default)]
     pub counts: Counts,
 }

@@ -82,14 +82,14 @@ fn quoted(line: &'static str, word: &str) -> Option<Cow<'static, str>> {
 
 /// A piece of a pattern or sentence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece<'a> {
+pub enum PatternPart<'a> {
     Text(&'a str),
     /// What varies: its name, or its number as text when it has none; and what follows a colon.
     Value(&'a str, &'a str),
 }
 
 /// Takes a pattern or sentence apart. A brace that does not belong to a name is text.
-pub fn pieces(pattern: &str) -> Vec<Piece<'_>> {
+pub fn pattern_parts(pattern: &str) -> Vec<PatternPart<'_>> {
     let mut out = Vec::new();
     let mut rest = pattern;
     let mut from = 0;
@@ -108,14 +108,14 @@ pub fn pieces(pattern: &str) -> Vec<Piece<'_>> {
             continue;
         };
         if at > 0 {
-            out.push(Piece::Text(&rest[..at]));
+            out.push(PatternPart::Text(&rest[..at]));
         }
-        out.push(Piece::Value(name, how));
+        out.push(PatternPart::Value(name, how));
         rest = &rest[at + len + 2..];
         from = 0;
     }
     if !rest.is_empty() {
-        out.push(Piece::Text(rest));
+        out.push(PatternPart::Text(rest));
     }
     out
 }
@@ -139,10 +139,12 @@ impl Pattern {
         let mut texts = vec![String::new()];
         let mut names: Vec<String> = Vec::new();
         let mut unnamed = 0;
-        for piece in pieces(english) {
+        for piece in pattern_parts(english) {
             match piece {
-                Piece::Text(text) => texts.last_mut().expect("it begins with one").push_str(text),
-                Piece::Value(name, _) => {
+                PatternPart::Text(text) => {
+                    texts.last_mut().expect("it begins with one").push_str(text)
+                }
+                PatternPart::Value(name, _) => {
                     names.push(match name {
                         "" => {
                             unnamed += 1;
@@ -203,17 +205,17 @@ impl Pattern {
     fn sentence(&self, all: &Catalogue, values: &[&str], looks: &mut u32) -> Option<String> {
         let mut out = String::with_capacity(self.chinese.len() + 32);
         let mut unnamed = 0;
-        for piece in pieces(&self.chinese) {
+        for piece in pattern_parts(&self.chinese) {
             let (name, how) = match piece {
-                Piece::Text(text) => {
+                PatternPart::Text(text) => {
                     out.push_str(text);
                     continue;
                 }
-                Piece::Value("", how) => {
+                PatternPart::Value("", how) => {
                     unnamed += 1;
                     (Cow::Owned((unnamed - 1_u32).to_string()), how)
                 }
-                Piece::Value(name, how) => (Cow::Borrowed(name), how),
+                PatternPart::Value(name, how) => (Cow::Borrowed(name), how),
             };
             let at = self.names.iter().position(|known| *known == name)?;
             let value = values[at];

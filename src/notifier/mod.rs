@@ -9,7 +9,7 @@ mod jobs;
 mod send;
 mod state_files;
 
-pub use send::{Letter, Post, Sent, Transport, Unsent};
+pub use send::{MailMessage, SendError, SendResult, Transport, WebhookRequest};
 
 use crate::alert::{self, Figure};
 use crate::client::metrics;
