@@ -8,7 +8,7 @@
 
 pub mod accounting;
 pub mod admin;
-pub mod attend;
+pub mod attach;
 pub mod events;
 pub mod files;
 pub mod hosts;
@@ -162,7 +162,7 @@ pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
 /// Submits a job and waits for the leader's answer.
 ///
 /// # Errors
-/// It is refused, or no answer came; the text says what became of the request.
+/// It is refused, or no answer came; the text says whether the request may still be carried out.
 pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
     submit_prepared(site, program_job::prepare(site, &called_of(job))?)
 }

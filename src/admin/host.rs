@@ -67,7 +67,7 @@ struct AddArgs {
 struct RemoveArgs {
     /// The host's name.
     name: String,
-    /// Give up when its jobs have not ended by then; the host stays closed [no limit].
+    /// Give up if its jobs have not ended after this time; the host stays closed [no limit].
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "force")]
     wait: Option<u64>,
     /// Do not wait for its jobs.

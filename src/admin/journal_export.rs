@@ -34,7 +34,7 @@ pub(super) struct Export {
     /// The archive to create (.tar.gz); it must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only what the states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
+    /// Only the files that states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }

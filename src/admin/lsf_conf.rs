@@ -140,7 +140,7 @@ pub(super) fn write(config: &Path, share: &Path, dir: &Path, programs: &Path) ->
 #[derive(Parser, Debug)]
 #[command(name = "cadmin lsf-conf", disable_version_flag = true)]
 struct Args {
-    /// Where to write; by default beside cb.conf.
+    /// Directory for the files; by default that of cb.conf.
     dir: Option<PathBuf>,
 }
 

@@ -124,13 +124,13 @@ static SUBS: &[Subcommand] = &[
     sub(
         "qact",
         "[-C COMMENT] [QUEUE...|all]",
-        "let queues dispatch jobs",
+        "activate queues: they dispatch jobs",
         queues,
     ),
     sub(
         "qinact",
         "[-C COMMENT] [QUEUE...|all]",
-        "stop queues from dispatching jobs",
+        "inactivate queues: they dispatch no jobs",
         queues,
     ),
     sub(
@@ -166,7 +166,7 @@ static SUBS: &[Subcommand] = &[
     sub(
         "alert",
         "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
-        "alerts that fire, and their silences",
+        "list firing alerts and silences, silence alerts",
         alert::run,
     ),
     sub(
@@ -238,7 +238,7 @@ static SUBS: &[Subcommand] = &[
     sub(
         "metrics",
         "[--file FILE]",
-        "print the cluster's figures for Prometheus",
+        "print the cluster's metrics for Prometheus",
         metrics::run,
     ),
     sub(
@@ -274,19 +274,19 @@ static SUBS: &[Subcommand] = &[
     sub(
         "qhist",
         "[-t T0,T1] [QUEUE...]",
-        "what was done to queues, from the journal",
+        "history of queues, from the journal",
         event_history::run,
     ),
     sub(
         "hhist",
         "[-t T0,T1] [HOST...]",
-        "what was done to hosts, and when they answered",
+        "history of hosts: actions of administrators, availability",
         event_history::run,
     ),
     sub(
         "mbdhist",
         "[-t T0,T1]",
-        "leaders and configurations, from the journal",
+        "history of leaders and configurations, from the journal",
         event_history::run,
     ),
     sub(
@@ -656,7 +656,7 @@ fn hlost_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag(
             "confirm",
-            "Confirm that nothing runs on the host any more",
+            "Confirm that nothing runs on the host any longer",
         ))
         .arg(operands("host", "HOST", "The host"))
 }

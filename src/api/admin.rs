@@ -256,8 +256,8 @@ mod tests {
     fn only_administrators_get_an_answer() {
         let bed = test_cluster::cluster();
         let site = bed.source("portal", 0).site.clone();
-        let nobody = administer(&reader(site.clone(), "u1"), &AdminAction::Health).unwrap_err();
-        assert_eq!(nobody.kind, FailureKind::Permission);
+        let ordinary = administer(&reader(site.clone(), "u1"), &AdminAction::Health).unwrap_err();
+        assert_eq!(ordinary.kind, FailureKind::Permission);
         let answer = administer(&reader(site, "boss"), &AdminAction::Health).unwrap();
         assert!(matches!(&answer, AdminAnswer::Text(text) if text.contains("LEADER")));
     }

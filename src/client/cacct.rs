@@ -41,7 +41,7 @@ const CLOCKS_MS: i64 = 86_400_000;
 
 /// The options of `cacct`.
 pub(super) fn options() -> Command {
-    let about = "Show what ended jobs have used: totals, or one record for each attempt";
+    let about = "Show the resource usage of ended jobs: totals, or one record for each attempt";
     let cmd = command("cacct", about)
         .arg(flag("d", "Jobs that ended with DONE"))
         .arg(flag("e", "Jobs that ended with EXIT"))
@@ -62,7 +62,7 @@ pub(super) fn options() -> Command {
         ))
         .arg(flag(
             "advice",
-            "What similar jobs requested and used, and what to request",
+            "Requests and usage of similar jobs, and recommended requests",
         ))
         .arg(opt(
             "C",

@@ -125,7 +125,7 @@ const SUBCOMMANDS: [Subcommand; 11] = [
 fn create_options() -> Command {
     with_wait(command(
         "ccron create",
-        "Create the cron jobs that files define",
+        "Create the cron jobs that are defined in files",
     ))
     .arg(flag("overwrite", "Replace cron jobs of the same names"))
     .arg(operands(
@@ -138,7 +138,7 @@ fn create_options() -> Command {
 fn edit_options() -> Command {
     with_wait(command(
         "ccron edit",
-        "Change cron jobs to what files define",
+        "Change cron jobs to the definitions in files",
     ))
     .arg(operands(
         "files",
@@ -172,9 +172,9 @@ fn act_options(name: &'static str, about: &'static str) -> Command {
 fn next_options() -> Command {
     command(
         "ccron next",
-        "Print when a schedule or a cron job falls due next",
+        "Print the next due times of a schedule or cron job",
     )
-    .arg(opt("n", "N", "How many times [5]"))
+    .arg(opt("n", "N", "Number of due times [5]"))
     .arg(opt("z", "ZONE", "Time zone of the schedule [this host's]"))
     .arg(opt("u", "USER", "Owner of the cron job [you]"))
     .arg(operands(
@@ -187,7 +187,7 @@ fn next_options() -> Command {
 fn import_options() -> Command {
     with_wait(command(
         "ccron import",
-        "Print the cron jobs that a crontab defines, or create them",
+        "Print or create the cron jobs of a crontab",
     ))
     .arg(flag("create", "Create them"))
     .arg(opt("z", "ZONE", "Time zone of the crontab [this host's]"))

@@ -51,7 +51,7 @@ pub(super) fn options() -> Command {
             "Events of jobs of this user or user group; all = every user",
         ))
         .arg(opt("q", "QUEUE", "Events of jobs in these queues"))
-        .arg(opt("i", "SECONDS", "Pause between two looks with -f [1]"))
+        .arg(opt("i", "SECONDS", "Polling interval with -f [1]"))
         .arg(operands("ids", "JOB", "Events of these jobs: 123, 123[4]"))
 }
 

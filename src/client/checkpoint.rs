@@ -11,7 +11,10 @@ use std::ffi::OsString;
 /// The options of `cchkpnt`.
 pub(super) fn options() -> Command {
     with_selectors(command("cchkpnt", "Save the state of running jobs"))
-        .arg(flag("f", "Have the method save jobs in spite of obstacles"))
+        .arg(flag(
+            "f",
+            "Force: passed on to the checkpoint method, which saves despite obstacles",
+        ))
         .arg(flag("k", "End each job once its state is saved"))
         .arg(opt(
             "p",

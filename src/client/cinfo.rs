@@ -40,7 +40,7 @@ pub(super) fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: leader, standbys, alarms, hosts; exit code 1 if something is",
+        "Problems: leader, standbys, alarms, hosts; exit code 1 if there are any",
     ))
     .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(

@@ -79,9 +79,12 @@ pub(super) fn options() -> Command {
         "W",
         "Wider: project, CPU time, memory, process IDs, start and end as well",
     ))
-    .arg(flag("WL", "Also the run time that the run limit leaves"))
-    .arg(flag("WP", "Also the part of the run limit that is over"))
-    .arg(flag("WF", "Also the end, or that by the run limit"))
+    .arg(flag("WL", "Also the remaining run time"))
+    .arg(flag("WP", "Also the used part of the run limit"))
+    .arg(flag(
+        "WF",
+        "Also the end, or the expected end by the run limit",
+    ))
     .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
     .arg(flag(

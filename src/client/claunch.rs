@@ -10,7 +10,7 @@ use super::cli::{Split, Table, command, flag, opt, texts, trailing_command};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::interactive::InteractiveListener;
-use super::interactive::several::{HostCommands, RunResult};
+use super::interactive::host_commands::{HostCommands, RunResult};
 use super::job_requests::finish;
 use crate::language::tell;
 use crate::model::Terminal;
@@ -47,11 +47,11 @@ pub(super) fn options() -> Command {
         .arg(opt(
             "u",
             "FILE",
-            "Run it on each host of this file, one a line",
+            "Run it on each host in this file, one host per line",
         ))
         .arg(trailing_command(
             "[HOST] COMMAND",
-            "The host, without -z and -u; the command, joined by blanks for /bin/sh",
+            "The host (not with -z or -u), then the command, joined by blanks for /bin/sh",
         ))
 }
 

@@ -40,7 +40,11 @@ pub(super) fn options() -> Command {
             "INDEX[:INDEX]...",
             "Only these load indices and sensors' resources",
         ))
-        .arg(opt("n", "NUMBER", "Only the least loaded hosts, this many"))
+        .arg(opt(
+            "n",
+            "NUMBER",
+            "Only this many hosts, the least loaded ones",
+        ))
         .arg(flag(
             "N",
             "Run queues for each processor, divided by the host's CPU factor",

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 pub(super) fn options() -> Command {
     with_wait(command(
         "crun",
-        "Start a pending job now, whatever holds it back (administrators)",
+        "Start a pending job now, whatever its pending reason (administrators)",
     ))
     .arg(opt(
         "m",

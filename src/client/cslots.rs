@@ -31,16 +31,16 @@ const LIST: Listing<SlotWindow> = Listing {
 
 /// Its options.
 pub(super) fn options() -> Command {
-    let about = "Show the slots that a job could begin on now, and for how long";
+    let about = "Show the slots on which a job can start now, and for how long";
     let cmd = command("cslots", about)
         .arg(flag("l", "Long: the hosts, too"))
-        .arg(opt("n", "SLOTS", "At least so many slots"))
+        .arg(opt("n", "SLOTS", "At least this many slots"))
         .arg(opt(
             "R",
             "REQ",
             "For a job with this requirement: select[], rusage[], span[]",
         ))
-        .arg(opt("W", "TIME", "At least for so long: [HOURS:]MINUTES"))
+        .arg(opt("W", "TIME", "At least for this time: [HOURS:]MINUTES"))
         .arg(opt("m", "HOST", "On these hosts or host groups"))
         .arg(opt(
             "q",

@@ -29,7 +29,7 @@ const NOT_STARTED: i32 = 126;
 pub(super) fn options() -> Command {
     let kinds: Vec<&str> = LAUNCH_KINDS.iter().map(|(word, _)| *word).collect();
     let help = format!("Variables for the tasks: {} [tasks]", kinds.join(", "));
-    command("ctasks", "Start the tasks of a job, from inside it")
+    command("ctasks", "Start the tasks of a job, from inside the job")
         .arg(opt("launch", "KIND", "").help(help))
         .arg(opt(
             "section",

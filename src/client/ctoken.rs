@@ -36,9 +36,9 @@ pub(super) fn options() -> Command {
     .arg(opt(
         "expires",
         "TIME",
-        "With create: how long it is valid, such as 12h or 30d [30d]; at most 366d",
+        "With create: validity period, such as 12h or 30d [30d]; at most 366d",
     ))
-    .arg(opt("note", "TEXT", "With create: what it is for"))
+    .arg(opt("note", "TEXT", "With create: a note on its purpose"))
     .arg(flag(
         "jsonl",
         "With list, also --json: one JSON object a line",

@@ -54,11 +54,7 @@ pub(super) fn options() -> Command {
     )
     .arg(flag("a", "Jobs of all users, not only your own"))
     .arg(flag("f", "Finished jobs too, as long as they are kept"))
-    .arg(opt(
-        "i",
-        "SECONDS",
-        "Look at the view this often, 0.1 to 3600 [1]",
-    ))
+    .arg(opt("i", "SECONDS", "Update interval, 0.1 to 3600 [1]"))
     .arg(opt(
         "screen",
         "NAME",
@@ -71,7 +67,7 @@ pub(super) fn options() -> Command {
     ))
     .arg(flag(
         "once",
-        "Print one frame as plain text and end; no terminal is needed",
+        "Print one frame as plain text and exit; no terminal is needed",
     ))
     .arg(opt(
         "size",

@@ -4,10 +4,10 @@
 //! for the connection of that host, whose program then runs at this terminal, or for the end of the
 //! job. If the host cannot connect, it shows what the job writes to its output file.
 
-mod calls;
-mod place;
-pub(crate) mod several;
-mod talk;
+pub(crate) mod host_commands;
+mod incoming_connections;
+mod rendezvous_files;
+mod terminal_session;
 
 use super::csub::options::JobOptions;
 use super::cwait::{self, JobStatus};
@@ -26,11 +26,11 @@ use crate::sys::signals::{self, SignalQueue};
 use crate::sys::stream::{self, Listener, Watched};
 use crate::sys::terminal::{self, Keys};
 use crate::x11::{Server, Windows};
-use calls::IncomingConnections;
-use place::RendezvousFiles;
+use incoming_connections::IncomingConnections;
+use rendezvous_files::RendezvousFiles;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use talk::{Peer, SessionEnd, TerminalSession};
+use terminal_session::{Peer, SessionEnd, TerminalSession};
 
 /// First and longest interval between two looks at the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);

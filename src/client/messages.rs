@@ -26,7 +26,7 @@ const NOT_BUILT: &[&str] = &["a", "N"];
 
 /// The options of `cpost`.
 pub(super) fn cpost_options() -> Command {
-    let cmd = with_wait(command("cpost", "Leave a message with a job"))
+    let cmd = with_wait(command("cpost", "Attach a message to a job"))
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
         .arg(opt(
             "d",
@@ -40,9 +40,12 @@ pub(super) fn cpost_options() -> Command {
 
 /// The options of `cread`.
 pub(super) fn cread_options() -> Command {
-    let cmd = command("cread", "Print a message that was left with a job")
+    let cmd = command("cread", "Print a message of a job")
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
-        .arg(flag("w", "Wide: the same, since no value is ever cut"))
+        .arg(flag(
+            "w",
+            "Wide: accepted and ignored, since no value is cut",
+        ))
         .arg(flag("json", "As a JSON object"))
         .arg(opt("a", "FILE", "not implemented").hide(true))
         .arg(flag("N", "not implemented").hide(true));

@@ -23,7 +23,7 @@ pub(super) fn options() -> Command {
     let cmd = with_wait(command("cmig", about))
         .arg(flag(
             "f",
-            "Have the method of checkpoints save jobs in spite of obstacles",
+            "Force: passed on to the checkpoint method, which saves despite obstacles",
         ))
         .arg(hosts);
     with_selectors_beside(cmd, |cmd| cmd)

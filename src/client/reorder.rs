@@ -10,12 +10,12 @@ use std::ffi::OsString;
 
 /// The options of `ctop`.
 pub(super) fn ctop_options() -> Command {
-    line("ctop", "Move a pending job towards the top of its order")
+    line("ctop", "Move a pending job towards the top of its queue")
 }
 
 /// The options of `cbot`.
 pub(super) fn cbot_options() -> Command {
-    line("cbot", "Move a pending job towards the bottom of its order")
+    line("cbot", "Move a pending job towards the bottom of its queue")
 }
 
 fn line(name: &'static str, about: &'static str) -> Command {

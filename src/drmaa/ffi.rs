@@ -84,7 +84,7 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
         std::mem::forget(panic);
         Err(Problem::new(
             Code::InternalError,
-            format!("libdrmaa failed, this is a defect of it: {said}"),
+            format!("internal error of libdrmaa: {said}"),
         ))
     });
     match done {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn text(what: &str, text: *const c_char) -> Result<String> {
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     if bytes.len() > TEXT_MAX {
         return Err(Problem::argument(format!(
-            "{what} has {} bytes, at most {TEXT_MAX} are taken",
+            "{what} has {} bytes, at most {TEXT_MAX} are allowed",
             bytes.len()
         )));
     }

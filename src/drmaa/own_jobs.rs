@@ -55,7 +55,9 @@ impl OwnJobs {
         }
         Err(Problem::new(
             Code::TryLater,
-            format!("the session has {have} jobs, at most {JOBS_MAX} are possible: begin another"),
+            format!(
+                "the session has {have} jobs, at most {JOBS_MAX} are possible: start another session"
+            ),
         ))
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn for_csub(
     let (front, rest) = front(path, around)?;
     if [HOME, WORK].iter().any(|mark| rest.contains(mark)) {
         return Err(format!(
-            "'{text}': {HOME} and {WORK} stand at the beginning of a path, nowhere else"
+            "'{text}': {HOME} and {WORK} are only allowed at the beginning of a path"
         ));
     }
     if rest.contains(INDEX) && !around.bulk {

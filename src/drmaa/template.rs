@@ -199,7 +199,7 @@ fn check(name: &str, given: &str, place: &HostContext) -> Result<()> {
         NAME => {
             // With an index list the name would be that of an array.
             if given.contains(['[', ']', '%']) {
-                return Err(value(format!("{name}: '{given}' holds one of [ ] %")));
+                return Err(value(format!("{name}: '{given}' contains one of [ ] %")));
             }
             check_job_name(given).map_err(|e| value(format!("{name}: {}", e.message)))
         }

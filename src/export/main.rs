@@ -30,32 +30,32 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Events, accounting records and load of a Corral cluster to Elasticsearch
+/// Exports events, accounting records and load of a Corral cluster to Elasticsearch
 #[derive(Parser)]
 #[command(name = "cb-export", version)]
 #[command(after_help = "Examples:\n  \
-    cb-export --templates  # puts the index templates on the server, once\n  \
-    cb-export --check      # settings, login, templates, position\n  \
-    cb-export              # follows until it is ended (as a service: etc/systemd)\n  \
-    cb-export --once       # sends what there is, for cron\n  \
+    cb-export --templates  # installs the index templates on the server, once\n  \
+    cb-export --check      # checks settings, login, templates, position\n  \
+    cb-export              # exports until a signal ends it (as a service: etc/systemd)\n  \
+    cb-export --once       # exports everything up to now, for cron\n  \
     cb-export --dry-run    # prints what would be sent")]
 struct Options {
     /// Settings [export.yaml beside cb.yaml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Send everything up to now and end
+    /// Send everything up to now and exit
     #[arg(long, group = "act")]
     once: bool,
-    /// Try settings and server, say how far the export is; send nothing
+    /// Check the settings and the server, show the position of the export; send nothing
     #[arg(long, group = "act")]
     check: bool,
-    /// Print the bulk requests on standard output; send and remember nothing
+    /// Print the bulk requests on standard output; send and store nothing
     #[arg(long, group = "act")]
     dry_run: bool,
-    /// Put the index templates on the server
+    /// Install the index templates on the server
     #[arg(long, group = "act")]
     templates: bool,
-    /// Print the index templates as JSON, one a line after its name
+    /// Print the index templates as JSON, one per line after its name
     #[arg(long, group = "act")]
     print_templates: bool,
 }
@@ -90,7 +90,10 @@ fn act(options: &Options) -> Result<(), RunEnd> {
     if options.templates {
         let mut client = Client::new(&settings.connection)?;
         templates::put(&mut client, &settings.prefix)?;
-        program::answer(&format!("index templates are put on {}", client.url()));
+        program::answer(&format!(
+            "index templates are installed on {}",
+            client.url()
+        ));
         return Ok(());
     }
     let cluster = events::identity(&site).map_err(|e| e.to_string())?;
@@ -131,7 +134,7 @@ fn print_templates(prefix: &str) -> Result<(), RunEnd> {
 fn check(job: &ExportRun) -> Result<(), RunEnd> {
     let mut client = Client::new(&job.settings.connection)?;
     let answer = client.get("/")?;
-    let body = success("cannot ask the server who it is", answer)?;
+    let body = success("cannot identify the server", answer)?;
     let about: serde_json::Value = serde_json::from_slice(&body)
         .map_err(|e| format!("{}: not an answer of Elasticsearch: {e}", client.url()))?;
     let text = |v: &serde_json::Value| v.as_str().unwrap_or("?").to_owned();

@@ -197,8 +197,7 @@ fn urls(urls: Urls) -> Result<Vec<String>, String> {
         };
         if rest.contains(['@', '?', '#', ' ']) {
             return Err(format!(
-                "url: '{url}' holds more than host, port and path; user and password have keys \
-                 of their own"
+                "url: '{url}' has more than host, port and path; user and password have their own keys"
             ));
         }
         Ok(url.trim_end_matches('/').to_owned())

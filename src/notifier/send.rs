@@ -10,11 +10,11 @@ use crossbeam::channel::{self, Sender as Tell};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Most messages on their way at once.
+/// Maximum number of messages that are sent at a time.
 const AT_ONCE: usize = 8;
 /// Stack of a thread that sends, in bytes: TLS needs some.
 const STACK: usize = 1 << 20;
-/// Longest password or URL file, in bytes.
+/// Maximum size of a password or URL file, in bytes.
 const SECRET_MAX: u64 = 64 << 10;
 
 /// JSON for a webhook.
@@ -32,7 +32,7 @@ pub struct WebhookRequest {
 pub struct MailMessage {
     pub server: MailServer,
     pub password: Option<String>,
-    /// Made of the message's id, for `Message-ID`.
+    /// Derived from the message's id, for `Message-ID`.
     pub id: String,
     pub to: Vec<String>,
     pub subject: String,
@@ -44,25 +44,25 @@ pub struct MailMessage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendError {
     pub why: String,
-    /// It may be later.
+    /// Whether sending may succeed later.
     pub retry: bool,
 }
 
-/// How sending ended.
+/// The result of sending.
 pub type SendResult = Result<(), SendError>;
 
-/// Speaks HTTP and SMTP.
+/// Implements HTTP and SMTP.
 pub trait Transport: Send + Sync {
     /// # Errors
-    /// No answer, or one that says no.
+    /// No answer, or a refusal.
     fn post(&self, post: &WebhookRequest) -> SendResult;
 
     /// # Errors
-    /// No answer, or one that says no.
+    /// No answer, or a refusal.
     fn mail(&self, letter: &MailMessage) -> SendResult;
 }
 
-/// What became of a delivery.
+/// A delivery that has ended, with its outcome.
 pub(super) struct FinishedDelivery {
     pub id: String,
     pub to: String,
@@ -79,7 +79,7 @@ pub(super) struct Sender {
     in_progress: HashSet<DeliveryKey>,
     results_out: Tell<FinishedDelivery>,
     results_in: channel::Receiver<FinishedDelivery>,
-    /// Heard while waiting.
+    /// Results that arrived while waiting.
     received: Vec<FinishedDelivery>,
 }
 
@@ -96,13 +96,13 @@ impl Sender {
         }
     }
 
-    /// Waits for the end of something, so long at most.
+    /// Waits until a delivery ends, at most for this time.
     pub(super) fn wait(&mut self, ms: u64) {
         self.received
             .extend(thread::recv_timeout(&self.results_in, ms));
     }
 
-    /// What has ended since the last call.
+    /// The deliveries that have ended since the last call.
     pub(super) fn ended(&mut self) -> Vec<FinishedDelivery> {
         let mut all = std::mem::take(&mut self.received);
         all.extend(self.results_in.try_iter());
@@ -113,7 +113,7 @@ impl Sender {
         all
     }
 
-    /// Starts what is due and not under way.
+    /// Starts the deliveries that are due and not in progress.
     pub(super) fn start(
         &mut self,
         state: &NotifierState,
@@ -173,7 +173,7 @@ fn never(why: impl Into<String>) -> SendError {
     }
 }
 
-/// A way that was resolved against the configuration.
+/// A receiver with its settings from the configuration.
 enum ResolvedReceiver {
     Mail(Box<MailMessage>),
     Post(WebhookRequest),
@@ -234,7 +234,7 @@ fn resolve_receiver(
     }
 }
 
-/// The address of a user that gave none.
+/// The address of a user who gave none.
 fn at_home(user: &str, server: &MailServer) -> String {
     let domain = match server.domain.as_str() {
         "" => server
@@ -278,7 +278,7 @@ fn post(delivery: &Delivery, url: String, timeout_ms: u64) -> WebhookRequest {
     }
 }
 
-/// The first line of a file that nobody else may read.
+/// The first line of a file that other users cannot read.
 fn secret(path: &str, owners: Owners) -> Result<String, SendError> {
     let file = Path::new(path);
     let found = fs::stat(file).map_err(|e| later(e.to_string()))?;
@@ -319,7 +319,7 @@ fn run(
         return Err(never("no program is named"));
     };
     let program = Path::new(program);
-    // Whoever may change it would get the cluster's account.
+    // An account that can change the program would act as the cluster's account.
     let safe = owners.safe_to_load(program, fs::parent(program));
     safe.map_err(|e| later(e.to_string()))?;
     let env = [

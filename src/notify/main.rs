@@ -12,7 +12,7 @@ use clap::Parser;
 use corral::notifier::{MailMessage, SendResult, Transport, WebhookRequest, run};
 use corral::program;
 
-/// Tells people what a Corral cluster has to say: alerts, mails of jobs. Started by cbsched.
+/// Sends notices of a Corral cluster: alerts, and mails about jobs. Started by cbsched.
 #[derive(Parser)]
 #[command(name = "cbnotify", version)]
 struct Args {

@@ -229,7 +229,7 @@ pub(crate) fn put_standby(
         (false, true) => line(out, &format!("STANDBY: {}", width::escape(&hosts))),
         (_, false) => {
             let (hosts, missing) = (width::escape(&hosts), width::escape(&missing));
-            let text = format!("STANDBY: {hosts}; no cbsched stands by on {missing}");
+            let text = format!("STANDBY: {hosts}; no standby cbsched runs on {missing}");
             line(out, &text);
         }
     }
@@ -296,7 +296,7 @@ mod tests {
         health.put(&mut out, &dates);
         let want = "\
 LEADER: m1, epoch 3, has been silent for 23s
-STANDBY: m2; no cbsched stands by on m3
+STANDBY: m2; no standby cbsched runs on m3
 ALARMS: 1
   DISK FULL: 1 MB free
 HOSTS: 4 of 5 need attention
@@ -315,8 +315,8 @@ then run 'cadmin reconfig'
             ..health
         };
         assert!(well.is_well());
-        let nobody = Leader::default();
-        let leader = &nobody;
+        let no_leader = Leader::default();
+        let leader = &no_leader;
         assert!(!HealthInput { leader, ..well }.is_well());
         let full = HostRow {
             njobs: 4,

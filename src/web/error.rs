@@ -3,7 +3,7 @@
 //!
 //! Handlers return a [`WebError`]; the guard, which knows path and language, formats it.
 
-use crate::words::Translations;
+use crate::translations::Translations;
 use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};

@@ -289,7 +289,7 @@ pub async fn send_file(
     };
     let permit = app.streams.clone().try_acquire_owned().map_err(|_| {
         let why = format!(
-            "{} streams are open, the most there may be",
+            "{} streams are open, which is the maximum",
             crate::STREAMS_MAX
         );
         WebError::new(StatusCode::TOO_MANY_REQUESTS, why)

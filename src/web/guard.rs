@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::identity::{Identity, Proof};
 use crate::peer::{Origin, Peer, origin};
 use crate::sessions::is_same;
-use crate::words::{Language, Translations};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking, routes};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};

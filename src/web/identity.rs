@@ -8,7 +8,7 @@
 use crate::broker::wire::PasswordResult;
 use crate::secret::Secret;
 use corral::api::admin::{self, AdminAction, AdminAnswer};
-use corral::api::attend::{self, AttachRequest};
+use corral::api::attach::{self, AttachRequest};
 use corral::api::files::{self, FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -301,7 +301,7 @@ impl UserAccess for SameUser {
 
     fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         self.check(who)?;
-        let (end, attended) = attend::start_attached(&self.site, &self.me, ask, false)?;
+        let (end, attended) = attach::start_attached(&self.site, &self.me, ask, false)?;
         Ok(AttachedProgram::new(end, attended))
     }
 

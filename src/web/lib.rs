@@ -10,7 +10,7 @@
 //! - `cluster`: the view, read once for all clients; `history`: samples of it. `sessions`: who is
 //!   logged in.
 //! - `guard`: the checks of every request; `peer`: its origin; `secret`: passwords typed by users;
-//!   `error`: the form of refusals; `words`: texts for users.
+//!   `error`: the form of refusals; `translations`: texts for users.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
 //! - `terminal`: shells in a page; `apps`: programs of jobs, each with its own host name.
@@ -39,7 +39,7 @@ pub mod sessions;
 pub mod submission;
 pub mod terminal;
 pub mod tls;
-pub mod words;
+pub mod translations;
 
 use apps::Apps;
 use cluster::Cluster;

@@ -53,7 +53,7 @@ fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
     let permit = app.streams.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         let why = format!(
-            "{} event streams are open, the most there may be",
+            "{} event streams are open, which is the maximum",
             crate::STREAMS_MAX
         );
         WebError::new(StatusCode::TOO_MANY_REQUESTS, why)

@@ -103,7 +103,7 @@ impl Terminals {
             (_, true) => TERMINALS_MAX,
             _ => return Ok(()),
         };
-        let why = format!("{most} terminals are open, the most there may be");
+        let why = format!("{most} terminals are open, which is the maximum");
         Err(WebError {
             hint: "close one".to_owned(),
             ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)

@@ -151,8 +151,8 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
         out.write_fmt(args).expect("a string takes every write");
     };
-    let told = |f: &&Finding| !quiet || f.level != Severity::Warning;
-    let all: Vec<&Finding> = report.findings.iter().filter(told).collect();
+    let is_shown = |f: &&Finding| !quiet || f.level != Severity::Warning;
+    let all: Vec<&Finding> = report.findings.iter().filter(is_shown).collect();
     for f in all.iter().take(most) {
         let word = match f.level {
             Severity::Broken => "BROKEN",

@@ -65,7 +65,7 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
         out.push(Finding::broken("share", &place, what, todo));
     }
     if s.mode & OTHERS != 0 {
-        let what = format!("its mode {:04o} lets others write", s.mode & 0o7777);
+        let what = format!("its mode {:04o} allows others to write", s.mode & 0o7777);
         let todo = format!("chmod go-w {place}");
         out.push(Finding::broken("share", &place, what, todo));
     }

@@ -298,11 +298,11 @@ fn run_text(seconds: u64) -> String {
     format!("{}:{:02}", minutes / 60, minutes % 60)
 }
 
-fn advice_text(told: &RequestAdvice) -> String {
+fn advice_text(advice: &RequestAdvice) -> String {
     let parts = [
-        told.mem_mb.map(|mb| format!("-M {mb}M")),
-        told.run_s.map(|s| format!("-W {}", run_text(s))),
-        told.slots.map(|n| format!("-n {n}")),
+        advice.mem_mb.map(|mb| format!("-M {mb}M")),
+        advice.run_s.map(|s| format!("-W {}", run_text(s))),
+        advice.slots.map(|n| format!("-n {n}")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    fn told(records: &[AttemptRecord<'_>]) -> Option<RequestAdvice> {
+    fn advice(records: &[AttemptRecord<'_>]) -> Option<RequestAdvice> {
         let mut advice = Advice::default();
         records.iter().for_each(|r| advice.add(r));
         let rows = advice.rows();
@@ -350,9 +350,9 @@ mod tests {
             run_s: Some(900),
             slots: Some(2),
         };
-        assert_eq!(told(&all), Some(want));
+        assert_eq!(advice(&all), Some(want));
         assert_eq!(advice_text(&want), "-M 1300M -W 0:15 -n 2");
-        assert_eq!(told(&all[1..]), None);
+        assert_eq!(advice(&all[1..]), None);
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
             ..record("x", 7000, 25_000)
         };
         let mut all = vec![busy; 9];
-        assert_eq!(told(&all), Some(RequestAdvice::default()));
+        assert_eq!(advice(&all), Some(RequestAdvice::default()));
         all.push(AttemptRecord {
             code: None,
             sig: 9,
@@ -373,14 +373,14 @@ mod tests {
             mem_mb: Some(13_000),
             ..RequestAdvice::default()
         };
-        assert_eq!(told(&all), Some(want));
+        assert_eq!(advice(&all), Some(want));
         // An end for another reason tells nothing about the limits.
         all.pop();
         all.push(AttemptRecord {
             code: Some(1),
             ..record("x", 8192, 10)
         });
-        assert_eq!(told(&all), Some(RequestAdvice::default()));
+        assert_eq!(advice(&all), Some(RequestAdvice::default()));
     }
 
     #[test]

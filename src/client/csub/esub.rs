@@ -203,7 +203,7 @@ fn run_one(program: &Path, files: &Path, chosen: JobOptions, command: &str) -> R
         let bytes = sys::fs::read_optional(path, FILE_MAX)?.unwrap_or_default();
         let _ = sys::fs::remove(path);
         String::from_utf8(bytes)
-            .map_err(|_| Fail::refused(format!("{name}: what it wrote is not UTF-8 text")))
+            .map_err(|_| Fail::refused(format!("{name}: its output is not UTF-8 text")))
     };
     let wrong = |why: String| Fail::refused(format!("{name}: {why}"));
     let chosen = apply_changes(chosen, &text(&changes)?).map_err(wrong)?;

@@ -100,7 +100,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "gpu",
         "num=N[/task]",
-        "GPUs on each host or for each slot: rusage[gpu=N], in the words of LSF",
+        "GPUs on each host or for each slot, in LSF's syntax; the same as rusage[gpu=N]",
     ),
     ("m", "HOSTS", "Hosts and host groups, host+N prefers"),
     ("x", "", "Exclusive use of the hosts"),
@@ -177,12 +177,12 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "notify",
         "EVENTS",
-        "Mail at these of start, done, exit, suspend",
+        "Mail at these events: start, done, exit, suspend",
     ),
     (
         "u",
         "ADDRESSES",
-        "Where the mails go; default: the submitter",
+        "Recipients of the mails; default: the submitter",
     ),
     (
         "rnc",
@@ -219,7 +219,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "Sb",
         "/SRC[:/DST[:ro]],...",
-        "Paths of the host that the container of -Si has, too",
+        "Paths of the host to bind into the container of -Si",
     ),
     (
         "k",
@@ -245,7 +245,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "retries",
         "N",
-        "Run a job that failed up to N times more, after 1 s, 2 s, 4 s ... 5 min",
+        "Retry a failed job up to N times, after 1 s, 2 s, 4 s ... 5 min",
     ),
 ];
 
@@ -292,22 +292,22 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "I",
         "",
-        "Interactive job: input, output and error output are this command's",
+        "Interactive job: uses the input, output and error output of this command",
     ),
     (
         "Ip",
         "",
-        "Interactive job with a terminal of its own; ^C and ^Z are this command's",
+        "Interactive job with its own terminal; ^C and ^Z act on this command",
     ),
     (
         "Is",
         "",
-        "Interactive job with a terminal of its own that gets every key: for a shell",
+        "Interactive job with its own terminal, which gets every key: for a shell",
     ),
     (
         "XF",
         "",
-        "Interactive job whose windows (X11) appear at this command's display",
+        "Interactive job with X11 forwarding to the display of this command",
     ),
     (
         "K",
@@ -411,7 +411,7 @@ pub(crate) fn crestart() -> Command {
         .arg(
             flag(
                 "force",
-                "Have the method restore the job in spite of obstacles",
+                "Force: passed on to the checkpoint method, which restores despite obstacles",
             )
             .short('f'),
         )

@@ -91,7 +91,7 @@ const REFUSED: &[RefusedOption] = &[
 fn options() -> Command {
     let cmd = command(
         "sacct",
-        "List jobs with what they have used, as Slurm's command does",
+        "List jobs with their resource usage, as Slurm's command does",
     )
     .disable_help_flag(true)
     .arg(help_option().short('h'))
@@ -109,7 +109,7 @@ fn options() -> Command {
         opt(
             "starttime",
             "TIME",
-            "Jobs that had not ended by then; default: today",
+            "Jobs that had not ended at this time; default: today",
         ),
         'S',
     ))
@@ -117,7 +117,7 @@ fn options() -> Command {
         opt(
             "endtime",
             "TIME",
-            "Jobs that were submitted by then; default: now",
+            "Jobs that were submitted before this time; default: now",
         ),
         'E',
     ))
@@ -143,7 +143,7 @@ fn printing(cmd: Command) -> Command {
     cmd.arg(both(flag("noheader", "No header"), 'n'))
         .arg(both(flag("parsable2", "Values separated by |"), 'P'))
         .arg(both(
-            flag("parsable", "Values separated by |, one after the last, too"),
+            flag("parsable", "Values separated by |, with a | after the last"),
             'p',
         ))
         .arg(opt("delimiter", "TEXT", "Separator instead of |"))
@@ -449,7 +449,7 @@ fn show(
     }
     let asked = RecordFilter::of(m, source, now, zone)?;
     let mut out = String::new();
-    let (before, behind) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
+    let (before, after) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
     match (form.json, m.has("noheader")) {
         (Some(_), _) => out.push_str(&before),
         (None, true) => {}
@@ -486,7 +486,7 @@ fn show(
         form.entry(&mut out, entry, &cluster.name, zone);
     }
     if form.json.is_some() {
-        out.push_str(&behind);
+        out.push_str(&after);
     }
     put(&out)?;
     Ok(warnings)

@@ -196,12 +196,12 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     let mut out = String::new();
     if m.has("json") {
         let cluster = source.params()?.cluster;
-        let (before, behind) = json::frame("sinfo", &["sinfo", "--json"], &cluster);
+        let (before, after) = json::frame("sinfo", &["sinfo", "--json"], &cluster);
         out.push_str(&before);
         for (n, group) in groups.iter().enumerate() {
             json::put(&mut out, &sinfo_json::entry(group, &cluster), n > 0);
         }
-        out.push_str(&behind);
+        out.push_str(&after);
         return Ok(out);
     }
     if m.has("long") {

@@ -26,7 +26,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::{AttachRequest, ProgramAnnouncement, read_announced};
+use corral::api::attach::{AttachRequest, ProgramAnnouncement, read_announced};
 use corral::model::{JobKey, JobStat};
 use corral::record::portal::digest;
 use corral::sys;
@@ -206,7 +206,7 @@ impl Apps {
                 return Ok(way);
             }
         };
-        let why = format!("programs of {most} jobs are open, the most there may be");
+        let why = format!("programs of {most} jobs are open, which is the maximum");
         Err(WebError {
             hint: "log out and in to close them, or wait ten minutes".to_owned(),
             ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)

@@ -7,7 +7,7 @@
 use crate::App;
 use crate::identity::AttachedProgram;
 use corral::api::Failure;
-use corral::api::attend::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
+use corral::api::attach::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -208,7 +208,7 @@ impl Tunnel {
             }
             if state.streams.len() >= STREAMS_MAX {
                 return Err(format!(
-                    "{STREAMS_MAX} connections to the job are open, the most there may be"
+                    "{STREAMS_MAX} connections to the job are open, which is the maximum"
                 ));
             }
             state.last = state.last.wrapping_add(1);

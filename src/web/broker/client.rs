@@ -8,7 +8,7 @@ use super::wire::{self, BrokerRequest, NewSession, PasswordResult};
 use crate::identity::{AttachedProgram, Identity, JobAction, Proof, UserAccess, reader_for};
 use crate::secret::Secret;
 use corral::api::admin::{AdminAction, AdminAnswer};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral::api::files::{FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, claimed_uid};
 use corral::api::read::{JobOutput, JobTexts, Reader};

@@ -588,7 +588,7 @@ fn no_session() -> Failure {
 fn too_many(most: usize) -> Failure {
     Failure {
         kind: FailureKind::System,
-        text: format!("{most} calls are being done, the most there may be\nhint: try again"),
+        text: format!("{most} calls are in progress, which is the maximum\nhint: try again"),
     }
 }
 

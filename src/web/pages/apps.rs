@@ -12,7 +12,7 @@ use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::{RestQuery, key_of};
 use crate::submission::JobForm;
-use crate::words::{Language, Translations};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking};
 use askama::Template as Page;
 use axum::Extension;

@@ -4,7 +4,7 @@
 
 use super::text::moment;
 use crate::history::{JobRing, JobSample, Rings};
-use crate::words::Translations;
+use crate::translations::Translations;
 
 /// Maximum number of points of a chart, so that a page stays small.
 const POINTS: usize = 48;

@@ -3,7 +3,7 @@
 use crate::cluster::Snapshot;
 use crate::error::WebError;
 use crate::guard::{Caller, DisplaySettings};
-use crate::words::{Language, Translations};
+use crate::translations::{Language, Translations};
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 

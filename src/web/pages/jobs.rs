@@ -8,7 +8,7 @@ use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::identity::JobAction;
 use crate::rest::{RestQuery, job_query, key_of};
-use crate::words::Translations;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;

@@ -13,7 +13,7 @@ use crate::identity::{Identity, Proof};
 use crate::peer::Origin;
 use crate::secret::Secret;
 use crate::sessions::is_same;
-use crate::words::{Language, Translations};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;

@@ -6,7 +6,7 @@ use super::text::{moment, percent, time};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::guard::{Caller, DisplaySettings};
-use crate::words::Translations;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;

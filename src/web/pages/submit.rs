@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::RestQuery;
 use crate::submission::{JobForm, OPTIONS};
-use crate::words::Translations;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;

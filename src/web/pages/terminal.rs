@@ -4,13 +4,13 @@ use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings, session_only};
-use crate::words::Translations;
+use crate::translations::Translations;
 use crate::{App, blocking, terminal};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 
 /// The menu entry of the page.
 const PLACE: &str = "/terminal";

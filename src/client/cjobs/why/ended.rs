@@ -221,7 +221,7 @@ fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     out.advice
         .push(format!("csub -clone {} -mem {more}", row.j));
     out.advice
-        .push("cacct -advice says what jobs like it have used".to_owned());
+        .push("cacct -advice shows the usage of similar jobs".to_owned());
     (out.limit, out.used) = (limit, peak);
     out
 }
@@ -290,14 +290,14 @@ fn not_started(row: &JobRow<'_>) -> Cause {
 /// Ends that were ordered by a user or the system, and those that were not observed.
 fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
     let (word, advice): (_, &[&str]) = match reason {
-        TermReason::Owner => ("owner", &["chist -l says when"]),
-        TermReason::Admin => ("admin", &["chist -l says who and when"]),
+        TermReason::Owner => ("owner", &["chist -l shows the time"]),
+        TermReason::Admin => ("admin", &["chist -l shows the user and the time"]),
         TermReason::Force => (
             "force",
-            &["its processes may have continued to run: chist -l says who removed it"],
+            &["its processes may have continued to run: chist -l shows who removed it"],
         ),
         TermReason::Deadline => ("deadline", &["submit it with a later -t, or without"]),
-        TermReason::Requeue => ("requeue", &["chist -l says who requeued it"]),
+        TermReason::Requeue => ("requeue", &["chist -l shows who requeued it"]),
         TermReason::Preempt => (
             "preempt",
             &["submit it to a queue that is not preempted, or with -r and a checkpoint (-k)"],
@@ -307,7 +307,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "window",
             &["give it a run limit that fits the window (cqueues -l), or another queue"],
         ),
-        TermReason::Migrate => ("migrate", &["chist -l says who migrated it"]),
+        TermReason::Migrate => ("migrate", &["chist -l shows who migrated it"]),
         TermReason::Checkpoint => ("checkpoint", &["crequeue continues it from there"]),
         TermReason::HostLost => (
             "host_lost",

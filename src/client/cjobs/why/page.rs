@@ -172,7 +172,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
             add!(out, " {:>6}  {} ({names}{more})", lost.hosts, escape(&why));
         }
         if fit > 0 {
-            line!(out, " {fit:>6}  could take it");
+            line!(out, " {fit:>6}  fit");
         }
         if let Some(miss) = &hosts.nearest {
             line!(out, " Nearest: {}", escape(&text::nearest(miss)));
@@ -194,7 +194,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
 
 fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: &Dates) {
     if waiting.never {
-        line!(out, " Start: never, as it stands");
+        line!(out, " Start: never without a change");
         return;
     }
     let Some(estimate) = &one.estimate else {
@@ -224,7 +224,7 @@ fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: 
         ),
         (None, None) => line!(
             out,
-            " Start: never, as it stands: {}",
+            " Start: never without a change: {}",
             escape(&estimate.why)
         ),
     }

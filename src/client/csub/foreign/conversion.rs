@@ -114,7 +114,7 @@ pub(super) fn job_name(
     array: Option<&crate::text::slurm::IndexList>,
 ) -> std::result::Result<String, String> {
     if name.contains('[') {
-        return Err("a job name cannot hold '['".to_owned());
+        return Err("a job name cannot contain '['".to_owned());
     }
     Ok(match array {
         None => name.to_owned(),

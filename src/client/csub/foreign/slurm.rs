@@ -310,7 +310,7 @@ fn resources(
     let known = slots.map_or(Some(1), |slots| slots.hosts);
     let each = |all: u32| match known {
         Some(hosts) if all.is_multiple_of(hosts) => Ok(all / hosts),
-        _ => Err("say with --nodes how many hosts share them evenly".to_owned()),
+        _ => Err("give --nodes: the hosts share them evenly".to_owned()),
     };
     if let Some(n) = request.read("gpus", |text| each(number(text)?))? {
         reserve(out, "gpu", n);

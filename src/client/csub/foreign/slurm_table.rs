@@ -50,7 +50,7 @@ use Support::{NoEffect, Refused, Supported};
 const ORDER: Support = NoEffect("queues and shares decide the order of jobs");
 const STEPS: Support = NoEffect("there are no job steps: there is no srun");
 const BIND: Support = NoEffect("queues bind jobs to cores");
-const SHAPE: Support = Refused("say it with --ntasks, --cpus-per-task and --nodes");
+const SHAPE: Support = Refused("use --ntasks, --cpus-per-task and --nodes");
 const CLUSTERS: Support = Refused("there is one cluster");
 const IMAGE: Support = Refused("csub -di runs a job in a container");
 
@@ -233,7 +233,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "mail-user",
         ' ',
         Value("USER"),
-        Supported("Where the mails go; default: the submitter"),
+        Supported("Recipients of the mails; default: the submitter"),
     ),
     row("qos", 'q', Value("QOS"), NoEffect("there are no QOS")),
     row(
@@ -375,15 +375,10 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "gpus-per-socket",
         ' ',
         Value("N"),
-        Refused("say it with --gpus-per-node"),
+        Refused("use --gpus-per-node"),
     ),
     row("cpus-per-gpu", ' ', Value("N"), SHAPE),
-    row(
-        "mem-per-gpu",
-        ' ',
-        Value("SIZE"),
-        Refused("say it with --mem"),
-    ),
+    row("mem-per-gpu", ' ', Value("SIZE"), Refused("use --mem")),
     row(
         "tmp",
         ' ',
@@ -465,7 +460,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "tres-per-task",
         ' ',
         Value("LIST"),
-        Refused("say it with --cpus-per-task and --gres"),
+        Refused("use --cpus-per-task and --gres"),
     ),
     row("tres-bind", ' ', Value("LIST"), BIND),
     row(

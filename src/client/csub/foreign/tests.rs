@@ -114,11 +114,11 @@ fn what_sbatch_lines_cannot_have_is_refused_by_its_line() {
         ("-n 0", "--ntasks: '0' is not a number"),
         ("--exclusive=user", "--exclusive: only whole hosts"),
         ("-w n1,n2 -N 3", "--nodelist: name as many hosts"),
-        ("-n 4 -G 2", "--gpus: say with --nodes"),
+        ("-n 4 -G 2", "--gpus: give --nodes"),
         ("--signal=R:USR1", "--signal: R:"),
         ("--signal=NOPE", "--signal: give one of"),
         ("--wrap=x", "--wrap: it is an option of the command line"),
-        ("-J a[1]", "--job-name: a job name cannot hold '['"),
+        ("-J a[1]", "--job-name: a job name cannot contain '['"),
         ("--kill-on-invalid-dep=maybe", "write yes or no"),
         ("-C a*2", "--constraint: write names"),
     ] {

@@ -2,7 +2,7 @@
 
 use crate::bed::{OTHER, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
 use crate::live::{HttpAnswer, RunningPortal};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral_web::Settings;
 use corral_web::identity::Identity;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -86,7 +86,7 @@ fn answer(stream: TcpStream, all: &Mutex<Vec<String>>, port: u16) {
     let _ = to.write_all(body.as_bytes());
 }
 
-/// The bed with a program that job 1 has announced.
+/// A portal with a program that job 1 has announced.
 fn bed(kind: &str, path: &str) -> (RunningPortal, Program) {
     let (bed, program) = (TestPortal::new(), Program::start());
     bed.done.lock().unwrap().announced = format!(

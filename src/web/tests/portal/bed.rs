@@ -5,7 +5,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use corral::api::admin::{self, AdminAction, AdminAnswer};
-use corral::api::attend::{AttachRequest, far_end};
+use corral::api::attach::{AttachRequest, far_end};
 use corral::api::files::{FileAnswer, FileLocation, FileRequest, carry_out};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -41,7 +41,7 @@ pub const OTHER: u32 = 4712;
 pub const LINK: &str = "the-link";
 pub const READ_TOKEN: &str = "read-token";
 pub const SUBMIT_TOKEN: &str = "submit-token";
-/// The right password of the bed's user.
+/// The right password of the test user.
 pub const PASSWORD: &str = "right & <b>";
 /// A name that a page must not interpret as HTML.
 pub const EVIL: &str = "<script>alert(1)</script>\"'&";
@@ -265,7 +265,7 @@ impl UserAccess for FakeUserAccess {
     }
 }
 
-/// The home directory of the bed's user.
+/// The home directory of the test user.
 fn home(share: &Path) -> PathBuf {
     std::fs::canonicalize(share).unwrap().join("home")
 }
@@ -349,7 +349,7 @@ impl TestPortal {
         }
     }
 
-    /// The home directory of the bed's user.
+    /// The home directory of the test user.
     pub fn home(&self) -> PathBuf {
         home(self.dir.path())
     }

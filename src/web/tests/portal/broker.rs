@@ -1,7 +1,7 @@
 //! The broker with the input of a faulty HTTP process: it answers each request as before and starts
 //! nothing without a session.
 
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};

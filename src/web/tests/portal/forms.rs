@@ -22,7 +22,7 @@ script: |
   solve \"$CB_APP_CASE\"
 ";
 
-/// A bed with an application, and a job of it with a script and an environment.
+/// A portal with an application, and a job of it with a script and an environment.
 fn bed() -> TestPortal {
     let spec = |id: u32, uid: u32| Row::Spec {
         id,

@@ -45,7 +45,7 @@ impl RunningPortal {
         format!("localhost:{}", self.port)
     }
 
-    /// Runs a future of the bed.
+    /// Runs a future.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }

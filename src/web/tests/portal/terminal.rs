@@ -2,7 +2,7 @@
 
 use crate::bed::{Login, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
 use crate::live::{HttpAnswer, RunningPortal};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral_web::identity::Identity;
 use corral_web::terminal::OF_USER_MAX;
 

@@ -1,7 +1,7 @@
 //! Callers that have not yet proved that they have the key. Owns their number, their time limit,
 //! and the rule that only one is accepted: the first that proves it.
 
-use super::talk::Peer;
+use super::terminal_session::Peer;
 use crate::channel::{Key, Link, Message, Welcome};
 use crate::language::tell;
 use crate::model::JobKey;

@@ -78,7 +78,7 @@ impl Peer {
     }
 }
 
-/// Why a talk has ended.
+/// Why a session has ended.
 pub(crate) enum SessionEnd {
     /// How each program ended; `None`: its connection was lost.
     Ended(Vec<Option<Finish>>),
@@ -327,12 +327,12 @@ impl<'a> TerminalSession<'a> {
 
     /// Sends the size of this terminal to the programs with terminals if it has changed.
     fn tell_size(&mut self) {
-        let Some(told) = self.screen else { return };
+        let Some(last_sent) = self.screen else { return };
         let Some((rows, cols)) = terminal::size_of(&std::io::stdin()) else {
             return;
         };
         let now = Screen { rows, cols };
-        if now != told {
+        if now != last_sent {
             self.screen = Some(now);
             for peer in &mut self.peers {
                 peer.link.send(&Message::Size(now));

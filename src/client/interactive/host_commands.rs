@@ -1,8 +1,8 @@
 //! The waiting side of commands on several hosts: `claunch`. Waits until each host has connected,
 //! then serves as the terminal of all.
 
-use super::calls::IncomingConnections;
-use super::talk::{Peer, SessionEnd, TerminalSession};
+use super::incoming_connections::IncomingConnections;
+use super::terminal_session::{Peer, SessionEnd, TerminalSession};
 use super::{InteractiveListener, readable};
 use crate::channel::{Welcome, about};
 use crate::client::exit::{Fail, Result};
