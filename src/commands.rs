@@ -179,7 +179,8 @@ fn overview() -> String {
     }
     out.push_str(&translated(
         "\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n\
-         'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, one per line.\n",
+         'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, \
+         one per line.\n",
     ));
     out
 }

@@ -2,8 +2,8 @@
 //!
 //! Journals, answers and code are in English. A text for a user goes through [`translated`], which
 //! looks it up in the catalogue if the language is Chinese, and otherwise returns it unchanged.
-//! Owns the meaning of a locale and the language of this process; never reads the environment and never
-//! prints. In English, the catalogue is not read.
+//! Owns the meaning of a locale and the language of this process; never reads the environment and
+//! never prints. In English, the catalogue is not read.
 
 mod catalogue;
 

@@ -1,14 +1,9 @@
 //! `capps` (`bapp`): the applications of cb.yaml and of `apps.d`, the parameters of their
 //! templates, and the errors in a template.
 //!
-//! Owns what is printed; `tunnel` and `tunnel_server` are the two ends of the connection to a program of
-//! a job, which are used by programs. Profiles come from the published view, templates from the
-//! share.
-
-mod tunnel;
-mod tunnel_server;
-
-pub(crate) use tunnel_server::TunnelServer;
+//! Owns what is printed; `tunnel` and `tunnel_server` are the two ends of the connection to a
+//! program of a job, which are used by programs. Profiles come from the published view, templates
+//! from the share.
 
 use super::cli::{self, Values, command, flag, operands};
 use super::csub::template;

@@ -81,10 +81,7 @@ pub(super) fn options() -> Command {
     ))
     .arg(flag("WL", "Also the remaining run time"))
     .arg(flag("WP", "Also the used part of the run limit"))
-    .arg(flag(
-        "WF",
-        "Also the end, or the expected end by the run limit",
-    ))
+    .arg(flag("WF", "Also the end, or the end by the run limit"))
     .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
     .arg(flag(

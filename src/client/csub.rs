@@ -175,11 +175,11 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     if own.has("clone") {
         return clone::submit(table, split, own, context, wait_s);
     }
-    let asked = requested_job(table, split, &own, context)?;
-    let (mut payload, vars) = (asked.payload, asked.vars);
+    let requested = requested_job(table, split, &own, context)?;
+    let (mut payload, vars) = (requested.payload, requested.vars);
     let foreign = convert_directives(&payload, context, "csub")?;
     let of_script = std::mem::take(&mut payload.options).overriding(foreign.chosen.clone());
-    let chosen = own.overriding(asked.options.overriding(of_script));
+    let chosen = own.overriding(requested.options.overriding(of_script));
     chosen.check_implemented()?;
     let wait_s = requests::wait_s(chosen.get("wait"))?;
     if let Some(text) = &payload.warning {
@@ -192,7 +192,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let unit = || limit_unit(&site);
     let mut job = spec::submission(&chosen, &context.parse_context(&site, &unit))?;
     foreign.complete(&mut job, &chosen);
-    if let Some(profile) = asked.profile {
+    if let Some(profile) = requested.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
     spec::check_command(&payload.command)?;
@@ -214,8 +214,8 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         let how = (context.now_ms, chosen.has("jsonl"));
         return dry_run::run(&site, &job, &head, how);
     }
-    let waiting = InteractiveListener::for_job(&site, &chosen, terminal)?;
-    job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
+    let listener = InteractiveListener::for_job(&site, &chosen, terminal)?;
+    job.spec.session = listener.as_ref().map(|l| Box::new(l.session()));
     let by_default = job.spec.stdout.is_empty();
     let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
     let mut head = esub::with_data(head, data);
@@ -227,21 +227,16 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     };
     let run = submitted_job(&ack)?;
     let line = job_line(run, context, chosen.has("q"));
-    if let Some(waiting) = waiting {
+    if let Some(listener) = listener {
         // Standard output belongs to the job. Programs look for this line.
         if !Quiet::from_environment().submission {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
-        return Ok(waiting.serve(&site, run, by_default.then_some(output)));
+        return Ok(listener.serve(&site, run, by_default.then_some(output)));
     }
-    Ok(report_submission(
-        &site,
-        run,
-        &line,
-        &shown_key,
-        chosen.has("K"),
-    ))
+    let wait = chosen.has("K");
+    Ok(report_submission(&site, run, &line, &shown_key, wait))
 }
 
 /// What a command line requests beside its own options.
@@ -446,16 +441,16 @@ pub(super) fn from_definition(
     let mut head = request_head(&chosen, payload.script, &context.cwd)?;
     if !for_user.is_empty() {
         // The caller's variables do not belong to the other user.
-        let asked: Vec<&str> = chosen.all("env").collect();
-        head.env = environ::environ(std::iter::empty(), &asked)?.vars;
+        let values: Vec<&str> = chosen.all("env").collect();
+        head.env = environ::environ(std::iter::empty(), &values)?.vars;
     }
     Ok((job, esub::with_data(head, data)))
 }
 
 /// The environment, script and input that are sent with the jobs of a request.
 fn request_head(chosen: &JobOptions, script: String, cwd: &Path) -> Result<RequestHead> {
-    let asked: Vec<&str> = chosen.all("env").collect();
-    let mut env = environ::environ(std::env::vars_os(), &asked)?;
+    let values: Vec<&str> = chosen.all("env").collect();
+    let mut env = environ::environ(std::env::vars_os(), &values)?;
     if chosen.has("XF") {
         // The display belongs to this command; the job's host sets its own.
         env.vars

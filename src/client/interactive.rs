@@ -323,7 +323,7 @@ impl JobMonitor<'_> {
         }
     }
 
-    /// Looks at the job in the view; returns its code when it has ended, reported through `print_status`.
+    /// Looks at the job in the view; returns its code when it has ended, reported through `say`.
     fn check_job(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
         let seen = cwait::check_job(&self.reader, self.job, say);
         match seen {

@@ -56,7 +56,8 @@ impl OwnJobs {
         Err(Problem::new(
             Code::TryLater,
             format!(
-                "the session has {have} jobs, at most {JOBS_MAX} are possible: start another session"
+                "the session has {have} jobs, at most {JOBS_MAX} are possible: start another \
+                 session"
             ),
         ))
     }

@@ -197,7 +197,8 @@ fn urls(urls: Urls) -> Result<Vec<String>, String> {
         };
         if rest.contains(['@', '?', '#', ' ']) {
             return Err(format!(
-                "url: '{url}' has more than host, port and path; user and password have their own keys"
+                "url: '{url}' has more than host, port and path; user and password have their own \
+                 keys"
             ));
         }
         Ok(url.trim_end_matches('/').to_owned())

@@ -70,7 +70,8 @@ impl State {
             return Ok(State::new(cluster, prefix));
         };
         let path = path.display();
-        let hint = "hint: remove the file to send all kept events again; documents that the server already has do not change";
+        let hint = "hint: remove the file to send all kept events again; documents that the server \
+                    already has do not change";
         let state: State =
             serde_json::from_slice(&bytes).map_err(|e| format!("{path}: {e}\n{hint}"))?;
         if state.format > FORMAT {

@@ -1,7 +1,7 @@
 //! The requester, and actions with the requester's rights.
 //!
-//! Everything that needs a user's rights goes through [`UserAccess`]. [`SameUser`] acts as the user of
-//! this process and serves no other user; a service uses its broker through the same trait
+//! Everything that needs a user's rights goes through [`UserAccess`]. [`SameUser`] acts as the user
+//! of this process and serves no other user; a service uses its broker through the same trait
 //! (`broker::client`), whose processes use [`SameUser`] after becoming the user. No other code in
 //! this package submits, acts, or opens a file of a user.
 

@@ -158,7 +158,8 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     let (listen, is_far) = (start.listen, !start.listen.ip().is_loopback());
     if is_far && start.tls.is_none() {
         return Err(Refusal::usage(format!(
-            "--listen {listen}: not a loopback address, and the traffic is not encrypted\nhint: give --tls-cert and --tls-key, or let a proxy with TLS forward to it"
+            "--listen {listen}: not a loopback address, and the traffic is not encrypted\n\
+             hint: give --tls-cert and --tls-key, or let a proxy with TLS forward to it"
         )));
     }
     if is_far && start.names.is_empty() {

@@ -1,8 +1,8 @@
 //! The texts of the portal in each language: the catalogue `words.yaml`.
 //!
 //! Owns which languages there are and which one a request gets. Every visible word of a page goes
-//! through [`Translations::t`]; a test compares the catalogue with the keys that templates and sources
-//! name.
+//! through [`Translations::t`]; a test compares the catalogue with the keys that templates and
+//! sources name.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

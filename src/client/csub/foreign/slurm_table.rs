@@ -40,7 +40,7 @@ const fn row(long: &'static str, short: char, takes: OptionValue, support: Suppo
         long,
         short,
         takes,
-        support: support,
+        support,
     }
 }
 
