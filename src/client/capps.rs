@@ -5,6 +5,11 @@
 //! program of a job, which are used by programs. Profiles come from the published view, templates
 //! from the share.
 
+mod tunnel;
+mod tunnel_server;
+
+pub(crate) use tunnel_server::TunnelServer;
+
 use super::cli::{self, Values, command, flag, operands};
 use super::csub::template;
 use super::exit::{Exit, Fail};
