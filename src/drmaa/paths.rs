@@ -183,7 +183,7 @@ mod tests {
             ("/tmp/x", "not of the form"),
             (":", "not of the form"),
             ("other:/x", "the host 'other'"),
-            (":/x/$drmaa_hd_ph$", "stand at the beginning"),
+            (":/x/$drmaa_hd_ph$", "at the beginning"),
             (":/x.$drmaa_incr_ph$", "bulk jobs only"),
         ] {
             let text = path(text, false).expect_err(text);

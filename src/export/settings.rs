@@ -320,7 +320,7 @@ mod tests {
             ("", "url"),
             ("url: es:9200", "does not begin with https://HOST"),
             ("url: []", "1 to 100"),
-            ("url: https://u:p@es", "keys of their own"),
+            ("url: https://u:p@es", "their own keys"),
             ("url: http://a\nusr: x", "usr"),
             ("url: http://a\nuser: x", "password_file"),
             (
