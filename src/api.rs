@@ -104,6 +104,11 @@ pub enum FailureKind {
     Permission,
     /// A limit or a policy of the cluster.
     Refused,
+    /// A limit that is reached now, but may not be later: the same request is worth another try
+    /// after so many seconds.
+    TryLater {
+        after_s: u32,
+    },
     /// No leader, no share, no answer.
     System,
 }
@@ -186,7 +191,10 @@ fn submit_prepared(site: &Site, prepared: PreparedJob) -> Result<Accepted, Failu
     let ack = send(site, head, &verb)?;
     let Some(run) = ack.ids.first() else {
         let refused = ack.results.first().map(failure_of);
-        return Err(refused.map_or_else(|| without_ids(&ack), of_submission));
+        return Err(refused.map_or_else(
+            || without_ids(&ack),
+            |failure| of_submission(failure, ack.retry_s),
+        ));
     };
     Ok(Accepted {
         id: run.id,
@@ -271,11 +279,14 @@ pub fn failure_of(outcome: &Outcome) -> Failure {
 }
 
 /// The leader knows more than this side: whatever it finds wrong with a job is its refusal.
-fn of_submission(mut failure: Failure) -> Failure {
-    if failure.kind != FailureKind::Permission {
-        failure.kind = FailureKind::Refused;
-    }
-    failure
+/// `retry_s`: when another try is worth it; 0: never.
+fn of_submission(failure: Failure, retry_s: u32) -> Failure {
+    let kind = match (failure.kind, retry_s) {
+        (FailureKind::Permission, _) => FailureKind::Permission,
+        (_, 0) => FailureKind::Refused,
+        (_, after_s) => FailureKind::TryLater { after_s },
+    };
+    Failure { kind, ..failure }
 }
 
 fn send(site: &Site, head: RequestHead, verb: &Verb) -> Result<Ack, Failure> {
@@ -300,6 +311,25 @@ fn without_ids(ack: &Ack) -> Failure {
 mod tests {
     use super::*;
     use crate::record::ack::Code;
+
+    #[test]
+    fn a_limit_that_is_reached_now_is_worth_another_try() {
+        let kind = |code, retry_s| {
+            let outcome = Outcome {
+                what: String::new(),
+                code,
+                text: "full".into(),
+            };
+            of_submission(failure_of(&outcome), retry_s).kind
+        };
+        assert_eq!(kind(Code::Refused, 0), FailureKind::Refused);
+        assert_eq!(kind(Code::Usage, 0), FailureKind::Refused);
+        assert_eq!(
+            kind(Code::Refused, 60),
+            FailureKind::TryLater { after_s: 60 }
+        );
+        assert_eq!(kind(Code::Permission, 60), FailureKind::Permission);
+    }
 
     #[test]
     fn a_refusal_keeps_its_kind_and_its_text() {

@@ -1,7 +1,7 @@
 //! `cadmin` (also `csadmin`): the commands of administrators.
 //!
-//! Owns the table of its subcommands, and the subcommands that send requests to the leader or check
-//! a configuration. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
+//! Owns the table of its subcommands, and the subcommands that check a configuration or bring it
+//! into force. Subcommands that create or run clusters are in `init`, `dev` and `daemons`.
 
 mod alert;
 mod badmin;
@@ -23,18 +23,19 @@ mod lsf_conf;
 mod metrics;
 mod options;
 mod perfmon;
+mod queue_host_orders;
 mod ress_check;
 mod showconf;
 mod subcommand;
 
-use crate::client::cli::{Values, flag, operands, opt, texts};
+use crate::client::cli::{Values, flag, operands, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::{capital, finish, send_and_report, with_wait};
 use crate::client::{self, Entry, entry, requests};
 use crate::language::{answer, tell, translated};
-use crate::record::ack::{Code, Outcome};
-use crate::record::request::{HostAct, QueueAct, Verb};
+use crate::record::ack::Code;
+use crate::record::request::Verb;
 use crate::sys;
 use crate::text::command::split_words;
 use crate::text::error::did_you_mean;
@@ -44,6 +45,7 @@ pub(crate) use command_names::{command_names, lsf_names, slurm_names};
 use config_file::load;
 use daemons::DaemonAction;
 pub(crate) use options::subcommands;
+use queue_host_orders::{hlost, hosts, locks, queues};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -514,176 +516,6 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     Ok(exit.code())
 }
 
-/// The comment of `-C`.
-fn comment(m: &ArgMatches) -> Result<String> {
-    let text = m.last("C").unwrap_or_default();
-    if text.len() > COMMENT_MAX {
-        return Err(Fail::usage(format!(
-            "-C: {} bytes, at most {COMMENT_MAX} are allowed",
-            text.len()
-        )));
-    }
-    Ok(text.to_owned())
-}
-
-fn queue_options(s: &Subcommand) -> Command {
-    with_wait(cmd(s))
-        .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
-        .arg(operands(
-            "names",
-            "QUEUE",
-            "Queues, or all; none: the default queues",
-        ))
-}
-
-fn queues(s: &Subcommand, words: &[String]) -> i32 {
-    let act = match s.name {
-        "qopen" => QueueAct::Open,
-        "qclose" => QueueAct::Close,
-        "qact" => QueueAct::Activate,
-        _ => QueueAct::Inactivate,
-    };
-    let verb = |names, comment| {
-        Ok(Verb::Queue {
-            names,
-            act,
-            comment,
-        })
-    };
-    named(s, words, queue_options, verb, |o| {
-        format!("Queue <{}> {}", o.what, o.text)
-    })
-}
-
-fn host_options(s: &Subcommand) -> Command {
-    with_hosts(s).arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
-}
-
-fn with_hosts(s: &Subcommand) -> Command {
-    with_wait(cmd(s)).arg(operands(
-        "names",
-        "HOST",
-        "Hosts, host groups, or all; none: this host",
-    ))
-}
-
-fn hosts(s: &Subcommand, words: &[String]) -> i32 {
-    let act = match s.name {
-        "hopen" => HostAct::Open,
-        _ => HostAct::Close,
-    };
-    let verb = |names, comment| host_verb(names, act, comment);
-    named(s, words, host_options, verb, host_phrase)
-}
-
-/// The request about these hosts, or about this one if none is named.
-fn host_verb(mut names: Vec<String>, act: HostAct, comment: String) -> Result<Verb> {
-    if names.is_empty() {
-        names.push(Site::find()?.host);
-    }
-    Ok(Verb::Host {
-        names,
-        act,
-        comment,
-    })
-}
-
-fn host_phrase(o: &Outcome) -> String {
-    format!("Host <{}> {}", o.what, o.text)
-}
-
-fn lock_options(s: &Subcommand) -> Command {
-    match s.name {
-        "lslock" => with_hosts(s).arg(opt(
-            "l",
-            "SECONDS",
-            "The lock ends by itself after this time [never]",
-        )),
-        _ => with_hosts(s),
-    }
-}
-
-fn locks(s: &Subcommand, words: &[String]) -> i32 {
-    let ask = |m: &ArgMatches| {
-        let order = match s.name {
-            "lslock" => HostAct::Lock { for_s: lock_s(m)? },
-            _ => HostAct::Unlock,
-        };
-        let verb = host_verb(m.all("names"), order, String::new())?;
-        send_and_report(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
-    };
-    match matches(lock_options(s), words) {
-        Ok(m) => finish(&format!("cadmin {}", s.name), ask(&m)),
-        Err(code) => code,
-    }
-}
-
-/// The seconds of `-l`; 0 = without end.
-fn lock_s(m: &ArgMatches) -> Result<u32> {
-    let Some(text) = m.last("l") else {
-        return Ok(0);
-    };
-    match text.parse() {
-        Ok(s @ 1..) => Ok(s),
-        _ => Err(Fail::usage(format!(
-            "-l {text}: give a number of seconds, from 1 to {}",
-            u32::MAX
-        ))),
-    }
-}
-
-/// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
-/// formats each answer.
-fn named(
-    s: &Subcommand,
-    words: &[String],
-    options: fn(&Subcommand) -> Command,
-    verb: impl FnOnce(Vec<String>, String) -> Result<Verb>,
-    phrase: fn(&Outcome) -> String,
-) -> i32 {
-    let cmd = options(s);
-    let ask = |m: &ArgMatches| {
-        let verb = verb(m.all("names"), comment(m)?)?;
-        send_and_report(&format!("cadmin {}", s.name), m, &[verb], phrase)
-    };
-    match matches(cmd, words) {
-        Ok(m) => finish("cadmin", ask(&m)),
-        Err(code) => code,
-    }
-}
-
-fn hlost_options(s: &Subcommand) -> Command {
-    with_wait(cmd(s))
-        .arg(flag(
-            "confirm",
-            "Confirm that nothing runs on the host any longer",
-        ))
-        .arg(operands("host", "HOST", "The host"))
-}
-
-fn hlost(s: &Subcommand, words: &[String]) -> i32 {
-    let cmd = hlost_options(s);
-    let ask = |m: &ArgMatches| match m.all("host").as_slice() {
-        [host] if m.has("confirm") => {
-            let host = host.clone();
-            send_and_report(
-                &format!("cadmin {}", s.name),
-                m,
-                &[Verb::HostLost { host }],
-                |o| format!("Host <{}>: {}", o.what, o.text),
-            )
-        }
-        [_] => Err(Fail::usage(
-            "hlost ends the host's jobs as lost; give --confirm only if the host is dead",
-        )),
-        _ => Err(Fail::usage("give one host")),
-    };
-    match matches(cmd, words) {
-        Ok(m) => finish("cadmin hlost", ask(&m)),
-        Err(code) => code,
-    }
-}
-
 fn restored_options(s: &Subcommand) -> Command {
     with_wait(cmd(s)).arg(flag(
         "confirm",
@@ -737,7 +569,6 @@ fn control_daemons(s: &Subcommand, words: &[String]) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::cli::command;
 
     fn line(words: &[&str]) -> i32 {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
@@ -782,12 +613,5 @@ mod tests {
         assert_eq!(line(&["ckconfig", path.to_str().unwrap()]), 2);
         let missing = d.path().join("missing");
         assert_eq!(line(&["ckconfig", missing.to_str().unwrap()]), 2);
-    }
-
-    #[test]
-    fn long_comments_are_refused() {
-        let cmd = command("t", "t").arg(opt("C", "C", "c"));
-        let words = ["-C".to_owned(), "x".repeat(COMMENT_MAX + 1)];
-        assert!(comment(&matches(cmd, &words).unwrap()).is_err());
     }
 }

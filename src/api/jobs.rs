@@ -232,15 +232,7 @@ impl JobIndex {
                     if uses.len() < USES_MAX {
                         uses.extend(JobUse::of(&row));
                     }
-                    let v = JobView {
-                        key: row.j,
-                        row: &row,
-                        spec,
-                        name: &row.name,
-                        command: &row.command,
-                        why,
-                        ctx: &ctx,
-                    };
+                    let v = JobView::of(&row, spec, why, &ctx);
                     let order = sort_key(&v, &priority);
                     items.push(JobItem::of(&row, spec, order));
                 }

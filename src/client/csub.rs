@@ -32,7 +32,7 @@ use super::exit::{self, Exit, Fail, Result};
 use super::interactive::{self, InteractiveListener};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
-use super::quiet::Quiet;
+use super::quiet::{MessageKind, Quiet};
 use super::requests::{self, NoAnswer, Outgoing};
 use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
@@ -229,7 +229,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let line = job_line(run, context, chosen.has("q"));
     if let Some(listener) = listener {
         // Standard output belongs to the job. Programs look for this line.
-        if !Quiet::from_environment().submission {
+        if Quiet::from_environment().shows(MessageKind::Submission) {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
@@ -283,7 +283,7 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
 fn report_submission(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if !Quiet::from_environment().submission {
+    if Quiet::from_environment().shows(MessageKind::Submission) {
         println!("{line}");
     }
     if run.known {
@@ -561,7 +561,7 @@ fn submit_pack(
     };
     let verbose = own.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if !Quiet::from_environment().submission {
+    if Quiet::from_environment().shows(MessageKind::Submission) {
         print!("{}", report.out);
     }
     eprint!("{}", translated(&report.err));

@@ -9,7 +9,7 @@ use super::cli::{Values, command, flag, operands, opt, parse};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
 use super::job_requests::finish;
-use super::quiet::Quiet;
+use super::quiet::{MessageKind, Quiet};
 use crate::language::tell;
 use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
@@ -30,6 +30,9 @@ const PAUSE_MS: (u64, u64) = (5, 1000);
 const MISSING_MS: u64 = 120_000;
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
+
+/// Takes a message about a job, with its kind.
+pub(crate) type Say<'a> = &'a mut dyn FnMut(MessageKind, &str);
 
 /// The options of `cwait`.
 pub(super) fn options() -> Command {
@@ -194,27 +197,21 @@ fn held(ids: bool, facts: &JobRows, expr: &Expr, quiet: bool) -> Exit {
 /// it did not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
     let quiet = Quiet::from_environment();
-    let mut progress = Progress::of("csub", quiet.submission);
-    let code = follow(site, id, accepted, &mut progress, &mut |line| {
-        quiet.print(line);
+    let mut progress = Progress::of("csub", !quiet.shows(MessageKind::Submission));
+    let code = follow(site, id, accepted, &mut progress, &mut |kind, line| {
+        quiet.print(kind, line);
     });
     progress.clear();
     code
 }
 
 /// Like [`until_end`], but passes every line to `say`.
-pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: &mut dyn FnMut(&str)) -> i32 {
+pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: Say<'_>) -> i32 {
     follow(site, id, accepted, &mut Progress::none(), say)
 }
 
-fn follow(
-    site: &Site,
-    id: u32,
-    accepted: i64,
-    progress: &mut Progress,
-    say: &mut dyn FnMut(&str),
-) -> i32 {
-    say("<<Waiting for dispatch ...>>");
+fn follow(site: &Site, id: u32, accepted: i64, progress: &mut Progress, say: Say<'_>) -> i32 {
+    say(MessageKind::Submission, "<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();
     let mut seen = from;
@@ -224,10 +221,11 @@ fn follow(
         let now = sys::clock::boot_ms();
         match look(&reader, id) {
             Ok(jobs) if is_another(&jobs, accepted) => {
-                say(&format!(
+                let text = format!(
                     "csub: job ID <{id}> now belongs to another job: the share was restored; \
                      the end of the job submitted here is unknown"
-                ));
+                );
+                say(MessageKind::Warning, &text);
                 return Exit::System.code();
             }
             Ok(jobs) if !jobs.is_empty() => {
@@ -236,12 +234,13 @@ fn follow(
                 if let (false, Some(host)) = (started, host) {
                     started = true;
                     progress.clear();
-                    say(&format!("<<Starting on {}>>", host.0));
+                    let text = format!("<<Starting on {}>>", host.0);
+                    say(MessageKind::Submission, &text);
                 }
                 progress.show(counts(&jobs));
-                let mut last = |line: &str| {
+                let mut last = |kind, line: &str| {
                     progress.clear();
-                    say(line);
+                    say(kind, line);
                 };
                 if let Some(code) = end_of(id, &jobs, &mut last) {
                     return code;
@@ -249,25 +248,24 @@ fn follow(
             }
             Ok(_) => {}
             Err(text) if now - seen >= MISSING_MS => {
-                say(&format!(
-                    "csub: {text}; the job continues, its end is unknown"
-                ));
+                let text = format!("csub: {text}; the job continues, its end is unknown");
+                say(MessageKind::Warning, &text);
                 return Exit::System.code();
             }
             Err(_) => {}
         }
         if now - seen >= MISSING_MS {
-            say(&format!(
-                "csub: job <{id}> is no longer known; its end is unknown"
-            ));
+            let text = format!("csub: job <{id}> is no longer known; its end is unknown");
+            say(MessageKind::Warning, &text);
             return Exit::System.code();
         }
         if sys::signals::sleep_unless_caught(pause) {
             progress.clear();
-            say(&format!(
+            let text = format!(
                 "csub: interrupted; job <{id}> continues: 'cwait {id}' waits for it again, 'ckill \
                  {id}' ends it"
-            ));
+            );
+            say(MessageKind::Warning, &text);
             return INTERRUPTED;
         }
         pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
@@ -290,7 +288,7 @@ pub(crate) enum JobStatus {
 pub(crate) fn check_job(
     reader: &ViewReader,
     (id, accepted): (u32, i64),
-    say: &mut dyn FnMut(&str),
+    say: Say<'_>,
 ) -> JobStatus {
     let jobs = match look(reader, id) {
         Ok(jobs) if is_another(&jobs, accepted) => {
@@ -347,7 +345,7 @@ fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<Job>, String> {
 }
 
 /// The exit code when all jobs have ended; reports the closing line.
-fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
+fn end_of(id: u32, jobs: &[Job], say: Say<'_>) -> Option<i32> {
     let whole = jobs.iter().find(|j| j.row.j == JobKey::job(id))?;
     let waiting = whole
         .row
@@ -372,14 +370,15 @@ fn end_of(id: u32, jobs: &[Job], say: &mut dyn FnMut(&str)) -> Option<i32> {
     }
     let never = |r: &&JobRow<'_>| r.attempt == 0 && r.stat == JobStat::Exit;
     if rows.iter().all(never) {
-        say("<<Terminated while pending>>");
+        say(MessageKind::End, "<<Terminated while pending>>");
         return Some(KILLED_PENDING);
     }
     for row in rows.iter().filter(|r| !r.text.is_empty()) {
         let text = crate::text::width::escape(&row.text);
-        say(&format!("csub: job <{}>: {text}", row.j));
+        let text = format!("csub: job <{}>: {text}", row.j);
+        say(MessageKind::Warning, &text);
     }
-    say("<<Job is finished>>");
+    say(MessageKind::End, "<<Job is finished>>");
     rows.iter().map(|r| code_of(r)).max()
 }
 
@@ -450,9 +449,9 @@ mod tests {
             (job(0, Exit, None, 0, 1), Some(5)),
             (job(0, Exit, None, 0, 0), Some(126)),
         ] {
-            assert_eq!(end_of(7, &[j], &mut |_| {}), want);
+            assert_eq!(end_of(7, &[j], &mut |_, _| {}), want);
         }
-        assert_eq!(end_of(7, &[], &mut |_| {}), None);
+        assert_eq!(end_of(7, &[], &mut |_, _| {}), None);
     }
 
     #[test]
@@ -486,9 +485,12 @@ mod tests {
         };
         whole.row.arr = Some(Box::new(arr));
         let one = job(1, JobStat::Exit, Some(2), 0, 1);
-        assert_eq!(end_of(7, &[whole.clone(), one.clone()], &mut |_| {}), None);
+        assert_eq!(
+            end_of(7, &[whole.clone(), one.clone()], &mut |_, _| {}),
+            None
+        );
         whole.row.arr.as_mut().unwrap().waiting.clear();
         let two = job(2, JobStat::Done, Some(0), 0, 1);
-        assert_eq!(end_of(7, &[whole, one, two], &mut |_| {}), Some(2));
+        assert_eq!(end_of(7, &[whole, one, two], &mut |_, _| {}), Some(2));
     }
 }

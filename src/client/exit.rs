@@ -117,11 +117,16 @@ impl Fail {
 
     /// Prints `command: text` to standard error and returns the code.
     pub(crate) fn report(&self, command: &str) -> i32 {
-        let error = if by_slurm_name() { "error: " } else { "" };
-        let name = lsf_name().unwrap_or(command);
-        eprintln!("{name}: {error}{}", translated(&self.text));
+        eprintln!("{}{}", message_start(command), translated(&self.text));
         self.exit.code()
     }
+}
+
+/// How an error message of `command` begins: with the name under which it was called, and in the
+/// form of that family of commands.
+pub(crate) fn message_start(command: &str) -> String {
+    let error = if by_slurm_name() { "error: " } else { "" };
+    format!("{}: {error}", lsf_name().unwrap_or(command))
 }
 
 impl From<sys::Error> for Fail {

@@ -10,10 +10,10 @@ mod rendezvous_files;
 mod terminal_session;
 
 use super::csub::options::JobOptions;
-use super::cwait::{self, JobStatus};
+use super::cwait::{self, JobStatus, Say};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-use super::quiet::Quiet;
+use super::quiet::{MessageKind, Quiet};
 use super::requests;
 use crate::channel::{ADDRESSES_MAX, Key, Rendezvous, Screen, Welcome};
 use crate::language::tell;
@@ -214,7 +214,7 @@ impl InteractiveListener {
             quiet: Quiet::from_environment(),
             killed: false,
         };
-        attendant.print_status("<<Waiting for dispatch ...>>");
+        attendant.print_status(MessageKind::Submission, "<<Waiting for dispatch ...>>");
         attendant.wait(self, follow)
     }
 }
@@ -276,12 +276,13 @@ impl JobMonitor<'_> {
 
     fn say_start(&mut self, host: &str) {
         if !std::mem::replace(&mut self.start_reported, true) {
-            self.print_status(&format!("<<Starting on {host}>>"));
+            let text = format!("<<Starting on {host}>>");
+            self.print_status(MessageKind::Submission, &text);
         }
     }
 
-    fn print_status(&self, message: &str) {
-        self.quiet.print(message);
+    fn print_status(&self, kind: MessageKind, message: &str) {
+        self.quiet.print(kind, message);
     }
 
     /// Waits for a connection, a message of the host, or the end of the job.
@@ -297,11 +298,14 @@ impl JobMonitor<'_> {
                     return WaitResult::Unreachable(word.host, word.why);
                 }
                 let mut lines = Vec::new();
-                if let Some(code) = self.check_job(now, &mut |line| lines.push(line.to_owned())) {
+                let mut keep = |kind, line: &str| lines.push((kind, line.to_owned()));
+                if let Some(code) = self.check_job(now, &mut keep) {
                     if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
                         return WaitResult::Connected(Box::new(peer));
                     }
-                    lines.iter().for_each(|line| self.print_status(line));
+                    lines
+                        .iter()
+                        .for_each(|(kind, line)| self.print_status(*kind, line));
                     return WaitResult::Code(code);
                 }
                 look_at = now + pause;
@@ -324,7 +328,7 @@ impl JobMonitor<'_> {
     }
 
     /// Looks at the job in the view; returns its code when it has ended, reported through `say`.
-    fn check_job(&mut self, now: u64, say: &mut dyn FnMut(&str)) -> Option<i32> {
+    fn check_job(&mut self, now: u64, say: Say<'_>) -> Option<i32> {
         let seen = cwait::check_job(&self.reader, self.job, say);
         match seen {
             JobStatus::Over(code) => return Some(code),
@@ -410,7 +414,8 @@ impl JobMonitor<'_> {
         let mut offset = 0;
         loop {
             let quiet = self.quiet;
-            let code = self.check_job(clock::boot_ms(), &mut |line| quiet.print(line));
+            let mut say = |kind, line: &str| quiet.print(kind, line);
+            let code = self.check_job(clock::boot_ms(), &mut say);
             // Checked before the last copy, so that nothing written before the end is missed.
             if let Some(file) = &file
                 && let Err(e) = super::cpeek::copy(file, &mut offset)

@@ -1,22 +1,30 @@
 //! The messages about a submitted job that the user does not want: BSUB_QUIET and BSUB_QUIET2.
 //!
-//! Owns which message belongs to which variable. Refusals and warnings are always printed.
+//! Owns which kind of message belongs to which variable. The code that makes a message says its
+//! kind; the text is never examined.
 
 use crate::language::tell;
 use std::env::var_os;
 
+/// What a message about a submitted job is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MessageKind {
+    /// The job was submitted, waits or starts.
+    Submission,
+    /// The job has ended.
+    End,
+    /// Something that the user must know, such as a failure or the reason of an end.
+    Warning,
+}
+
 /// Which messages are suppressed. A variable counts if it is set, whatever its value.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Quiet {
-    /// BSUB_QUIET: that the job was submitted, waits and starts.
-    pub submission: bool,
-    /// BSUB_QUIET2: that it has ended.
-    pub end: bool,
+    /// BSUB_QUIET.
+    submission: bool,
+    /// BSUB_QUIET2.
+    end: bool,
 }
-
-/// The beginnings of the messages with which csub waits for a job.
-const WAITS: [&str; 2] = ["<<Waiting for dispatch", "<<Starting on "];
-const ENDS: [&str; 2] = ["<<Job is finished", "<<Terminated while pending"];
 
 impl Quiet {
     pub(crate) fn from_environment() -> Quiet {
@@ -27,15 +35,19 @@ impl Quiet {
     }
 
     /// Prints a message of a waiting csub, if it is not suppressed.
-    pub(crate) fn print(self, message: &str) {
-        if !self.hides(message) {
+    pub(crate) fn print(self, kind: MessageKind, message: &str) {
+        if self.shows(kind) {
             tell!("{message}");
         }
     }
 
-    fn hides(self, message: &str) -> bool {
-        let one_of = |all: [&str; 2]| all.iter().any(|start| message.starts_with(start));
-        (self.submission && one_of(WAITS)) || (self.end && one_of(ENDS))
+    /// Whether messages of this kind are printed.
+    pub(crate) fn shows(self, kind: MessageKind) -> bool {
+        match kind {
+            MessageKind::Submission => !self.submission,
+            MessageKind::End => !self.end,
+            MessageKind::Warning => true,
+        }
     }
 }
 
@@ -44,21 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_variable_hides_its_own_messages_and_none_hides_a_failure() {
-        let hidden = |submission, end| {
+    fn each_variable_hides_its_own_messages_and_none_hides_a_warning() {
+        let shown = |submission, end| {
             let quiet = Quiet { submission, end };
-            let all = [
-                "<<Waiting for dispatch ...>>",
-                "<<Starting on h1>>",
-                "<<Job is finished>>",
-                "<<Terminated while pending>>",
-                "csub: job <1>: its end is unknown",
-            ];
-            all.map(|message| quiet.hides(message))
+            use MessageKind::*;
+            [Submission, End, Warning].map(|kind| quiet.shows(kind))
         };
-        assert_eq!(hidden(false, false), [false; 5]);
-        assert_eq!(hidden(true, false), [true, true, false, false, false]);
-        assert_eq!(hidden(false, true), [false, false, true, true, false]);
-        assert_eq!(hidden(true, true), [true, true, true, true, false]);
+        assert_eq!(shown(false, false), [true, true, true]);
+        assert_eq!(shown(true, false), [false, true, true]);
+        assert_eq!(shown(false, true), [true, false, true]);
+        assert_eq!(shown(true, true), [false, false, true]);
     }
 }

@@ -177,6 +177,7 @@ impl From<Failure> for Problem {
             FailureKind::NotFound => Code::InvalidJob,
             FailureKind::Permission => Code::AuthFailure,
             FailureKind::Refused => Code::DeniedByDrm,
+            FailureKind::TryLater { .. } => Code::TryLater,
             FailureKind::System => Code::DrmCommunicationFailure,
         };
         Problem::new(code, failure.text)
@@ -198,6 +199,16 @@ mod tests {
             assert_eq!(sentence(code.number()), *text);
         }
         assert_eq!(sentence(-1), sentence(26));
+    }
+
+    #[test]
+    fn a_refusal_that_may_pass_is_not_a_denial() {
+        let code = |kind| {
+            let text = "too many pending jobs".to_owned();
+            Problem::from(Failure { kind, text }).code
+        };
+        assert_eq!(code(FailureKind::TryLater { after_s: 60 }), Code::TryLater);
+        assert_eq!(code(FailureKind::Refused), Code::DeniedByDrm);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Client<'_> {
 
     /// Waits for the end of the job, as `csub -K` does.
     fn wait_for(&self, name: &str, job: &SubmittedJob) {
-        let code = watch(self.site, job.id, job.taken, &mut |_| {});
+        let code = watch(self.site, job.id, job.taken, &mut |_, _| {});
         let mut inner = self.os.lock();
         let Inner { kernel, cluster } = &mut *inner;
         cluster.history.waited(kernel, name, job.id, code);

@@ -7,6 +7,7 @@
 mod checkpoints;
 mod controls;
 mod hooks;
+mod launching;
 mod orphan;
 mod session;
 mod suspended;
@@ -24,7 +25,7 @@ use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
 use crate::sys::ipc::Bell;
-use crate::sys::launch::{self, Launch, Limit, Who};
+use crate::sys::launch::{self, Who, c_strings};
 use crate::sys::own_dir::OwnDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 use crate::sys::{clock, failpoint, fs, proc, userfile};
@@ -33,12 +34,10 @@ use crate::task::ending::{self, Facts, Top};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::Machine;
 use crate::task::spec::{
-    Base, NewLimits, Notice, TaskAct, TaskIdentity, TaskLimits, TaskSpec, ToSpawner, split,
-    unpack_act,
+    Base, NewLimits, Notice, TaskAct, TaskIdentity, TaskSpec, ToSpawner, split, unpack_act,
 };
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Pause before a failed write of a record is repeated (ms).
@@ -47,8 +46,6 @@ const RETRY_MS: u64 = 1_000;
 const NOTICE_MAX: u64 = 16 << 20;
 /// Maximum size of a file of changed limits in bytes.
 const LIMITS_MAX: u64 = 64 << 10;
-/// The working directory of hooks.
-const HOOK_DIR: &CStr = c"/tmp";
 /// Exit codes of a shepherd: its group can be reused; its group has other limits than the spawner
 /// gave it (3); it failed, and a task that it was sent may not have run (101).
 pub(super) const ENDED: i32 = 0;
@@ -529,31 +526,6 @@ impl Shepherd<'_> {
         end
     }
 
-    fn start(&mut self, files: &Files, more: &[String]) -> Result<i32, launch::LaunchError> {
-        let own = c_strings(&[&self.own_env(), more].concat());
-        let env = self.prepared.env.iter().chain(&own);
-        let env: Vec<&CStr> = env.map(CString::as_c_str).collect();
-        let stdio = Stdio::Job(files);
-        self.launch(&self.task.argv, &env, Some(c"LS_JOBPID="), stdio)
-    }
-
-    /// The variables that this attempt has in its environment in addition to its specification.
-    fn own_env(&self) -> Vec<String> {
-        let mut own = self.task.env.clone();
-        own.extend(self.task.deadline_env(self.times.begun));
-        if !self.prepared.names_tmp {
-            let tmp = self
-                .tmp
-                .as_ref()
-                .map_or(Path::new(tmp_dirs::TMP), OwnDir::path);
-            own.push(format!("TMPDIR={}", tmp.display()));
-            if self.prepared.base.sbatch {
-                own.push(format!("SLURM_TMPDIR={}", tmp.display()));
-            }
-        }
-        own
-    }
-
     /// Makes the job's own directory for temporary files, once, if it needs one.
     fn make_tmp(&mut self) {
         // A job with windows has their cookie there.
@@ -668,43 +640,6 @@ impl Shepherd<'_> {
         }
     }
 
-    fn launch(
-        &self,
-        argv: &[String],
-        env: &[&CStr],
-        pid_name: Option<&CStr>,
-        stdio: Stdio<'_>,
-    ) -> Result<i32, launch::LaunchError> {
-        let name = argv.first().map_or("", String::as_str);
-        let argv = c_strings(argv);
-        let programs = candidates(name, &self.prepared.path);
-        let joins = self.group.as_ref().filter(|_| !self.inside);
-        let join = joins.map_or(Vec::new(), Group::join_fds);
-        let null = self.inherited.null.as_raw_fd();
-        let terminal = matches!(&stdio, Stdio::Job(files) if files.is_terminal());
-        let (stdio, dir, user) = match stdio {
-            Stdio::Job(files) => (files.stdio(null), None, self.prepared.user.as_ref()),
-            Stdio::Hook(user, input) => {
-                let input = input.map_or(null, |input| input.as_raw_fd());
-                ([input, null, null], Some(HOOK_DIR), user)
-            }
-        };
-        launch::launch(&Launch {
-            programs: &programs,
-            argv: &argv,
-            env,
-            pid_name,
-            stdio,
-            dir,
-            user,
-            rlimits: &rlimits(&self.task.limits),
-            nice: self.prepared.base.nice,
-            join: &join,
-            cpus: self.task.limits.cpus.as_ref(),
-            terminal,
-        })
-    }
-
     fn order(&mut self, value: u64, uid: u32, files: Option<&Files>) {
         // Without privilege any process of the same user may signal a shepherd; a privileged
         // shepherd accepts orders only from root's processes.
@@ -743,47 +678,5 @@ fn joined(text: String, more: Option<String>) -> String {
         Some(more) if text.is_empty() => more,
         Some(more) => format!("{text}; {more}"),
         None => text,
-    }
-}
-
-fn c_strings(list: &[String]) -> Vec<CString> {
-    list.iter()
-        .filter_map(|s| CString::new(s.as_str()).ok())
-        .collect()
-}
-
-/// Paths to try for the name of a program.
-fn candidates(name: &str, path: &str) -> Vec<CString> {
-    if name.contains('/') {
-        return c_strings(&[name.to_owned()]);
-    }
-    let dirs = path.split(':').map(|d| if d.is_empty() { "." } else { d });
-    c_strings(&dirs.map(|d| format!("{d}/{name}")).collect::<Vec<_>>())
-}
-
-fn rlimits(l: &TaskLimits) -> Vec<(Limit, u64)> {
-    let all = [
-        (Limit::CpuSeconds, l.cpu_s),
-        (Limit::FileBytes, l.file_b),
-        (Limit::DataBytes, l.data_b),
-        (Limit::StackBytes, l.stack_b),
-        (Limit::CoreBytes, l.core_b),
-    ];
-    all.into_iter()
-        .filter_map(|(limit, value)| Some((limit, value?)))
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_are_looked_up_in_the_jobs_path() {
-        let texts = |v: Vec<CString>| -> Vec<String> {
-            v.into_iter().map(|c| c.into_string().unwrap()).collect()
-        };
-        assert_eq!(texts(candidates("a", "/x::/y")), ["/x/a", "./a", "/y/a"]);
-        assert_eq!(texts(candidates("./a", "/x")), ["./a"]);
     }
 }

@@ -73,8 +73,7 @@ fn last_write(local: &Local) -> Option<u64> {
 /// these tasks elsewhere, and later orders may cancel them.
 ///
 /// # Errors
-/// No task may be started now; the reason for the log. No task may be started now: why not, for the
-/// log.
+/// No task may be started now: the reason, for the log.
 pub fn may_start_until(local: &Local) -> Result<u64, String> {
     let limit = in_force(local);
     if limit == 0 {

@@ -4,16 +4,18 @@
 mod apps;
 mod bounds;
 mod execution_options;
+mod modify;
 mod pending_limit;
 pub mod roles;
 mod select;
 mod started;
 mod submit;
 
+pub use modify::{changed, modify};
 pub use roles::{Action, ActionObject, Owner, Role};
 pub use select::{Picked, Selection, check_bounds};
 pub use started::{check_started, note_started, note_switched, replace_rusage};
-pub use submit::{Admitted, NameBudget, admit, changed, check_rename, modify, runs_as_owner};
+pub use submit::{Admitted, NameBudget, admit, check_rename, runs_as_owner};
 
 use crate::record::ack::Code;
 

@@ -191,17 +191,12 @@ pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec
     for number in numbers_in(dir)?.into_iter().rev() {
         let path = dir.join(name_of(number));
         match inspect(&path, cluster, number) {
-            Ok(f) => found.push(f),
+            Ok(Inspected::Usable(f)) => found.push(f),
+            Ok(Inspected::Newer(why)) => return Err(Error::Conflict { path, why }),
             // As with damage: the previous snapshot and the journal remain. An error that affects
             // everything shows there.
             Err(LineError::Io(e)) => notes.push(format!("a snapshot is ignored: {e}")),
             Err(LineError::Damaged(damaged)) => {
-                if let Damage::Content(why) = &damaged.damage
-                    && why.starts_with(NEWER)
-                {
-                    let why = why.clone();
-                    return Err(Error::Conflict { path, why });
-                }
                 notes.push(format!("snapshot {} {damaged}", path.display()));
             }
         }
@@ -209,7 +204,19 @@ pub fn list_in(dir: &Path, cluster: &str, notes: &mut Vec<String>) -> Result<Vec
     Ok(found)
 }
 
-const NEWER: &str = "its format";
+/// What the first records and the last one of a snapshot say.
+enum Inspected {
+    Usable(Found),
+    /// A newer program wrote it: why this one cannot read it.
+    Newer(String),
+}
+
+/// What the first records of a snapshot say.
+enum Front {
+    Covers(Position, i64),
+    /// As [`Inspected::Newer`].
+    Newer(String),
+}
 
 fn refuse(offset: u64, why: impl Into<String>) -> LineError {
     let damage = Damage::Content(why.into());
@@ -217,30 +224,32 @@ fn refuse(offset: u64, why: impl Into<String>) -> LineError {
 }
 
 /// Checks the first records and the last one of a snapshot.
-fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Found, LineError> {
+fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Inspected, LineError> {
     let mut lines = Lines::new(path, u64::MAX).small_chunks();
-    let (covers, t) = front(&mut lines, cluster, number)?;
+    let (covers, t) = match front(&mut lines, cluster, number)? {
+        Front::Covers(at, t) => (at, t),
+        Front::Newer(why) => return Ok(Inspected::Newer(why)),
+    };
     let records = last_mark(path)?;
     let bytes = sys::fs::stat(path)?.map_or(0, |s| s.len);
-    Ok(Found {
+    Ok(Inspected::Usable(Found {
         number,
         path: path.to_path_buf(),
         covers,
         t,
         records,
         bytes,
-    })
+    }))
 }
 
-fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64), LineError> {
+fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<Front, LineError> {
     let step = lines.next_line()?.ok_or_else(|| refuse(0, "it is empty"))?;
     let header: Header = decode(&step.line, 0)?;
     if header.format > FORMAT {
         let found = header.format;
-        return Err(refuse(
-            0,
-            format!("{NEWER} {found} is newer than this program's {FORMAT}: upgrade it"),
-        ));
+        return Ok(Front::Newer(format!(
+            "its format {found} is newer than this program's {FORMAT}: upgrade it"
+        )));
     }
     if (header.what, header.part) != (What::Snapshot, number) || header.cluster != cluster {
         let text = format!("{:?} {} of {:?}", header.what, header.part, header.cluster);
@@ -250,7 +259,7 @@ fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<(Position, i64
         .next_line()?
         .ok_or_else(|| refuse(0, "it has no second record"))?;
     match decode(&step.line, step.offset)? {
-        Mark::Covers { at, t } => Ok((at, t)),
+        Mark::Covers { at, t } => Ok(Front::Covers(at, t)),
         Mark::End { .. } => Err(refuse(step.offset, "it does not say what it covers")),
     }
 }

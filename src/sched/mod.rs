@@ -40,6 +40,7 @@ pub mod profile;
 mod queue_order;
 mod queues;
 pub mod quota;
+mod request_compiler;
 mod request_table;
 mod reservations;
 pub mod reserve;

@@ -4,7 +4,7 @@
 
 use super::amount::{Bundle, HostBundles};
 use super::best_fit::{RankedResources, free_after};
-use super::compiled_request::{TrialUse, Way, compile};
+use super::compiled_request::{TrialUse, Way};
 use super::fragmentation::Demand;
 use super::host_ranking::{Candidate, HostJudge, LimitGroup, Ranking, StaticFit};
 use super::host_usage::{ClusterUsage, HostUsage, ResourceId};
@@ -12,6 +12,7 @@ use super::hosts::{HostInfo, HostTable};
 use super::load_thresholds as thresholds;
 use super::placement::Shortfall;
 use super::quota::Blocked;
+use super::request_compiler::compile;
 use super::resource_names::ResourceNames;
 use crate::config::require::{Request, asked_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};

@@ -595,6 +595,14 @@ closed_Adm       1.50     -     64      5      4      0      1      0           
         });
         let out = long(&host);
         assert!(out.contains(&format!("{since}\n")), "{out}");
+        // Closed as well: the status names one reason, the page both.
+        host.status = "closed_Adm".into();
+        host.closed_by = "boss".into();
+        let out = long(&host);
+        assert!(
+            out.contains("closed_Adm") && out.contains(&since) && out.contains("\" by boss"),
+            "{out}"
+        );
     }
 
     #[test]

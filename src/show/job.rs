@@ -56,7 +56,26 @@ pub(crate) struct JobView<'a> {
 /// The function that writes the value of a field.
 pub(crate) type JobGet = fn(&JobView<'_>, &mut String);
 
-impl JobView<'_> {
+impl<'a> JobView<'a> {
+    /// The view of what a row itself states. Elements in the row of their array need another key,
+    /// name and command.
+    pub(crate) fn of(
+        row: &'a JobRow<'a>,
+        spec: &'a Spec,
+        why: Option<&'a PendReason>,
+        ctx: &'a Ctx,
+    ) -> JobView<'a> {
+        JobView {
+            key: row.j,
+            row,
+            spec,
+            name: &row.name,
+            command: &row.command,
+            why,
+            ctx,
+        }
+    }
+
     pub(crate) fn stat(&self) -> JobStat {
         self.row.stat
     }

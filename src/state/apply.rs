@@ -1,17 +1,12 @@
 //! `State::apply`: one event, one change. Applying is total: an event that does not fit (an unknown
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
-use super::job::{Array, Body, Fate, HostId, Job, Rerun, Run, RunExtras, Work};
-use super::running::close_suspension;
+use super::job::{Array, Body, HostId, Job, Run, Work};
 use super::{SpecEntry, State};
-use crate::model::{
-    AttemptId, Binding, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token, Units,
-};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::cron::CronRun;
-use crate::record::event::{Event, SignalAct, Submitted};
-use crate::record::report::{Ended, PartUse};
+use crate::record::event::{Event, Submitted};
 use crate::text::indexset::IndexSet;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Gap between the order numbers of two submissions, so that moves can place jobs between them.
@@ -380,206 +375,6 @@ impl State {
         self.current_run(a).is_some()
     }
 
-    fn dispatched(
-        &mut self,
-        a: AttemptId,
-        t: Stamp,
-        (hosts, units): (&[Share], &[Units]),
-        (alt, forced): (u8, bool),
-    ) {
-        let ids: SmallVec<[(HostId, u32); 1]> = hosts
-            .iter()
-            .map(|Share(h, n)| (self.intern_host(h), *n))
-            .collect();
-        let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
-        let rerun = Rerun {
-            allowed: self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable),
-            copied: false,
-        };
-        self.touch(a.j, |job| {
-            let Some(work) = job.materialise(a.j.idx) else {
-                return;
-            };
-            if !work.stat.is_waiting() || a.at <= work.attempt {
-                return;
-            }
-            let extras = RunExtras {
-                units: units.to_vec(),
-                ..RunExtras::default()
-            };
-            let run = Run {
-                hosts: ids,
-                dispatch: t,
-                gathering,
-                rerun,
-                alt,
-                forced,
-                extras: extras.boxed(),
-                ..Run::default()
-            };
-            work.attempt = a.at;
-            work.why = None;
-            work.run = Some(Box::new(run));
-            job.set_stat(a.j.idx, JobStat::Run);
-        });
-    }
-
-    fn started(&mut self, a: AttemptId, (pid, bind): (u32, &Option<Box<Binding>>), t: Stamp) {
-        if let Some(run) = self.current_run(a) {
-            run.set_bind(bind);
-            run.start = t;
-            run.pid = pid;
-            run.gathering = false;
-            self.changes.rows.note(a.j);
-            self.note_work(a.j);
-        }
-    }
-
-    fn ended(&mut self, e: &Ended, requeue: bool, hold: bool) {
-        if !self.is_current(e.a) {
-            return;
-        }
-        let held = match e.pre_failed {
-            Some(_) => Some(PendReason::PreExec {
-                why: e.text.clone(),
-            }),
-            None if e.no_account => Some(self.no_account(e.a.j)),
-            None => e.retry.filter(|_| !hold).map(PendReason::Retry),
-        };
-        let units = self.units_for_account(e.a.j);
-        self.touch(e.a.j, |job| {
-            let idx = e.a.j.idx;
-            let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
-                return;
-            };
-            close_suspension(run, Stamp(e.t));
-            if e.start > 0 && run.start == Stamp(0) {
-                run.start = Stamp(e.start);
-            }
-            run.set_usage(&e.u);
-            run.set_part_use(&e.parts);
-            run.killing = None;
-            run.suspension.by_system = None;
-            run.fate = Some(Box::new(fate_of(e)));
-            let ok = e.is_success();
-            let stat = match (requeue, hold, ok) {
-                (true, true, _) => JobStat::Psusp,
-                (true, false, _) => JobStat::Pend,
-                (false, _, true) => JobStat::Done,
-                (false, _, false) => JobStat::Exit,
-            };
-            job.set_stat(idx, stat);
-            if requeue {
-                let usual = match hold {
-                    true => PendReason::HeldByOwner,
-                    false => PendReason::Requeued,
-                };
-                job.set_why(idx, Some(held.unwrap_or(usual)));
-            }
-        });
-        self.note_end(e, requeue, units);
-    }
-
-    /// Only valid as long as the attempt is the last one, and over.
-    fn part_used(&mut self, a: AttemptId, part: &PartUse) {
-        let work = self.jobs.get_mut(a.j.id);
-        let work = work.and_then(|job| job.work_mut(a.j.idx));
-        let Some(work) = work.filter(|work| work.attempt == a.at) else {
-            return;
-        };
-        if let Some(run) = work.run.as_deref_mut().filter(|run| run.fate.is_some()) {
-            run.count_late(part);
-            self.changes.rows.note(a.j);
-        }
-    }
-
-    /// The reason of a job that is held because its host has no account for its user.
-    fn no_account(&self, j: JobKey) -> PendReason {
-        let user = self.spec_of(j.id).map_or(String::new(), |s| s.user.clone());
-        let first = self.work(j).and_then(|w| w.run.as_deref()?.hosts.first());
-        let host = first.map_or(String::new(), |(id, _)| self.host_name(*id).to_string());
-        PendReason::NoSuchUser { user, host }
-    }
-
-    fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp, at: &str) {
-        let Some(run) = self.current_run(a) else {
-            return;
-        };
-        let killing = run.killing;
-        let host = run.hosts.first().map(|(h, _)| *h);
-        let host = match at {
-            "" => host.map_or(String::new(), |h| self.host_name(h).to_string()),
-            at => at.to_owned(),
-        };
-        self.touch(a.j, |job| {
-            let idx = a.j.idx;
-            if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
-                run.suspension.by_system = None;
-            }
-            match killing {
-                Some(SignalAct::Kill(reason)) => {
-                    let fate = Fate {
-                        end: t,
-                        reason,
-                        text: why.to_owned(),
-                        ..Fate::default()
-                    };
-                    let run = job.work_mut(idx).and_then(|w| w.run.as_deref_mut());
-                    if let Some(run) = run {
-                        run.killing = None;
-                        run.fate = Some(Box::new(fate));
-                    }
-                    job.set_stat(idx, JobStat::Exit);
-                }
-                Some(SignalAct::Requeue { hold: true, .. }) => {
-                    job.set_stat(idx, JobStat::Psusp);
-                    job.set_why(idx, Some(PendReason::HeldByOwner));
-                }
-                Some(SignalAct::Requeue { .. }) => {
-                    job.set_stat(idx, JobStat::Pend);
-                    job.set_why(idx, Some(PendReason::Requeued));
-                }
-                _ => {
-                    job.set_stat(idx, JobStat::Pend);
-                    let why = why.to_owned();
-                    job.set_why(idx, Some(PendReason::HostRefused { host, why }));
-                }
-            }
-        });
-    }
-
-    fn cancelled(&mut self, j: JobKey, reason: TermReason, t: Stamp) {
-        let fate = || {
-            Box::new(Fate {
-                end: t,
-                reason,
-                ..Fate::default()
-            })
-        };
-        let end = |job: &mut Job, idx: u32| {
-            let Some(work) = job.materialise(idx) else {
-                return;
-            };
-            if !work.stat.is_waiting() {
-                return;
-            }
-            work.why = None;
-            match work.run.as_deref_mut() {
-                Some(run) => run.fate = Some(fate()),
-                None => work.run = Some(Box::new(never_ran(t, fate()))),
-            }
-            job.set_stat(idx, JobStat::Exit);
-        };
-        let waiting = match self.jobs.get(j.id).map(|job| &job.body) {
-            Some(Body::Array(array)) if j.idx == 0 => array.waiting.clone(),
-            _ => return self.touch(j, |job| end(job, j.idx)),
-        };
-        self.touch(j, |job| waiting.iter().for_each(|idx| end(job, idx)));
-        self.changes
-            .rows
-            .extend(waiting.iter().map(|idx| JobKey::element(j.id, idx)));
-    }
-
     fn held(&mut self, j: JobKey, held: bool, admin: bool) {
         let (from, to) = match held {
             true => (JobStat::Pend, JobStat::Psusp),
@@ -754,29 +549,5 @@ impl State {
                 .rows
                 .extend(array.work.keys().map(|idx| JobKey::element(id, *idx)));
         }
-    }
-}
-
-fn fate_of(e: &Ended) -> Fate {
-    Fate {
-        end: Stamp(e.t),
-        known: Stamp(e.known),
-        code: e.code,
-        success: e.success,
-        sig: e.sig,
-        core: e.core,
-        oom: e.oom,
-        post_failed: e.post_failed,
-        reason: e.reason,
-        text: e.text.clone(),
-    }
-}
-
-/// The run of a job that ended without ever being dispatched.
-fn never_ran(t: Stamp, fate: Box<Fate>) -> Run {
-    Run {
-        dispatch: t,
-        fate: Some(fate),
-        ..Run::default()
     }
 }

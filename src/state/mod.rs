@@ -2,6 +2,7 @@
 //! journal gives the same state as living through it. No I/O, no clock, no policy.
 
 mod apply;
+mod attempts;
 mod check;
 mod chunked_set;
 mod cluster;

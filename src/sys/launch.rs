@@ -140,6 +140,13 @@ struct Shared<'a> {
     failed: Option<LaunchError>,
 }
 
+/// Texts for a [`Launch`]. A text with a zero byte is left out.
+pub fn c_strings(list: &[String]) -> Vec<CString> {
+    list.iter()
+        .filter_map(|s| CString::new(s.as_str()).ok())
+        .collect()
+}
+
 /// Starts the program in its own session and returns its process id. All its signals have their
 /// defaults and none is blocked; it has only the three descriptors.
 pub fn launch(l: &Launch<'_>) -> std::result::Result<i32, LaunchError> {

@@ -5,11 +5,18 @@
 
 use crossbeam::channel::{Receiver, Sender, bounded};
 use notify::event::ModifyKind;
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{Config, EventKind, EventKindMask, RecommendedWatcher, RecursiveMode, Watcher as _};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// The events that are changes. Pollers open and read all the time, their own files too: the kernel
+/// does not report it, so that it wakes no thread.
+const CHANGES: EventKindMask = EventKindMask::CREATE
+    .union(EventKindMask::REMOVE)
+    .union(EventKindMask::MODIFY_DATA)
+    .union(EventKindMask::MODIFY_NAME);
 
 /// Watches files and directories (not their subdirectories) and raises wake-up hints.
 #[derive(Debug)]
@@ -68,9 +75,7 @@ impl Watcher {
             if let Ok(e) = &event {
                 hearing.heard(e);
             }
-            // Pollers open and read all the time: this is not a change, so no hint.
             let counts = match &event {
-                Ok(e) if matches!(e.kind, EventKind::Access(_)) => false,
                 Ok(e) => e.paths.is_empty() || e.paths.iter().any(|p| wanted(p)),
                 Err(_) => true,
             };
@@ -88,7 +93,7 @@ impl Watcher {
         if super::platform::simulated() {
             return w;
         }
-        match notify::recommended_watcher(handler) {
+        match RecommendedWatcher::new(handler, Config::default().with_event_kinds(CHANGES)) {
             Ok(inner) => w.inner = Some(inner),
             Err(e) => w.warn(&e, Path::new("anything")),
         }

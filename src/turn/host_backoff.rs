@@ -13,9 +13,6 @@ use crate::record::report::Ended;
 
 /// Maximum number of times that a job is requeued because a host could not start it.
 const TRIES_MAX: u32 = 3;
-/// The beginning of the notes on such hosts.
-const NOTE: &str = "cannot start tasks";
-const BLOCKED: &str = "gets no work: its orders cannot be written";
 
 impl Turn<'_> {
     /// Notes that `host` could not start a task.
@@ -24,7 +21,10 @@ impl Turn<'_> {
         let memory = self.core.memory.host_mut(host);
         let backoff = memory.backoff.get_or_insert_with(|| Backoff::new(now));
         backoff.failed(now);
-        backoff.text = format!("{NOTE} ({} in a row): {}", backoff.count, e.text);
+        backoff.text = format!(
+            "cannot start tasks ({} in a row): {}",
+            backoff.count, e.text
+        );
         self.reevaluate_load(host);
     }
 
@@ -86,13 +86,13 @@ impl Turn<'_> {
         let memory = self.core.memory.host_mut(host);
         let paused = memory.backoff.as_ref();
         let paused = paused.is_some_and(|backoff| backoff.is_pausing(self.mono));
-        if let Some(backoff) = &memory.backoff {
-            doc.notes.push(backoff.text.clone());
-        }
+        let failing = memory.backoff.as_ref().map(|backoff| backoff.text.clone());
+        let blocked = memory.orders_blocked.as_ref();
+        let blocked =
+            blocked.map(|why| format!("gets no work: its orders cannot be written: {why}"));
+        memory.added_notes = failing.into_iter().chain(blocked).collect();
+        doc.notes.extend_from_slice(&memory.added_notes);
         let blocked = memory.orders_blocked.is_some();
-        if let Some(why) = &memory.orders_blocked {
-            doc.notes.push(format!("{BLOCKED}: {why}"));
-        }
         memory.excluded = doc.executor && (!known || paused || blocked);
         doc.executor &= !memory.excluded;
     }
@@ -102,9 +102,9 @@ impl Turn<'_> {
         let Some((mut doc, silent_ms)) = self.core.inputs.loads.get(host).cloned() else {
             return;
         };
-        doc.executor |= std::mem::take(&mut self.core.memory.host_mut(host).excluded);
-        doc.notes
-            .retain(|n| !n.starts_with(NOTE) && !n.starts_with(BLOCKED));
+        let memory = self.core.memory.host_mut(host);
+        doc.executor |= std::mem::take(&mut memory.excluded);
+        doc.notes.retain(|note| !memory.added_notes.contains(note));
         self.load(host, doc, silent_ms);
     }
 }

@@ -17,6 +17,8 @@ pub struct WebError {
     pub why: String,
     /// What to do, one suggestion per line; may be empty.
     pub hint: String,
+    /// After how many seconds the same request may succeed; 0: that is not known.
+    pub retry_s: u32,
 }
 
 impl WebError {
@@ -25,6 +27,7 @@ impl WebError {
             status,
             why: why.into(),
             hint: String::new(),
+            retry_s: 0,
         }
     }
 
@@ -67,6 +70,10 @@ impl WebError {
             false => self.page(words, theme),
         };
         *response.status_mut() = self.status;
+        if self.retry_s > 0 {
+            let after = self.retry_s.into();
+            response.headers_mut().insert(header::RETRY_AFTER, after);
+        }
         response
     }
 
@@ -115,13 +122,23 @@ impl From<Failure> for WebError {
             FailureKind::NotFound => StatusCode::NOT_FOUND,
             FailureKind::Permission => StatusCode::FORBIDDEN,
             FailureKind::Refused => StatusCode::CONFLICT,
+            FailureKind::TryLater { .. } => StatusCode::TOO_MANY_REQUESTS,
             FailureKind::System => StatusCode::SERVICE_UNAVAILABLE,
         };
         let (why, hint) = match failure.text.split_once("\nhint: ") {
             Some((why, hint)) => (why.to_owned(), hint.to_owned()),
             None => (failure.text, String::new()),
         };
-        WebError { status, why, hint }
+        let retry_s = match failure.kind {
+            FailureKind::TryLater { after_s } => after_s,
+            _ => 0,
+        };
+        WebError {
+            status,
+            why,
+            hint,
+            retry_s,
+        }
     }
 }
 

@@ -2,7 +2,8 @@
  * Every function of libdrmaa against a running cluster, as a C program calls them. Owns what the
  * calls must answer; the cluster is the caller's (tests/it/drmaa.rs), named by CB_ENVDIR, with a
  * work directory for the files as argument 1 and the id of a job of elsewhere as argument 2; with
- * "silent" as argument 2 the leader does not answer, and only that is tried.
+ * "silent" as argument 2 the leader does not answer, and only that is tried; with "full" as many
+ * jobs are pending as the cluster allows.
  * Prints "all as expected" at the end, or the line of the first check that fails.
  */
 #include "drmaa.h"
@@ -395,12 +396,29 @@ static void silence(void)
     OK(drmaa_exit(D));
 }
 
+/* As many jobs are pending as the cluster allows: the program may try again later. */
+static void too_many(void)
+{
+    char id[64];
+    OK(drmaa_init(NULL, D));
+    drmaa_job_template_t *jt = template_of("/bin/true", NULL, NULL);
+    EXPECT(DRMAA_ERRNO_TRY_LATER, drmaa_run_job(id, sizeof id, jt, D));
+    CHECK(strstr(diag, "max_pend_jobs") != NULL);
+    OK(drmaa_delete_job_template(jt, D));
+    OK(drmaa_exit(D));
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
     snprintf(work, sizeof work, "%s", argv[1]);
     if (strcmp(argv[2], "silent") == 0) {
         silence();
+        puts("all as expected");
+        return 0;
+    }
+    if (strcmp(argv[2], "full") == 0) {
+        too_many();
         puts("all as expected");
         return 0;
     }

@@ -100,6 +100,28 @@ fn a_submission_without_an_answer_is_withdrawn() {
     assert_eq!(cluster.states().len(), 2);
 }
 
+/// A limit of pending jobs is not a denial: a program may submit the same job again.
+#[test]
+fn too_many_pending_jobs_are_a_reason_to_try_later() {
+    let cluster = Cluster::up("--hosts 1 --masters 1");
+    let Some(program) = compiled(&cluster.work(), "calls") else {
+        println!("skipped: no C compiler");
+        return;
+    };
+    let path = cluster.share().join("conf/cb.yaml");
+    let general = std::fs::read_to_string(&path).unwrap() + "\ngeneral:\n  max_pend_jobs: 1\n";
+    std::fs::write(&path, general).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    cluster.csub(&["-H", "true"]);
+    let said = run(&cluster, &program, "full");
+    assert!(
+        said.contains("all as expected"),
+        "{said}\n{}",
+        cluster.logs()
+    );
+    assert_eq!(cluster.states().len(), 1);
+}
+
 /// The header names what the library has, and the manual names every attribute.
 #[test]
 fn header_and_manual_name_what_there_is() {

@@ -36,6 +36,17 @@ fn a_submission_waits_while_too_many_jobs_are_pending() {
     );
     let said = shell.fails("LSB_NTRIES=many bsub true", 255);
     assert!(said.contains("LSB_NTRIES: 'many'"), "{said}");
+    // sbatch tries as often, in its own form.
+    let said = shell.run("LSB_NTRIES=2 sbatch --wrap true");
+    let why = "the cluster's limit of 1 pending jobs is reached (max_pend_jobs)";
+    assert_eq!(
+        said.err,
+        format!(
+            "sbatch: error: {why}. Retrying in 1 seconds\n\
+             sbatch: error: Batch job submission failed: {why}\n"
+        )
+    );
+    assert!(said.code != 0 && said.out.is_empty(), "{}", said.out);
     // An interrupt ends it, and nothing is submitted later.
     let mut waits = shell.command("exec bsub true 2>waits");
     let mut waits = waits.spawn().unwrap();

@@ -473,11 +473,17 @@ const JUDGED_BY_TEXT: &[(&str, &str)] = &[
     ("src/show/host.rs", "closed"),
 ];
 
-/// Names and lines that are parsed, in variables that are called like messages.
+/// Names and lines that are parsed, in variables that are called like messages: file and the text
+/// or the name of the value that is searched for.
 const PARSED: &[(&str, &str)] = &[
+    ("src/admin/config_file.rs", "prefix"),
     ("src/admin/dev/demo.rs", "Job <"),
+    ("src/commands/complete/live.rs", "word"),
     ("src/host/exe/mod.rs", "orders."),
     ("src/host/shepherd.rs", "PATH="),
+    ("src/sys/load.rs", "p"),
+    ("src/task/build.rs", "prefix"),
+    ("src/task/hooks.rs", "n"),
 ];
 
 /// What holds a message, a state or an error: the last word before `.contains("...")`.
@@ -499,15 +505,20 @@ const MESSAGES: &[&str] = &[
     "to_string()",
 ];
 
-/// Texts by which this file judges a message, with their offsets.
+/// Whether this argument of a call is the name of a constant or variable with a text. The argument
+/// of `contains` may also be an element of a set: only a constant counts.
+fn names_a_text(call: &str, argument: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let is_name =
+        argument.starts_with(|c: char| c.is_ascii_alphabetic()) && argument.chars().all(is_part);
+    is_name && (call != "contains(" || !argument.contains(|c: char| c.is_ascii_lowercase()))
+}
+
+/// Texts by which this file judges a message, or the names of constants and variables that hold
+/// them, with their offsets.
 fn judged_by_text(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
-    for call in [
-        "contains(\"",
-        "starts_with(\"",
-        "ends_with(\"",
-        "strip_prefix(\"",
-    ] {
+    for call in ["contains(", "starts_with(", "ends_with(", "strip_prefix("] {
         for (at, _) in text.match_indices(&format!(".{call}")) {
             let inside = |c: char| c.is_alphanumeric() || "_.()".contains(c);
             let before = text[..at].trim_end();
@@ -517,10 +528,14 @@ fn judged_by_text(text: &str) -> Vec<(usize, &str)> {
                     .strip_suffix(m)
                     .is_some_and(|r| r.is_empty() || r.ends_with('.'))
             });
-            let literal = &text[at + 1 + call.len()..];
-            let literal = &literal[..literal.find('"').unwrap_or(0)];
-            if judged && literal.len() > 1 {
-                found.push((at, literal));
+            let given = text[at + 1 + call.len()..].trim_start_matches('&');
+            let searched = match given.strip_prefix('"') {
+                Some(literal) => &literal[..literal.find('"').unwrap_or(0)],
+                None => &given[..given.find(')').unwrap_or(0)],
+            };
+            let is_text = given.starts_with('"') && searched.len() > 1;
+            if judged && (is_text || names_a_text(call, searched)) {
+                found.push((at, searched));
             }
         }
     }
@@ -568,6 +583,14 @@ fn judging_by_a_text_is_seen() {
         ["Torn"]
     );
     assert_eq!(found("e.message.starts_with(\"more\")"), ["more"]);
+    assert_eq!(
+        found("all.any(|start| message.starts_with(start))"),
+        ["start"]
+    );
+    assert_eq!(found("why.starts_with(NEWER)"), ["NEWER"]);
+    assert_eq!(found("why.contains(NEWER)"), ["NEWER"]);
+    assert_eq!(found("notes.contains(&note)"), [] as [&str; 0]);
+    assert_eq!(found("e.text.contains(char::is_control)"), [] as [&str; 0]);
     assert_eq!(found("line.strip_prefix(\"#CSUB\")"), [] as [&str; 0]);
 }
 

@@ -458,13 +458,9 @@ impl Rows<'_> {
         text: &ArrayText,
     ) {
         let v = JobView {
-            key: row.j,
-            row,
-            spec,
             name: &text.name,
             command: &text.command,
-            why,
-            ctx: &self.ctx,
+            ..JobView::of(row, spec, why, &self.ctx)
         };
         let selection = &self.asked.selection;
         let counts = job_table::ArrayCounts::of(&v).unwrap_or_default();
@@ -513,12 +509,9 @@ impl Rows<'_> {
     ) {
         let v = JobView {
             key,
-            row,
-            spec,
             name,
             command,
-            why,
-            ctx: &self.ctx,
+            ..JobView::of(row, spec, why, &self.ctx)
         };
         let asked = self.asked;
         if matches!(asked.style, Style::Arrays { .. } | Style::ArrayLines) {

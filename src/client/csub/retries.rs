@@ -1,12 +1,12 @@
-//! Sends one submission; again after a pause if too many jobs are pending.
+//! Sends one submission of csub or sbatch; again after a pause if too many jobs are pending.
 //!
 //! Owns the number of tries. Never repeats a request that was accepted, or refused for another
 //! reason.
 
-use super::exit::{Fail, Result, lsf_name};
+use super::exit::{Fail, Result, message_start};
 use super::no_answer;
 use crate::client::env::Site;
-use crate::client::requests::{self, Outgoing};
+use crate::client::requests::{self, NoAnswer, Outgoing};
 use crate::language::translated;
 use crate::model::Submission;
 use crate::record::ack::Ack;
@@ -17,7 +17,7 @@ use crate::sys;
 const NAME: &str = "LSB_NTRIES";
 const DEFAULT: u32 = 6;
 
-/// Sends one submission; returns the exit code if no answer came.
+/// Sends one submission of csub; returns the exit code if no answer came.
 pub(super) fn send_job(
     site: &Site,
     command: &str,
@@ -25,6 +25,18 @@ pub(super) fn send_job(
     job: Submission,
     wait_s: u64,
 ) -> Result<std::result::Result<Ack, i32>> {
+    let last = send(site, command, head, job, wait_s)?;
+    Ok(last.map_err(|e| no_answer(command, &e)))
+}
+
+/// Sends one submission. Returns the last answer, or why none came.
+pub(super) fn send(
+    site: &Site,
+    command: &str,
+    head: RequestHead,
+    job: Submission,
+    wait_s: u64,
+) -> Result<std::result::Result<Ack, NoAnswer>> {
     let tries = number(std::env::var(NAME).ok().as_deref())?;
     let mut tried = 0;
     loop {
@@ -36,15 +48,15 @@ pub(super) fn send_job(
         })?;
         let ack = match requests::send(site, command, request, wait_s) {
             Ok(ack) => ack,
-            Err(e) => return Ok(Err(no_answer(command, &e))),
+            Err(e) => return Ok(Err(e)),
         };
         tried += 1;
         let Some((why, pause_s)) = refused_for_now(&ack).filter(|_| tried < tries) else {
             return Ok(Ok(ack));
         };
-        let name = lsf_name().unwrap_or(command);
         let (why, next) = (format!("{why}."), format!("Retrying in {pause_s} seconds"));
-        eprintln!("{name}: {} {}", translated(&why), translated(&next));
+        let start = message_start(command);
+        eprintln!("{start}{} {}", translated(&why), translated(&next));
         sys::clock::sleep_ms(u64::from(pause_s) * 1000);
     }
 }

@@ -4,12 +4,11 @@ use super::foreign::slurm::translate;
 use super::foreign::{self, ConvertContext, ConvertedOptions, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Payload};
-use super::{SubmitContext, esub, index_shift_of, request_head, spec, submitted_job};
+use super::{SubmitContext, esub, index_shift_of, request_head, retries, spec, submitted_job};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::requests;
 use crate::record::ack::IdRun;
-use crate::record::request::Verb;
 use crate::sys;
 use std::path::Path;
 
@@ -77,13 +76,7 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = payload.command;
     let head = esub::with_data(request_head(&chosen, payload.script, &context.cwd)?, data);
-    let mut request = requests::Outgoing::new(&site, head)?;
-    request.push(&Verb::Submit {
-        line: 0,
-        same: false,
-        job: Box::new(job),
-    })?;
-    let ack = requests::send(&site, "sbatch", request, wait_s)
+    let ack = retries::send(&site, "sbatch", head, job, wait_s)?
         .map_err(|e| BatchError::NoAnswer(e.report("sbatch")))?;
     let run = submitted_job(&ack)?.clone();
     let wait = chosen.has("K");

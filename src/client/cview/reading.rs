@@ -188,12 +188,9 @@ impl ViewPoller {
         let name = text(&job.row.name, |job| &job.row.name);
         let v = JobView {
             key,
-            row: &job.row,
-            spec: &job.spec,
             name: if name.is_empty() { &command } else { &name },
             command: &command,
-            why: job.why.as_ref(),
-            ctx,
+            ..JobView::of(&job.row, &job.spec, job.why.as_ref(), ctx)
         };
         let mut page = String::new();
         job_long::put(&mut page, &v, true);
@@ -330,15 +327,7 @@ fn stream(
             if !users.has(spec.uid, &spec.user, &spec.queue) {
                 return;
             }
-            let v = JobView {
-                key: row.j,
-                row: &row,
-                spec,
-                name: &row.name,
-                command: &row.command,
-                why,
-                ctx,
-            };
+            let v = JobView::of(&row, spec, why, ctx);
             let order = sort_key(&v, priority);
             items.push(JobItem::of(&row, spec, order));
         }

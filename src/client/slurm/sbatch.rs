@@ -94,7 +94,7 @@ fn answer(sent: &SubmittedBatch, parsable: bool) -> i32 {
         false => println!("Submitted batch job {}", sent.run.id),
     }
     match sent.wait {
-        true => cwait::watch(&sent.site, sent.run.id, sent.run.t, &mut |_| {}),
+        true => cwait::watch(&sent.site, sent.run.id, sent.run.t, &mut |_, _| {}),
         false => Exit::Ok.code(),
     }
 }

@@ -53,6 +53,8 @@ pub(crate) enum ClusterNames {
     Limits,
     Resources,
     CronJobs,
+    /// The rules of alerts.
+    Alerts,
 }
 
 /// The states of the jobs to which a command applies.
@@ -127,13 +129,25 @@ pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> WordK
         ("NAME", "cugroup") => WordKind::One(ClusterNames::Groups),
         ("NAME" | "SCHEDULE|NAME", "ccron") => WordKind::One(ClusterNames::CronJobs),
         ("NAME", _) if id == "J" => WordKind::One(ClusterNames::JobNames),
-        ("WORD", _) => WordKind::Fixed(fixed(["mbd", "sbd", "lim"])),
+        ("WORD", _) => of_words((command, id), before),
         ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
             WordKind::Shell(ShellCompletion::Files)
         }
         ("DIR" | "D" | "IMAGE", _) => WordKind::Shell(ShellCompletion::Dirs),
         _ => choice(shown),
     }
+}
+
+/// Operands of commands whose first word says what to do.
+fn of_words(operand: (&str, &str), before: usize) -> WordKind {
+    let words: &[&str] = match (operand, before) {
+        (("cadmin", "which"), _) => &["mbd", "sbd", "lim"],
+        (("cadmin", "words"), 0) => &["list", "silence", "unsilence"],
+        (("cadmin", "words"), 1) => return WordKind::One(ClusterNames::Alerts),
+        (("ctoken", _), 0) => &["create", "list", "revoke"],
+        _ => return WordKind::Nothing,
+    };
+    WordKind::Fixed(fixed(words.iter().copied()))
 }
 
 /// For a placeholder such as `auto|off`: one of these words.

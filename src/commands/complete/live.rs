@@ -44,6 +44,7 @@ pub(super) fn of_source(source: &Source, live: ClusterNames, word: &str) -> Vec<
         ClusterNames::Limits => limits(source),
         ClusterNames::Resources => resources(source),
         ClusterNames::CronJobs => cron_jobs(source),
+        ClusterNames::Alerts => alerts(source),
     };
     found.retain(|c| c.word.starts_with(word));
     found.truncate(NAMES_MAX);
@@ -101,6 +102,11 @@ fn groups(source: &Source) -> Vec<Candidate> {
     groups
         .map(|(name, ..)| Candidate::described(name, "user group"))
         .collect()
+}
+
+fn alerts(source: &Source) -> Vec<Candidate> {
+    let rules = source.params().unwrap_or_default().alert_rules.into_iter();
+    rules.map(|name| Candidate::new(name, "")).collect()
 }
 
 /// Profiles of cb.yaml and templates.

@@ -147,6 +147,10 @@ fn values_follow_from_their_options() {
     );
     assert_eq!(proposed("cacct -by q"), ["queue"]);
     assert_eq!(proposed("cadmin dev up --cgroup a"), ["auto"]);
+    assert_eq!(proposed("badmin showconf _"), ["mbd", "sbd", "lim"]);
+    assert_eq!(proposed("cadmin alert _"), ["list", "silence", "unsilence"]);
+    assert_eq!(proposed("ctoken _"), ["create", "list", "revoke"]);
+    assert_eq!(proposed("ctoken revoke _"), [""; 0]);
     assert_eq!(ask("zsh", "csub -i _"), ["files"]);
     assert_eq!(ask("zsh", "csub -cwd _"), ["dirs"]);
     assert_eq!(ask("zsh", "cadmin init _"), ["dirs"]);
@@ -173,10 +177,12 @@ fn values_follow_from_their_options() {
         ("bpeek _", ClusterNames::Jobs(JobStates::Any)),
         ("cswitch _", ClusterNames::Queues),
         ("cswitch night _", ClusterNames::Jobs(JobStates::Waiting)),
+        ("cadmin alert silence _", ClusterNames::Alerts),
     ] {
         assert_eq!(asked(line), Some(live), "{line}");
     }
     assert_eq!(asked("ctop 7 _"), None);
+    assert_eq!(asked("cadmin alert silence one _"), None);
 }
 
 #[test]
@@ -236,6 +242,7 @@ fn bed() -> TestView {
         &[Params {
             host_groups: vec![("rack1".into(), vec!["h1".into()])],
             user_groups: vec![("dev".into(), vec!["u10".into()], String::new())],
+            alert_rules: vec!["low_disk".into()],
             ..Params::default()
         }],
     );
@@ -285,6 +292,7 @@ fn names_come_from_the_published_view() {
     assert_eq!(names(ClusterNames::Users, "u"), one("u10", "you"));
     assert_eq!(names(ClusterNames::Groups, ""), one("dev", "user group"));
     assert_eq!(names(ClusterNames::Limits, ""), []);
+    assert_eq!(names(ClusterNames::Alerts, "low"), one("low_disk", ""));
     let jobs = names(ClusterNames::Jobs(JobStates::Unfinished), "");
     assert_eq!(jobs.len(), 50);
     assert_eq!(jobs[0], Candidate::new("61", "PSUSP held"));

@@ -3,7 +3,8 @@
 //! most `checkpoint_timeout`, and records the result. `task::machine` decides when a checkpoint is
 //! taken and what follows.
 
-use super::{Phase, Shepherd, Stdio, c_strings};
+use super::{Phase, Shepherd, Stdio};
+use crate::sys::launch::c_strings;
 use crate::sys::{clock, ipc, proc, supervise};
 use crate::task::checkpoints::{self, Checkpoints};
 use crate::task::log::TaskRec;

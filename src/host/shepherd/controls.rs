@@ -6,8 +6,9 @@
 //! could have written, for at most `job_terminate_interval`. If it cannot be run, the default
 //! action is used instead.
 
-use super::{Phase, Shepherd, Stdio, c_strings};
+use super::{Phase, Shepherd, Stdio};
 use crate::model::{ControlAct, ControlOf, TermReason};
+use crate::sys::launch::c_strings;
 use crate::sys::{clock, fs, proc, userfile};
 use crate::task::controls;
 use crate::task::machine::Effect;

@@ -2,10 +2,10 @@
 //! task's group and under its limits, each with its own time limit. Owns which orders affect them;
 //! `task::hooks` decides what their ends mean.
 
-use super::{Phase, Shepherd, Stdio, c_strings};
+use super::{Phase, Shepherd, Stdio};
 use crate::model::{HookOf, TermReason};
 use crate::record::report::Ended;
-use crate::sys::launch::Who;
+use crate::sys::launch::{Who, c_strings};
 use crate::sys::trust::Owners;
 use crate::sys::{clock, ipc, userfile, users};
 use crate::task::ending::Top;

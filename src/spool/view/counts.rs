@@ -4,7 +4,8 @@
 //! Deltas are read before the documents, so that a document can only be newer. A change that the
 //! document already includes is ignored.
 
-use super::{ATTEMPTS, Fail, JOB_PREFIX, Moment, ViewError, ViewReader, decode_job, peek};
+use super::row_head::{JOB_PREFIX, decode_job, peek};
+use super::{ATTEMPTS, Fail, Moment, ViewError, ViewReader};
 use crate::model::{JobKey, Share};
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{Header, What};

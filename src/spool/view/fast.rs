@@ -103,7 +103,7 @@ fn text<'a>(value: &'a [u8], into: &mut Cow<'a, str>) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{JOB_PREFIX, decode_job, peek};
+    use super::super::row_head::{JOB_PREFIX, decode_job, peek};
     use super::*;
     use proptest::prelude::*;
 

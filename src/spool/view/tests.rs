@@ -1,8 +1,10 @@
 //! Tests of the view reader on hand-made files.
 
+use super::row_head::{peek, peek_or_decode};
 use super::*;
+use crate::model::JobKey;
 use crate::record::frame;
-use crate::record::view::{DeltaPart, ShardInfo};
+use crate::record::view::{DeltaPart, Row, ShardInfo};
 
 struct Bed {
     dir: tempfile::TempDir,

@@ -22,6 +22,8 @@ pub(in crate::turn) struct HostMemory {
     pub backoff: Option<Backoff>,
     /// Its executor is alive, but it gets no jobs.
     pub excluded: bool,
+    /// The notes on it that the leader added to its last sample.
+    pub added_notes: Vec<String>,
 }
 
 /// What the current report file of a host has stated since its `Hello`.

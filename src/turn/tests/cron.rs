@@ -310,6 +310,31 @@ fn what_the_cluster_refuses_at_the_due_time_is_a_failed_run() {
     assert!(cron(&b).def.disabled);
 }
 
+/// Unlike `csub`, the leader does not try again: the next due time comes.
+#[test]
+fn a_run_over_the_limit_of_pending_jobs_is_a_failed_run() {
+    let mut b = bench(|_| {});
+    let mut config = (*b.core.config).clone();
+    config.general.max_pend_jobs = Some(1);
+    b.turn(vec![Input::Config(Arc::new(config))]);
+    b.submit(7, |j| j.hold = true);
+    pass(&mut b, MINUTE);
+    assert_eq!(history(&b), [(CronWhat::Refused, 21, 1)]);
+    let text = cron(&b).history[0].text.clone();
+    assert!(text.contains("(max_pend_jobs)"), "{text}");
+    pass(&mut b, MINUTE / 2);
+    assert_eq!((b.core.state.last_id(), cron(&b).fails), (1, 1));
+    let sel = selector(&["1"]);
+    let how = SignalHow::Kill;
+    b.ask(7, vec![Verb::Signal { sel, how }]);
+    pass(&mut b, MINUTE / 2);
+    assert_eq!(
+        b.core.state.last_id(),
+        2,
+        "there is room at the next due time"
+    );
+}
+
 #[test]
 fn a_start_by_hand_leaves_the_schedule_and_counts_for_overlap() {
     let mut b = bench(|_| {});

@@ -92,6 +92,12 @@ impl UserAccess for FakeUserAccess {
                 text: "the queue is closed\nhint: take another".into(),
             });
         }
+        if job.line == "full" {
+            return Err(Failure {
+                kind: FailureKind::TryLater { after_s: 60 },
+                text: "the limit of 2 pending jobs is reached".into(),
+            });
+        }
         self.done.lock().unwrap().jobs.push(job.clone());
         Ok(Accepted {
             id: 1,

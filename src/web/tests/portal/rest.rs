@@ -118,6 +118,16 @@ async fn a_submission_is_one_job_by_its_key() {
         (refused.status, refused.json()["hint"].as_str()),
         (StatusCode::CONFLICT, Some("take another"))
     );
+    assert_eq!(refused.header("retry-after"), "");
+    let full = send(r#"{"command":"full"}"#, &[]).await;
+    assert_eq!(
+        (full.status, full.header("retry-after")),
+        (StatusCode::TOO_MANY_REQUESTS, "60")
+    );
+    assert_eq!(
+        full.json()["detail"],
+        "the limit of 2 pending jobs is reached"
+    );
     for bad in ["", "[]", r#"{"command":"true","slotz":"2"}"#, "{}"] {
         assert_eq!(
             send(bad, &[]).await.status,
