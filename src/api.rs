@@ -8,7 +8,7 @@
 
 pub mod accounting;
 pub mod admin;
-pub mod attend;
+pub mod attach;
 pub mod events;
 pub mod files;
 pub mod hosts;
@@ -20,7 +20,7 @@ pub use crate::language::Language;
 
 pub use crate::config::template::{BilingualText, Param, ParamKind, Template, TemplateCommand};
 
-use crate::client::csub::called::{self, Called, Prepared, Unfit};
+use crate::client::csub::program_job::{self, PrepareError, PreparedJob, ProgramJob};
 use crate::client::exit::{Exit, Fail};
 use crate::client::requests::{self, Outgoing};
 use crate::model::Stamp;
@@ -144,11 +144,11 @@ impl From<Fail> for Failure {
     }
 }
 
-impl From<Unfit> for Failure {
-    fn from(unfit: Unfit) -> Failure {
+impl From<PrepareError> for Failure {
+    fn from(unfit: PrepareError) -> Failure {
         match unfit {
-            Unfit::Wrong(fail) => fail.into(),
-            Unfit::Twice(name) => Failure {
+            PrepareError::Invalid(fail) => fail.into(),
+            PrepareError::DuplicateOption(name) => Failure {
                 kind: FailureKind::Twice,
                 text: format!("-{name} is given among the options and by an attribute, too"),
             },
@@ -161,15 +161,15 @@ impl From<Unfit> for Failure {
 /// # Errors
 /// The text of `csub`'s refusal.
 pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
-    Ok(called::check(options, host)?)
+    Ok(program_job::check(options, host)?)
 }
 
 /// Submits a job and waits for the leader's answer.
 ///
 /// # Errors
-/// It is refused, or no answer came; the text says what became of the request.
+/// It is refused, or no answer came; the text says whether the request may still be carried out.
 pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
-    submit_prepared(site, called::prepare(site, &called_of(job))?)
+    submit_prepared(site, program_job::prepare(site, &called_of(job))?)
 }
 
 /// Submits a job like one that is known (`12`), with its command, options, script and environment,
@@ -178,11 +178,11 @@ pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
 /// # Errors
 /// As [`submit`].
 pub fn submit_clone(site: &Site, job: &str, key: &str) -> Result<Accepted, Failure> {
-    submit_prepared(site, called::prepare_clone(site, job, key)?)
+    submit_prepared(site, program_job::prepare_clone(site, job, key)?)
 }
 
-fn submit_prepared(site: &Site, prepared: Prepared) -> Result<Accepted, Failure> {
-    let Prepared { job, head, warning } = prepared;
+fn submit_prepared(site: &Site, prepared: PreparedJob) -> Result<Accepted, Failure> {
+    let PreparedJob { job, head, warning } = prepared;
     let verb = Verb::Submit {
         line: 0,
         same: false,
@@ -210,12 +210,12 @@ fn submit_prepared(site: &Site, prepared: Prepared) -> Result<Accepted, Failure>
 /// # Errors
 /// The text of `csub`'s refusal, or cb.yaml or the view cannot be read.
 pub fn dry_run(site: &Site, job: &JobRequest) -> Result<String, Failure> {
-    let prepared = called::prepare(site, &called_of(job))?;
-    Ok(called::dry(site, &prepared)?)
+    let prepared = program_job::prepare(site, &called_of(job))?;
+    Ok(program_job::dry_run_json(site, &prepared)?)
 }
 
-fn called_of(job: &JobRequest) -> Called<'_> {
-    Called {
+fn called_of(job: &JobRequest) -> ProgramJob<'_> {
+    ProgramJob {
         options: &job.options,
         command: &job.command,
         line: &job.line,

@@ -20,13 +20,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum What {
-    /// Replay a workload and measure what came of it
+    /// Replay a workload and report measurements
     Trace(trace::TraceArgs),
-    /// Say when jobs of a live cluster will start
+    /// Estimate when jobs of a live cluster will start
     When(when::WhenArgs),
-    /// Make a synthetic workload
+    /// Generate a synthetic workload
     Generate(Generate),
-    /// Make CSV and cb.yaml of another simulator's files
+    /// Convert files of another simulator to CSV and cb.yaml
     Convert(Convert),
     /// Run the daemons on a shared file system that fails, and check their promises
     Faults(faults::cli::Args),
@@ -38,36 +38,36 @@ enum Format {
     Csv,
 }
 
-/// Makes a synthetic workload.
+/// Generates a synthetic workload.
 #[derive(clap::Args)]
 struct Generate {
     /// Number of jobs
     #[arg(long, value_name = "N")]
     jobs: u32,
-    /// Processors of the machine the workload is made for
+    /// Number of processors of the machine
     #[arg(long, value_name = "P")]
     procs: u32,
     /// Number of users
     #[arg(long, value_name = "U", default_value_t = 20)]
     users: u32,
-    /// Number of queues, by length of the jobs
+    /// Number of queues, by the length of their jobs
     #[arg(long, value_name = "Q", default_value_t = 1)]
     queues: u32,
-    /// Work over capacity while jobs arrive: 0.7 leaves room, 1.2 is more than fits
+    /// Load while jobs arrive, relative to the capacity: 0.7 leaves idle processors, 1.2 overloads
     #[arg(long, value_name = "L", default_value_t = 0.8)]
     load: f64,
-    /// The same seed makes the same workload
+    /// The same seed generates the same workload
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
     /// Format of the file
     #[arg(long, value_enum, default_value_t = Format::Swf)]
     format: Format,
-    /// Where to write it; - is standard output
+    /// Output file; -: standard output
     #[arg(long, short, value_name = "OUT", default_value = "-")]
     output: PathBuf,
 }
 
-/// Makes OUT/jobs.csv and OUT/cb.yaml of another simulator's files.
+/// Writes OUT/jobs.csv and OUT/cb.yaml, converted from files of another simulator.
 #[derive(clap::Args)]
 struct Convert {
     #[command(subcommand)]
@@ -76,17 +76,17 @@ struct Convert {
 
 #[derive(Subcommand)]
 enum From {
-    /// A log with .users, .groups, .queues and .machines beside it
+    /// A log with files .users, .groups, .queues and .machines
     Aleang {
-        /// The log; the other files have its name with their endings
+        /// The log; the other files have the same name with their suffixes
         file: PathBuf,
-        /// Setting of that name in the queues
+        /// The setting of the same name in the queues
         #[arg(long, value_name = "DEPTH", default_value = "1")]
         backfill: String,
-        /// What the scheduler knows of the length of jobs: their expected run time, or the limit
+        /// The run time that the scheduler knows: the expected run time, or the limit
         #[arg(long, value_enum, default_value_t = Estimates::Expected)]
         estimates: Estimates,
-        /// The directory to make the files in
+        /// The output directory
         #[arg(long, short, value_name = "OUT")]
         output: PathBuf,
     },
@@ -96,22 +96,22 @@ enum From {
         nodes: PathBuf,
         /// CSV with a line for each pod
         pods: PathBuf,
-        /// Setting of that name in the queue
+        /// The setting of the same name in the queue
         #[arg(long, default_value = "pack")]
         packing: String,
-        /// GPUs asked for over GPUs there are
+        /// Requested GPUs divided by existing GPUs
         #[arg(long, value_name = "L", default_value_t = 1.3)]
         load: f64,
-        /// Draws the order of the pods
+        /// Seed for the order of the pods
         #[arg(long, value_name = "S", default_value_t = 42)]
         seed: u64,
-        /// The directory to make the files in
+        /// The output directory
         #[arg(long, short, value_name = "OUT")]
         output: PathBuf,
     },
 }
 
-/// Runs `cbsim` with these arguments; gives its exit code.
+/// Runs `cbsim` with these arguments; returns its exit code.
 pub fn main(argv: &[OsString]) -> i32 {
     let cli: Cli = match program::options(argv) {
         Ok(cli) => cli,
@@ -199,7 +199,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
 /// Reads an aleang log and its tables.
 ///
 /// # Errors
-/// A file cannot be read or understood.
+/// A file cannot be read or parsed.
 pub fn convert_aleang(file: &Path, wish: AleangOptions<'_>) -> Result<Converted, String> {
     let text = |suffix: &str| -> Result<String, String> {
         let mut path = file.as_os_str().to_owned();

@@ -78,7 +78,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     }
 }
 
-/// Every name a command of Corral goes by. With [`lsf_names`] and [`slurm_names`]: the links to
+/// Every name of Corral's own commands. With [`lsf_names`] and [`slurm_names`]: the links to
 /// install.
 pub fn names() -> impl Iterator<Item = &'static str> {
     admin::command_names()
@@ -165,14 +165,14 @@ fn overview() -> String {
     }
     let lsf: Vec<&str> = lsf_names().collect();
     out.push_str(&translated(
-        "\nNames of LSF's for the same commands (man 7 lsf-names):\n",
+        "\nLSF's names of the same commands (man 7 lsf-names):\n",
     ));
     for names in lsf.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
     }
     let slurm: Vec<&str> = slurm_names().collect();
     out.push_str(&translated(
-        "\nNames of Slurm's, with Slurm's options (man 7 slurm-names):\n",
+        "\nSlurm's names, with Slurm's options (man 7 slurm-names):\n",
     ));
     for names in slurm.chunks(NAMES_A_LINE) {
         out.push_str(&format!("  {}\n", names.join(" ")));
@@ -180,7 +180,7 @@ fn overview() -> String {
     out.push_str(&translated(
         "\n'COMMAND -h' lists the options of a command, 'man COMMAND' explains them.\n\
          'cb --names', 'cb --lsf-names' and 'cb --slurm-names' print the names to link to cb, \
-         one a line.\n",
+         one per line.\n",
     ));
     out
 }

@@ -1,18 +1,18 @@
 //! The language in which a command prints messages: English, or Chinese by a catalogue.
 //!
-//! Everything is written in English: journals, answers, code. A text for a user passes
-//! [`translated`], which in Chinese looks it up in the catalogue, and otherwise returns it
-//! unchanged. Owns the meaning of a locale and the choice of this process; never reads the
-//! environment and never prints. In English, nothing of the catalogue is read.
+//! Journals, answers and code are in English. A text for a user goes through [`translated`], which
+//! looks it up in the catalogue if the language is Chinese, and otherwise returns it unchanged.
+//! Owns the meaning of a locale and the language of this process; never reads the environment and
+//! never prints. In English, the catalogue is not read.
 
 mod catalogue;
 
-pub use catalogue::{CATALOGUE, Entry, Piece, entries, pieces};
+pub use catalogue::{CATALOGUE, Entry, PatternPart, entries, pattern_parts};
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// A language that commands speak.
+/// A language of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Language {
     #[default]
@@ -20,15 +20,15 @@ pub enum Language {
     Chinese,
 }
 
-/// What this process speaks; unset: English.
+/// The language of this process; unset: English.
 static HERE: OnceLock<Language> = OnceLock::new();
 
-/// Sets what this process speaks. The first call counts.
+/// Sets the language of this process. Later calls have no effect.
 pub fn choose(language: Language) {
     HERE.get_or_init(|| language);
 }
 
-/// What this process speaks.
+/// The language of this process.
 pub fn here() -> Language {
     #[cfg(test)]
     if let Some(language) = tests::spoken_by_this_thread() {
@@ -37,21 +37,21 @@ pub fn here() -> Language {
     HERE.get().copied().unwrap_or_default()
 }
 
-/// Runs a part of a test as in a process that speaks Chinese.
+/// Runs a part of a test as in a process whose language is Chinese.
 #[cfg(test)]
 pub(crate) fn in_chinese<T>(part: impl FnOnce() -> T) -> T {
     tests::in_chinese(part)
 }
 
-/// A text as this process says it to a person.
+/// The text in the language of this process.
 pub fn translated(text: &str) -> Cow<'_, str> {
     here().translate(text)
 }
 
 impl Language {
     /// The language of a locale. `value` gives an environment variable: of LC_ALL, LC_MESSAGES and
-    /// LANG the first that is not empty names the locale; unless that is C, the first language of
-    /// LANGUAGE that is spoken here counts, as GNU gettext does it. Chinese needs UTF-8.
+    /// LANG, the first that is not empty names the locale; unless that is C, the first supported
+    /// language of LANGUAGE applies, as in GNU gettext. Chinese requires UTF-8.
     ///
     /// ```
     /// use corral::language::Language;
@@ -74,8 +74,8 @@ impl Language {
         wished.or_else(|| Language::named(name)).unwrap_or_default()
     }
 
-    /// The language of a name such as `zh_CN`; `None`: it is not spoken here. Readers of
-    /// traditional characters (`zh_TW`) are not served by simplified ones unless they ask for them.
+    /// The language of a name such as `zh_CN`; `None`: not supported. `zh_TW`, with traditional
+    /// characters, does not select simplified Chinese.
     fn named(name: &str) -> Option<Language> {
         let name = name.split(['.', '@']).next().unwrap_or_default();
         match name {
@@ -86,7 +86,7 @@ impl Language {
         }
     }
 
-    /// A text in this language, line by line. What the catalogue does not have stays English.
+    /// Translates a text line by line. Lines without an entry in the catalogue stay English.
     pub fn translate(self, text: &str) -> Cow<'_, str> {
         match self {
             Language::English => Cow::Borrowed(text),
@@ -95,15 +95,15 @@ impl Language {
     }
 }
 
-/// Prints a line to standard error as a person of this process's language reads it.
+/// Prints a line to standard error in the language of this process.
 macro_rules! tell {
     ($($text:tt)*) => {
         eprintln!("{}", $crate::language::translated(&format!($($text)*)))
     };
 }
 
-/// Prints a line to standard output as a person of this process's language reads it: for sentences
-/// that no program reads.
+/// Prints a line to standard output in the language of this process: for sentences that no program
+/// parses.
 macro_rules! answer {
     ($($text:tt)*) => {
         println!("{}", $crate::language::translated(&format!($($text)*)))

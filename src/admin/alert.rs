@@ -2,11 +2,11 @@
 //!
 //! Reads what the notifier has published; a silence is an ordinary request to the leader.
 
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::alerts;
 use crate::client::cli::{Values, flag, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
-use crate::client::job_requests::{act, finish, with_wait};
+use crate::client::job_requests::{finish, send_and_report, with_wait};
 use crate::client::read::{self, Source};
 use crate::record::notices::AlertsDoc;
 use crate::record::request::Verb;
@@ -16,7 +16,7 @@ use crate::text::duration::{self, DefaultUnit};
 use clap::{ArgMatches, Command};
 
 /// The options of `cadmin alert`.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(opt("for", "TIME", "silence: how long, 2h for instance"))
         .arg(opt("because", "TEXT", "silence: why"))
@@ -29,7 +29,7 @@ pub(super) fn options(s: &Sub) -> Command {
 }
 
 /// Runs `cadmin alert`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
         Ok(m) => finish("cadmin alert", carry_out(&m)),
         Err(code) => code,
@@ -72,7 +72,7 @@ fn request_silence(m: &ArgMatches, name: &str, for_ms: u64, why: &str) -> Result
         for_ms,
         why: why.to_owned(),
     };
-    act("cadmin alert", m, &[verb], |o| {
+    send_and_report("cadmin alert", m, &[verb], |o| {
         format!("Alert <{}> {}", o.what, o.text)
     })
 }

@@ -3,8 +3,8 @@
 //! Owns the subcommands of each, and `showconf` in the form that programs for LSF read. Every
 //! other subcommand is refused by name.
 
-use super::lsf_conf::Facts;
-use super::one;
+use super::lsf_conf::LsfConfValues;
+use super::run_line;
 use crate::client::cli::texts;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
@@ -81,7 +81,7 @@ fn run(name: &str, args: &[OsString], subs: &[&str], daemon: (&str, &str)) -> i3
         }
         ["showconf", which] if which == daemon.0 => finish(name, showconf(daemon.1)),
         ["showconf", ..] => Fail::usage(format!("give showconf {}", daemon.0)).report(name),
-        [sub, ..] if subs.contains(&sub) => one(&words),
+        [sub, ..] if subs.contains(&sub) => run_line(&words),
         [sub, ..] => {
             let shown = crate::text::width::escape(sub);
             Fail::usage(format!(
@@ -99,7 +99,7 @@ fn showconf(title: &str) -> Result<i32> {
     let params = ViewReader::new(&site.layout())
         .params()
         .map_err(|e| Fail::system(format!("{e}\nhint: settings are published by the leader")))?;
-    let facts = Facts::of_params(&params, &site.share, &conf_dir(&site.conf));
+    let facts = LsfConfValues::of_params(&params, &site.share, &conf_dir(&site.conf));
     let mut out = format!("{title} configuration of cluster {}\n", params.cluster);
     for (key, value) in facts.conf() {
         out.push_str(&format!("{key} = {value}\n"));

@@ -100,7 +100,7 @@ fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         .as_ref()
         .map_or(15_000, |c| c.cluster.lease_timeout_ms);
     let (mut lasting, seen) = round(ctx, config.as_ref(), progress);
-    report.seen = seen;
+    report.counts = seen;
     for _ in 1..ROUNDS {
         if lasting.is_empty() {
             break;
@@ -111,7 +111,7 @@ fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         leader::wait(ctx, lease_ms);
         sys::clock::sleep_ms(PAUSE_MS);
         let (again, seen) = round(ctx, config.as_ref(), progress);
-        report.seen = seen;
+        report.counts = seen;
         let keys: HashSet<&str> = again.iter().map(|f| f.key.as_str()).collect();
         lasting.retain(|f| keys.contains(f.key.as_str()));
     }
@@ -139,7 +139,7 @@ fn round(
     let mut seen = CheckedCounts::default();
     progress.begin_step("answers, orders and reports");
     let answers = answers::AcknowledgedJobs::read(ctx, &mut out);
-    let logs = hosts::Logs::read(ctx, &mut out);
+    let logs = hosts::OrdersAndReports::read(ctx, &mut out);
     let shown = view::ViewRows::read(ctx, &mut out);
     progress.begin_step("the journal");
     journal::history(ctx, &mut seen, &mut out);

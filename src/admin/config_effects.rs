@@ -22,7 +22,7 @@ const HOSTS_NAMED: usize = 10;
 ///
 /// # Errors
 /// The published view cannot be read, although a queue loses hosts.
-pub(super) fn told(site: &Site, after: &Config) -> Result<String> {
+pub(super) fn effects_text(site: &Site, after: &Config) -> Result<String> {
     let layout = site.layout();
     let in_force = crate::master::config_in_force_path(&layout);
     let Ok(before) = super::config_file::load(&in_force) else {

@@ -74,11 +74,11 @@ fn utf8(path: &Path) -> Result<String> {
 
 /// The result of a change of the file.
 #[derive(Debug)]
-pub(crate) struct Changed {
+pub(crate) struct ConfigChangeResult {
     /// What was done, one sentence each; empty: the file is unchanged.
     pub done: Vec<String>,
     /// Where the previous version is kept.
-    pub kept: Option<PathBuf>,
+    pub backup: Option<PathBuf>,
     pub warnings: Vec<config::Problem>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Changed {
 pub(super) fn change(
     path: &Path,
     edit: impl FnOnce(&str, &config::Config) -> Result<Edited>,
-) -> Result<Changed> {
+) -> Result<ConfigChangeResult> {
     put(path, |before| edit(before, &load(path)?.config))
 }
 
@@ -99,7 +99,7 @@ pub(super) fn change(
 ///
 /// # Errors
 /// As [`change`].
-pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
+pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<ConfigChangeResult> {
     put(path, |before| {
         if sha256_hex(before.as_bytes()) != base {
             return Err(Fail::refused(format!(
@@ -120,7 +120,7 @@ pub(crate) fn replace(path: &Path, base: &str, text: &str) -> Result<Changed> {
 }
 
 /// Replaces the current text by the one that `edit` makes of it.
-fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed> {
+fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<ConfigChangeResult> {
     let at = path.display();
     let stat = match fs::stat(path)? {
         Some(stat) if stat.kind == Kind::File => stat,
@@ -142,9 +142,9 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
     let before = utf8(path)?;
     let edited = edit(&before)?;
     if edited.done.is_empty() {
-        return Ok(Changed {
+        return Ok(ConfigChangeResult {
             done: edited.done,
-            kept: None,
+            backup: None,
             warnings: Vec::new(),
         });
     }
@@ -166,9 +166,9 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<Changed
     keep_owner(path, &stat);
     keep_owner(&kept, &stat);
     forget_old(path);
-    Ok(Changed {
+    Ok(ConfigChangeResult {
         done: edited.done,
-        kept: Some(kept),
+        backup: Some(kept),
         warnings: loaded.warnings,
     })
 }
@@ -263,12 +263,12 @@ mod tests {
         let (_dir, path) = file();
         let changed = change(&path, |text, _| add(text, "h1", &["slots=2"])).unwrap();
         assert_eq!(changed.done, ["Host <h1> is added"]);
-        let kept = changed.kept.unwrap();
+        let kept = changed.backup.unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), TEXT);
         let want = TEXT.replace("[]", "[{name: h1, slots: 2}]");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), want);
         let again = change(&path, |text, _| add(text, "h1", &[])).unwrap();
-        assert!(again.done.is_empty() && again.kept.is_none());
+        assert!(again.done.is_empty() && again.backup.is_none());
         assert_eq!(versions(&path), 1);
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let base = sha256_hex(TEXT.as_bytes());
         let changed = replace(&path, &base, &new).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
-        let kept = changed.kept.unwrap();
+        let kept = changed.backup.unwrap();
         assert_eq!(std::fs::read_to_string(kept).unwrap(), TEXT);
         let late = replace(&path, &base, TEXT).unwrap_err();
         assert!(late.text.contains("since it was read"), "{}", late.text);
@@ -343,7 +343,7 @@ mod tests {
         let base = sha256_hex(b"queues: 7\n");
         let bad = replace(&path, &base, "queues: 8\n").unwrap_err();
         assert!(bad.text.contains("is not changed"), "{}", bad.text);
-        assert!(replace(&path, &base, TEXT).unwrap().kept.is_some());
+        assert!(replace(&path, &base, TEXT).unwrap().backup.is_some());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), TEXT);
     }
 

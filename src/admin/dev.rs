@@ -29,36 +29,36 @@ const LEASE_MS: std::ops::RangeInclusive<u64> = 3000..=600_000;
 /// A cluster in a directory of this machine.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin dev", disable_version_flag = true)]
-struct Dev {
+struct DevArgs {
     #[command(subcommand)]
-    what: What,
+    command: DevCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum DevCommand {
     /// Creates the cluster if needed, starts missing daemons and returns when it is ready.
-    Up(Up),
+    Up(UpOptions),
     /// Prints shell commands that make csub and the rest use the cluster: eval "$(...)".
-    Env(Dir),
+    Env(DirOption),
     /// Submits an array, a job that depends on it and a parallel job, and shows them run.
-    Demo(Dir),
+    Demo(DirOption),
     /// Lists the cluster's processes.
-    Ps(Ps),
+    Ps(PsOptions),
     /// Stops every process of the cluster, jobs included.
-    Down(Down),
+    Down(DownOptions),
 }
 
 #[derive(Args, Debug)]
-struct Dir {
+struct DirOption {
     /// The cluster's directory.
     #[arg(long = "dir", value_name = "D")]
     dir: PathBuf,
 }
 
 #[derive(Args, Debug)]
-struct Up {
+struct UpOptions {
     #[command(flatten)]
-    dir: Dir,
+    dir: DirOption,
     /// Virtual hosts h1..hN [new clusters: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     hosts: Option<u32>,
@@ -92,18 +92,18 @@ enum Cgroup {
 }
 
 #[derive(Args, Debug)]
-struct Ps {
+struct PsOptions {
     #[command(flatten)]
-    dir: Dir,
+    dir: DirOption,
     /// Prints a JSON array.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args, Debug)]
-struct Down {
+struct DownOptions {
     #[command(flatten)]
-    dir: Dir,
+    dir: DirOption,
     /// Removes the directory too.
     #[arg(long)]
     purge: bool,
@@ -120,25 +120,25 @@ fn parse_lease(text: &str) -> Result<u64, String> {
 
 /// The options of `cadmin dev`.
 pub(super) fn options() -> Command {
-    Dev::command()
+    DevArgs::command()
 }
 
 /// Runs `cadmin dev` with its arguments; returns the exit code.
 pub(crate) fn run(words: &[String]) -> i32 {
-    let dev = match crate::client::parsed::<Dev>("cadmin dev", words) {
+    let dev = match crate::client::parsed::<DevArgs>("cadmin dev", words) {
         Ok(dev) => dev,
         Err(e) => return crate::client::usage(&e),
     };
-    crate::client::report(match dev.what {
-        What::Up(args) => start(&args),
-        What::Env(args) => Site::open(&args.dir).map(|site| print!("{}", site.shell_lines())),
-        What::Demo(args) => Site::open(&args.dir).and_then(|site| demo::demo(&site)),
-        What::Ps(args) => list(&args),
-        What::Down(args) => down::down(&args.dir.dir, args.purge),
+    crate::client::report(match dev.command {
+        DevCommand::Up(args) => start(&args),
+        DevCommand::Env(args) => Site::open(&args.dir).map(|site| print!("{}", site.shell_lines())),
+        DevCommand::Demo(args) => Site::open(&args.dir).and_then(|site| demo::demo(&site)),
+        DevCommand::Ps(args) => list(&args),
+        DevCommand::Down(args) => down::down(&args.dir.dir, args.purge),
     })
 }
 
-fn start(args: &Up) -> Result<(), Fail> {
+fn start(args: &UpOptions) -> Result<(), Fail> {
     let site = Site::make(&args.dir.dir, |old| wanted(args, old))?;
     let wait_ms = (!args.no_wait).then(|| args.timeout.saturating_mul(1000));
     up::up(&site, wait_ms)?;
@@ -149,7 +149,7 @@ fn start(args: &Up) -> Result<(), Fail> {
 }
 
 /// The settings for a new cluster, or those of an existing one if the options agree with them.
-fn wanted(args: &Up, old: Option<&Settings>) -> Result<Settings, Fail> {
+fn wanted(args: &UpOptions, old: Option<&Settings>) -> Result<Settings, Fail> {
     let cgroup = args.cgroup.map(|c| c != Cgroup::Off);
     let base = old.cloned().unwrap_or_default();
     let new = Settings {
@@ -180,7 +180,7 @@ struct PsRow<'a> {
     leader: Option<bool>,
 }
 
-fn list(args: &Ps) -> Result<(), Fail> {
+fn list(args: &PsOptions) -> Result<(), Fail> {
     let site = Site::open(&args.dir.dir)?;
     let processes = processes::find(&site);
     let leader = ready::leader_pid(&site.layout(), &processes);
@@ -210,11 +210,11 @@ fn list(args: &Ps) -> Result<(), Fail> {
 mod tests {
     use super::*;
 
-    fn up_args(words: &str) -> Up {
+    fn up_args(words: &str) -> UpOptions {
         let words: Vec<String> = words.split(' ').map(String::from).collect();
-        let parsed = crate::client::parsed::<Dev>("cadmin dev", &words);
-        match parsed.unwrap().what {
-            What::Up(up) => up,
+        let parsed = crate::client::parsed::<DevArgs>("cadmin dev", &words);
+        match parsed.unwrap().command {
+            DevCommand::Up(up) => up,
             other => panic!("{other:?}"),
         }
     }

@@ -4,7 +4,7 @@
 //! Owns the choice of events; their sentences are `show`'s. Takes no lock and needs no leader.
 
 use super::journal::time_text;
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::{Values, operands, opt};
 use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Exit, Fail, Result};
@@ -39,7 +39,7 @@ struct Kinds {
 }
 
 /// Its options.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     let names = match s.name {
         "qhist" => Some(("QUEUE", "Queues; default: all")),
         "hhist" => Some(("HOST", "Hosts; default: all")),
@@ -53,14 +53,14 @@ pub(super) fn options(s: &Sub) -> Command {
 }
 
 /// Runs one of them; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
         Ok(m) => finish(&format!("cadmin {}", s.name), print(s, &m)),
         Err(code) => code,
     }
 }
 
-fn print(s: &Sub, m: &ArgMatches) -> Result<i32> {
+fn print(s: &Subcommand, m: &ArgMatches) -> Result<i32> {
     let zone = TimeZone::system();
     let within = m.last("t").map(|text| {
         let range = Range::parse(text, sys::clock::wall_ms(), &zone);

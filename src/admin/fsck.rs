@@ -132,7 +132,7 @@ pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     })?;
     let cluster =
         ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    let mut job = Job {
+    let mut job = ShareCheck {
         layout,
         cluster: cluster.cluster,
         report: FsckReport::default(),
@@ -151,13 +151,13 @@ pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     Ok(job.report)
 }
 
-struct Job<'a> {
+struct ShareCheck<'a> {
     layout: &'a Layout,
     cluster: String,
     report: FsckReport,
 }
 
-impl Job<'_> {
+impl ShareCheck<'_> {
     fn note(&mut self, text: String) {
         self.report.notes.push(text);
     }
@@ -281,7 +281,7 @@ impl Job<'_> {
                 self.report.records += u64::from(record);
                 self.damage(&place.0, place.1, &place.2);
             }
-            ReadFinding::Half(path, from, bytes) => self.half(&path, from, bytes),
+            ReadFinding::Partial(path, from, bytes) => self.half(&path, from, bytes),
         }
     }
 

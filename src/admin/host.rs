@@ -4,7 +4,7 @@
 //! repeated, so an interrupted command can be given again. Starts and stops no daemons: these
 //! belong to the service manager of the host.
 
-use super::config_file::{self, Changed};
+use super::config_file::{self, ConfigChangeResult};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::capital;
@@ -36,26 +36,26 @@ const JOBS_NAMED: usize = 10;
 /// Hosts that join and leave without a restart.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin host", disable_version_flag = true)]
-struct Host {
+struct HostArgs {
     #[command(subcommand)]
-    what: What,
+    command: HostCommand,
 }
 
 /// The options of `cadmin host`.
 pub(super) fn options() -> Command {
-    Host::command()
+    HostArgs::command()
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum HostCommand {
     /// Adds a host to cb.yaml and applies the change.
-    Add(Add),
+    Add(AddArgs),
     /// Closes a host, waits for its jobs, removes it from cb.yaml and applies the change.
-    Remove(Remove),
+    Remove(RemoveArgs),
 }
 
 #[derive(Args, Debug)]
-struct Add {
+struct AddArgs {
     /// The host's name.
     name: String,
     /// slots=N, user_slots=N, type=T, model=M, unit=U, tags=A,B, groups=G,H.
@@ -64,10 +64,10 @@ struct Add {
 }
 
 #[derive(Args, Debug)]
-struct Remove {
+struct RemoveArgs {
     /// The host's name.
     name: String,
-    /// Give up when its jobs have not ended by then; the host stays closed [no limit].
+    /// Give up if its jobs have not ended after this time; the host stays closed [no limit].
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "force")]
     wait: Option<u64>,
     /// Do not wait for its jobs.
@@ -81,13 +81,13 @@ fn parse_time(text: &str) -> std::result::Result<u64, String> {
 
 /// Runs `cadmin host` with its arguments; returns the exit code.
 pub(super) fn run(words: &[String]) -> i32 {
-    let host = match crate::client::parsed::<Host>("cadmin host", words) {
+    let host = match crate::client::parsed::<HostArgs>("cadmin host", words) {
         Ok(host) => host,
         Err(e) => return crate::client::usage(&e),
     };
-    let (name, result) = match &host.what {
-        What::Add(args) => ("cadmin host add", add(args)),
-        What::Remove(args) => ("cadmin host remove", remove(args)),
+    let (name, result) = match &host.command {
+        HostCommand::Add(args) => ("cadmin host add", add(args)),
+        HostCommand::Remove(args) => ("cadmin host remove", remove(args)),
     };
     match result {
         Ok(exit) => exit.code(),
@@ -95,7 +95,7 @@ pub(super) fn run(words: &[String]) -> i32 {
     }
 }
 
-fn add(args: &Add) -> Result<Exit> {
+fn add(args: &AddArgs) -> Result<Exit> {
     let host = NewHost::parse(&args.name, &args.settings).map_err(Fail::usage)?;
     let site = Site::find()?;
     let path = site.layout().config();
@@ -113,7 +113,7 @@ fn add(args: &Add) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn remove(args: &Remove) -> Result<Exit> {
+fn remove(args: &RemoveArgs) -> Result<Exit> {
     let name = args.name.as_str();
     edit::check_host(name).map_err(Fail::usage)?;
     let site = Site::find()?;
@@ -167,14 +167,14 @@ fn removable(path: &Path, text: &str, name: &str, config: &Config) -> Result<()>
 }
 
 /// Prints the changes of the file, in sentences.
-fn show(changed: &Changed, path: &Path, same: &str) {
+fn show(changed: &ConfigChangeResult, path: &Path, same: &str) {
     for warning in &changed.warnings {
         tell!("warning: {warning}");
     }
     for sentence in &changed.done {
         answer!("{sentence}.");
     }
-    match &changed.kept {
+    match &changed.backup {
         Some(kept) => answer!(
             "{} is changed; the previous version is in {}.",
             path.display(),
@@ -185,7 +185,7 @@ fn show(changed: &Changed, path: &Path, same: &str) {
 }
 
 /// Sends a request to the leader; an answer that is not a success is a failure.
-fn asked(site: &Site, verb: Verb) -> Result<Ack> {
+fn send_verb(site: &Site, verb: Verb) -> Result<Ack> {
     let wait_s = requests::wait_s(None)?;
     let ack = match requests::send_and_wait(site, "cadmin host", &[verb], wait_s) {
         Ok(ack) => ack,
@@ -217,7 +217,7 @@ fn apply_config(site: &Site) -> Result<()> {
         let hint = "cb.yaml is changed but not yet in force: 'cadmin reconfig'";
         Fail::new(fail.exit, format!("{}\nhint: {hint}", fail.text))
     };
-    let ack = asked(site, Verb::Reconfig).map_err(later)?;
+    let ack = send_verb(site, Verb::Reconfig).map_err(later)?;
     if let Some(fail) = failure(&ack) {
         return Err(later(fail));
     }
@@ -257,7 +257,7 @@ fn open_again(site: &Site, name: &str) -> Result<()> {
     let row = published(site, name, |_| true)?;
     if row.closed_at != 0 && row.comment == LEAVING {
         let verb = host_verb(name, HostAct::Open, "");
-        let ack = asked(site, verb)?;
+        let ack = send_verb(site, verb)?;
         if let Some(fail) = failure(&ack) {
             return Err(fail);
         }
@@ -275,9 +275,9 @@ fn host_verb(name: &str, act: HostAct, comment: &str) -> Verb {
 }
 
 /// Closes the host and waits for its jobs.
-fn drain(site: &Site, args: &Remove) -> Result<()> {
+fn drain(site: &Site, args: &RemoveArgs) -> Result<()> {
     let name = args.name.as_str();
-    let ack = asked(site, host_verb(name, HostAct::Close, LEAVING))?;
+    let ack = send_verb(site, host_verb(name, HostAct::Close, LEAVING))?;
     match failure(&ack) {
         // Listed, but not yet applied: the host cannot have jobs.
         Some(fail) if fail.exit == Exit::NotFound => return Ok(()),
@@ -324,16 +324,16 @@ mod tests {
     use super::*;
     use crate::model::JobKey;
 
-    fn parsed(line: &str) -> std::result::Result<Host, clap::Error> {
+    fn parsed(line: &str) -> std::result::Result<HostArgs, clap::Error> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        crate::client::parsed::<Host>("cadmin host", &words)
+        crate::client::parsed::<HostArgs>("cadmin host", &words)
     }
 
     #[test]
     fn lines_are_read() {
         assert!(parsed("add h1 slots=2 groups=a,b").is_ok());
-        let Ok(Host {
-            what: What::Remove(args),
+        let Ok(HostArgs {
+            command: HostCommand::Remove(args),
         }) = parsed("remove h1 --wait 2m")
         else {
             panic!("not read");

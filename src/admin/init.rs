@@ -187,7 +187,7 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         let leftover = own.contains(&path) || fs::is_aside(&name.to_string_lossy());
         if !leftover {
             return Err(Fail::refused(format!(
-                "{}: not empty, holds {}\nhint: give a new or empty directory",
+                "{}: not empty, contains {}\nhint: give a new or empty directory",
                 root.display(),
                 name.to_string_lossy()
             )));
@@ -198,7 +198,7 @@ fn refuse_foreign(layout: &Layout) -> Result<(), Fail> {
         .is_empty()
     {
         return Err(Fail::refused(format!(
-            "{}: holds journals but no cluster file: this is a damaged cluster, not a new one\n\
+            "{}: contains journals but no cluster file: this is a damaged cluster, not a new one\n\
              hint: keep it as it is; 'cadmin fsck {0}' lists what is missing and damaged",
             root.display()
         )));
@@ -228,7 +228,7 @@ mod tests {
         std::fs::create_dir(&foreign).unwrap();
         std::fs::write(foreign.join("letter"), "x").unwrap();
         let refused = make(&Layout::new(&foreign), "c1", "").unwrap_err();
-        assert!(refused.text.contains("holds letter"), "{}", refused.text);
+        assert!(refused.text.contains("contains letter"), "{}", refused.text);
         assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
     }
 

@@ -37,11 +37,11 @@ struct Args {
     /// Only events of these jobs: 123 or 123[4].
     jobs: Vec<JobKey>,
     #[command(subcommand)]
-    what: Option<What>,
+    command: Option<JournalCommand>,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum JournalCommand {
     Export(Export),
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
-    if let Some(What::Export(export)) = &args.what {
+    if let Some(JournalCommand::Export(export)) = &args.command {
         return crate::client::read::end(
             "cadmin journal export",
             super::journal_export::run(export),

@@ -12,18 +12,18 @@ pub(super) enum ReadFinding {
     /// A damaged record; `record` is false for a file or a range of bytes without any whole record.
     Damage {
         record: bool,
-        place: Place,
+        place: DamagePlace,
     },
     /// A partial record at the end: path, offset, bytes. It is being written, or its writer
     /// crashed.
-    Half(PathBuf, u64, u64),
+    Partial(PathBuf, u64, u64),
 }
 
 /// File, offset, and what is wrong there.
-pub(super) type Place = (PathBuf, u64, String);
+pub(super) type DamagePlace = (PathBuf, u64, String);
 
 /// Epochs that no later epoch has sealed, except for the newest.
-pub(super) fn unsealed(chain: &Chain, layout: &Layout) -> Vec<Place> {
+pub(super) fn unsealed(chain: &Chain, layout: &Layout) -> Vec<DamagePlace> {
     let what = "no later epoch records where it ends";
     let epochs = chain.unsealed_middle.iter();
     let place = |epoch: &u64| (layout.epoch_dir(*epoch), 0, what.to_owned());
@@ -70,7 +70,7 @@ fn judge(chain: &Chain, epoch: u64, item: &WalkItem<'_>) -> Option<ReadFinding> 
         WalkItem::Missing { path, why } => damage(false, path, 0, format!("missing: {why}")),
         WalkItem::Torn { path, from, bytes } => match whole_line(path, *from, *bytes) {
             Some(what) => damage(false, path, *from, what),
-            None => Some(ReadFinding::Half(path.to_path_buf(), *from, *bytes)),
+            None => Some(ReadFinding::Partial(path.to_path_buf(), *from, *bytes)),
         },
     }
 }

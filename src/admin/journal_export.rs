@@ -34,7 +34,7 @@ pub(super) struct Export {
     /// The archive to create (.tar.gz); it must not exist yet.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only what the states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
+    /// Only the files that states since this time need: 25/14:30, 2026-11-25T14:30, 30h (ago).
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }
@@ -128,7 +128,7 @@ fn pack(layout: &Layout, files: &[PathBuf], to: &Path) -> IoResult<u64> {
 }
 
 fn write(layout: &Layout, files: &[PathBuf], aside: &Path) -> IoResult<u64> {
-    let sink = Sink {
+    let sink = ArchiveFile {
         app: Appender::create_new(aside).map_err(other)?,
         buf: Vec::new(),
     };
@@ -145,7 +145,7 @@ fn write(layout: &Layout, files: &[PathBuf], aside: &Path) -> IoResult<u64> {
         header.set_size(stat.len);
         header.set_mode(0o644);
         header.set_mtime(u64::try_from(stat.mtime_ms / 1000).unwrap_or(0));
-        let content = Content {
+        let content = GrowingFile {
             path,
             at: 0,
             len: stat.len,
@@ -163,13 +163,13 @@ fn other(e: sys::Error) -> std::io::Error {
 }
 
 /// The first `len` bytes of a file that may be growing.
-struct Content<'a> {
+struct GrowingFile<'a> {
     path: &'a Path,
     at: u64,
     len: u64,
 }
 
-impl Read for Content<'_> {
+impl Read for GrowingFile<'_> {
     fn read(&mut self, buf: &mut [u8]) -> IoResult<usize> {
         let want = (self.len - self.at).min(buf.len().min(CHUNK) as u64) as usize;
         if want == 0 {
@@ -187,12 +187,12 @@ impl Read for Content<'_> {
 }
 
 /// The file of the archive.
-struct Sink {
+struct ArchiveFile {
     app: Appender,
     buf: Vec<u8>,
 }
 
-impl Write for Sink {
+impl Write for ArchiveFile {
     fn write(&mut self, bytes: &[u8]) -> IoResult<usize> {
         self.buf.extend_from_slice(bytes);
         if self.buf.len() >= CHUNK {

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The values in the files.
-pub(super) struct Facts {
+pub(super) struct LsfConfValues {
     cluster: String,
     share: PathBuf,
     dir: PathBuf,
@@ -25,10 +25,10 @@ pub(super) struct Facts {
     per_task: bool,
 }
 
-impl Facts {
+impl LsfConfValues {
     /// The values of cb.yaml; the files will be in `dir`.
-    pub(super) fn of_config(config: &Config, share: &Path, dir: &Path) -> Facts {
-        Facts {
+    pub(super) fn of_config(config: &Config, share: &Path, dir: &Path) -> LsfConfValues {
+        LsfConfValues {
             cluster: config.cluster.name.clone(),
             share: share.to_path_buf(),
             dir: dir.to_path_buf(),
@@ -39,13 +39,13 @@ impl Facts {
     }
 
     /// The values that the leader currently uses.
-    pub(super) fn of_params(params: &Params, share: &Path, dir: &Path) -> Facts {
+    pub(super) fn of_params(params: &Params, share: &Path, dir: &Path) -> LsfConfValues {
         let value = |name: &str| {
             let found = params.params.iter().find(|(key, _)| key == name);
             found.map_or("", |(_, value)| value.as_str())
         };
         let bytes = value("cluster.unit_for_limits").parse();
-        Facts {
+        LsfConfValues {
             cluster: params.cluster.clone(),
             share: share.to_path_buf(),
             dir: dir.to_path_buf(),
@@ -133,14 +133,14 @@ fn unit(bytes: u64) -> String {
 /// cb.yaml is invalid, or a file could not be written.
 pub(super) fn write(config: &Path, share: &Path, dir: &Path, programs: &Path) -> Result<()> {
     let loaded = load(config)?;
-    Facts::of_config(&loaded.config, share, dir).write(Some(programs))
+    LsfConfValues::of_config(&loaded.config, share, dir).write(Some(programs))
 }
 
 /// Writes lsf.conf and lsb.params from cb.yaml.
 #[derive(Parser, Debug)]
 #[command(name = "cadmin lsf-conf", disable_version_flag = true)]
 struct Args {
-    /// Where to write; by default beside cb.conf.
+    /// Directory for the files; by default that of cb.conf.
     dir: Option<PathBuf>,
 }
 
@@ -176,8 +176,8 @@ fn make(dir: Option<PathBuf>) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn facts(dir: &Path) -> Facts {
-        Facts {
+    fn facts(dir: &Path) -> LsfConfValues {
+        LsfConfValues {
             cluster: "c1".into(),
             share: "/s".into(),
             dir: dir.to_path_buf(),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn no_setting_is_empty() {
-        let facts = Facts::of_params(&Params::default(), Path::new("/s"), Path::new("/e"));
+        let facts = LsfConfValues::of_params(&Params::default(), Path::new("/s"), Path::new("/e"));
         assert!(facts.conf().iter().all(|(_, value)| !value.is_empty()));
         assert_eq!(unit(1), "B");
         assert_eq!(unit(1 << 30), "GB");

@@ -3,7 +3,7 @@
 //!
 //! Reads the published view like any command and queries no daemon. A file is replaced as a whole.
 
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::Values;
 use crate::client::exit::{Exit, Result};
 use crate::client::job_requests::finish;
@@ -14,20 +14,20 @@ use clap::{Arg, Command};
 use std::path::Path;
 
 /// The options of `cadmin metrics`.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     let file = Arg::new("file").long("file").value_name("FILE");
     cmd(s).arg(file.help("Replace FILE, whose name should end in .prom, instead of printing"))
 }
 
 /// Runs `cadmin metrics`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
-        Ok(m) => finish("cadmin metrics", give(m.last("file"))),
+        Ok(m) => finish("cadmin metrics", print_or_write(m.last("file"))),
         Err(code) => code,
     }
 }
 
-fn give(file: Option<&str>) -> Result<i32> {
+fn print_or_write(file: Option<&str>) -> Result<i32> {
     let source = Source::open("cadmin metrics")?;
     let out = metrics::text(&source)?;
     match file {

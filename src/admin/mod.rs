@@ -31,7 +31,7 @@ mod subcommand;
 use crate::client::cli::{Values, flag, operands, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
-use crate::client::job_requests::{act, capital, finish, with_wait};
+use crate::client::job_requests::{capital, finish, send_and_report, with_wait};
 use crate::client::{self, Entry, entry, requests};
 use crate::language::{answer, tell, translated};
 use crate::record::ack::Code;
@@ -49,7 +49,7 @@ use queue_host_orders::{hlost, hosts, locks, queues};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use subcommand::{Sub, cmd, matches, sub};
+use subcommand::{Subcommand, cmd, matches, sub};
 
 /// Maximum length of a comment, in bytes.
 pub(crate) const COMMENT_MAX: usize = 511;
@@ -85,7 +85,7 @@ pub(crate) fn slurm_commands() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// All subcommands, in the order of the help.
-static SUBS: &[Sub] = &[
+static SUBS: &[Subcommand] = &[
     sub(
         "init",
         "DIR",
@@ -126,13 +126,13 @@ static SUBS: &[Sub] = &[
     sub(
         "qact",
         "[-C COMMENT] [QUEUE...|all]",
-        "let queues dispatch jobs",
+        "activate queues: they dispatch jobs",
         queues,
     ),
     sub(
         "qinact",
         "[-C COMMENT] [QUEUE...|all]",
-        "stop queues from dispatching jobs",
+        "inactivate queues: they dispatch no jobs",
         queues,
     ),
     sub(
@@ -168,7 +168,7 @@ static SUBS: &[Sub] = &[
     sub(
         "alert",
         "list | silence ALERT --for TIME --because TEXT | unsilence ALERT",
-        "alerts that fire, and their silences",
+        "list firing alerts and silences, silence alerts",
         alert::run,
     ),
     sub(
@@ -240,7 +240,7 @@ static SUBS: &[Sub] = &[
     sub(
         "metrics",
         "[--file FILE]",
-        "print the cluster's figures for Prometheus",
+        "print the cluster's metrics for Prometheus",
         metrics::run,
     ),
     sub(
@@ -276,19 +276,19 @@ static SUBS: &[Sub] = &[
     sub(
         "qhist",
         "[-t T0,T1] [QUEUE...]",
-        "what was done to queues, from the journal",
+        "history of queues, from the journal",
         event_history::run,
     ),
     sub(
         "hhist",
         "[-t T0,T1] [HOST...]",
-        "what was done to hosts, and when they answered",
+        "history of hosts: actions of administrators, availability",
         event_history::run,
     ),
     sub(
         "mbdhist",
         "[-t T0,T1]",
-        "leaders and configurations, from the journal",
+        "history of leaders and configurations, from the journal",
         event_history::run,
     ),
     sub(
@@ -336,11 +336,11 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     if words.is_empty() {
         return finish("cadmin", prompt());
     }
-    one(&words)
+    run_line(&words)
 }
 
 /// Runs one command line.
-fn one(words: &[String]) -> i32 {
+fn run_line(words: &[String]) -> i32 {
     let Some((word, rest)) = words.split_first() else {
         return Exit::Ok.code();
     };
@@ -405,12 +405,12 @@ fn prompt() -> Result<i32> {
         match words.first().map(String::as_str) {
             None => {}
             Some("quit" | "exit" | "q") => return Ok(code),
-            Some(_) => code = one(&words),
+            Some(_) => code = run_line(&words),
         }
     }
 }
 
-fn ckconfig_options(s: &Sub) -> Command {
+fn ckconfig_options(s: &Subcommand) -> Command {
     cmd(s)
         .arg(flag(
             "v",
@@ -423,7 +423,7 @@ fn ckconfig_options(s: &Sub) -> Command {
         ))
 }
 
-fn ckconfig(s: &Sub, words: &[String]) -> i32 {
+fn ckconfig(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = ckconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ckconfig", check(&m)),
@@ -452,14 +452,14 @@ fn check(m: &ArgMatches) -> Result<i32> {
         println!("queues {}", queues.join(" "));
         // Outside a cluster there is nothing to compare with.
         if let Ok(site) = Site::find() {
-            print!("{}", config_effects::told(&site, c)?);
+            print!("{}", config_effects::effects_text(&site, c)?);
         }
     }
     answer!("No errors found in {}.", path.display());
     Ok(Exit::Ok.code())
 }
 
-fn ress_check_options(s: &Sub) -> Command {
+fn ress_check_options(s: &Subcommand) -> Command {
     cmd(s).arg(operands(
         "file",
         "FILE",
@@ -467,7 +467,7 @@ fn ress_check_options(s: &Sub) -> Command {
     ))
 }
 
-fn ress_check(s: &Sub, words: &[String]) -> i32 {
+fn ress_check(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = ress_check_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin ress-check", ress_check::check(&m)),
@@ -475,13 +475,13 @@ fn ress_check(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn reconfig_options(s: &Sub) -> Command {
+fn reconfig_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag("v", "Show what was done"))
         .arg(flag("f", "Accepted and ignored: cadmin never asks"))
 }
 
-fn reconfig(s: &Sub, words: &[String]) -> i32 {
+fn reconfig(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = reconfig_options(s);
     match matches(cmd, words) {
         Ok(m) => finish("cadmin reconfig", ask_reconfig(&m)),
@@ -516,14 +516,14 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
     Ok(exit.code())
 }
 
-fn restored_options(s: &Sub) -> Command {
+fn restored_options(s: &Subcommand) -> Command {
     with_wait(cmd(s)).arg(flag(
         "confirm",
         "Confirm that everything after the backup is lost",
     ))
 }
 
-fn restored(s: &Sub, words: &[String]) -> i32 {
+fn restored(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = restored_options(s);
     let ask = |m: &ArgMatches| {
         if !m.has("confirm") {
@@ -531,7 +531,7 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
                 "restored holds all pending jobs and continues with later job IDs; give --confirm",
             ));
         }
-        act(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
+        send_and_report(&format!("cadmin {}", s.name), m, &[Verb::Restored], |o| {
             capital(&o.text)
         })
     };
@@ -541,13 +541,13 @@ fn restored(s: &Sub, words: &[String]) -> i32 {
     }
 }
 
-fn daemon_options(s: &Sub) -> Command {
+fn daemon_options(s: &Subcommand) -> Command {
     cmd(s)
         .arg(flag("f", "Accepted and ignored: cadmin never asks"))
         .arg(operands("names", "HOST", "Hosts, or all; none: this host"))
 }
 
-fn control_daemons(s: &Sub, words: &[String]) -> i32 {
+fn control_daemons(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = daemon_options(s);
     let m = match matches(cmd, words) {
         Ok(m) => m,
@@ -572,7 +572,7 @@ mod tests {
 
     fn line(words: &[&str]) -> i32 {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        one(&words)
+        run_line(&words)
     }
 
     #[test]

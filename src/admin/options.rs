@@ -2,15 +2,15 @@
 //!
 //! Owns which subcommand accepts which options; each subcommand describes its own. Runs nothing.
 
-use super::{ALIASES, SUBS, Sub};
+use super::{ALIASES, SUBS, Subcommand};
 use super::{
     alert, badmin, check, dev, diag, event_history, fsck, host, init, journal, lsf_conf, metrics,
     perfmon, queue_host_orders, showconf,
 };
 use clap::Command;
 
-/// A subcommand for completion.
-pub(crate) struct Subcommand {
+/// A subcommand with its options, for completion.
+pub(crate) struct SubcommandOptions {
     pub name: &'static str,
     pub about: &'static str,
     pub options: Command,
@@ -19,7 +19,7 @@ pub(crate) struct Subcommand {
 }
 
 /// The subcommands of cadmin in the order of its help, or those of `badmin` and `lsadmin`.
-pub(crate) fn subcommands(command: &str) -> Vec<Subcommand> {
+pub(crate) fn subcommands(command: &str) -> Vec<SubcommandOptions> {
     let names: Vec<&'static str> = match command {
         "badmin" => badmin::BADMIN
             .iter()
@@ -36,7 +36,7 @@ pub(crate) fn subcommands(command: &str) -> Vec<Subcommand> {
     names.into_iter().filter_map(subcommand).collect()
 }
 
-fn subcommand(name: &'static str) -> Option<Subcommand> {
+fn subcommand(name: &'static str) -> Option<SubcommandOptions> {
     let alias = ALIASES.iter().find(|(other, _)| *other == name);
     let own_name = alias.map_or(name, |(_, own)| own);
     let s = SUBS.iter().find(|s| s.name == own_name)?;
@@ -44,7 +44,7 @@ fn subcommand(name: &'static str) -> Option<Subcommand> {
         Some(options) => (options, false),
         None => (derived(own_name), true),
     };
-    Some(Subcommand {
+    Some(SubcommandOptions {
         name,
         about: s.about,
         options,
@@ -53,7 +53,7 @@ fn subcommand(name: &'static str) -> Option<Subcommand> {
 }
 
 /// The options of a subcommand that parses them like users' commands.
-fn own(s: &Sub) -> Option<Command> {
+fn own(s: &Subcommand) -> Option<Command> {
     Some(match s.name {
         "ckconfig" => super::ckconfig_options(s),
         "ress-check" => super::ress_check_options(s),

@@ -4,7 +4,7 @@
 //! Leaders always sample, so nothing is started or stopped: these words of LSF are answered by what
 //! is the case, and succeed only if that is what they ask for.
 
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::{Values, flag, operands};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::job_requests::finish;
@@ -16,7 +16,7 @@ use crate::text::width::escape;
 use clap::{ArgMatches, Command};
 
 /// The options of `cadmin perfmon`.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     cmd(s)
         .arg(flag("json", "view: print a JSON object"))
         .arg(operands(
@@ -27,7 +27,7 @@ pub(super) fn options(s: &Sub) -> Command {
 }
 
 /// Runs `cadmin perfmon`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
         Ok(m) => finish("cadmin perfmon", carry_out(&m)),
         Err(code) => code,

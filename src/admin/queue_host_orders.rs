@@ -3,11 +3,11 @@
 //! Owns their options and the form of their answers. Each sends one request to the leader.
 
 use super::COMMENT_MAX;
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::{Values, flag, operands, opt};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
-use crate::client::job_requests::{act, finish, with_wait};
+use crate::client::job_requests::{finish, send_and_report, with_wait};
 use crate::record::ack::Outcome;
 use crate::record::request::{HostAct, QueueAct, Verb};
 use clap::{ArgMatches, Command};
@@ -24,7 +24,7 @@ fn comment(m: &ArgMatches) -> Result<String> {
     Ok(text.to_owned())
 }
 
-pub(super) fn queue_options(s: &Sub) -> Command {
+pub(super) fn queue_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(opt("C", "COMMENT", "A comment, shown by cqueues -l"))
         .arg(operands(
@@ -34,7 +34,7 @@ pub(super) fn queue_options(s: &Sub) -> Command {
         ))
 }
 
-pub(super) fn queues(s: &Sub, words: &[String]) -> i32 {
+pub(super) fn queues(s: &Subcommand, words: &[String]) -> i32 {
     let act = match s.name {
         "qopen" => QueueAct::Open,
         "qclose" => QueueAct::Close,
@@ -53,11 +53,11 @@ pub(super) fn queues(s: &Sub, words: &[String]) -> i32 {
     })
 }
 
-pub(super) fn host_options(s: &Sub) -> Command {
+pub(super) fn host_options(s: &Subcommand) -> Command {
     with_hosts(s).arg(opt("C", "COMMENT", "A comment, shown by chosts -l"))
 }
 
-fn with_hosts(s: &Sub) -> Command {
+fn with_hosts(s: &Subcommand) -> Command {
     with_wait(cmd(s)).arg(operands(
         "names",
         "HOST",
@@ -65,7 +65,7 @@ fn with_hosts(s: &Sub) -> Command {
     ))
 }
 
-pub(super) fn hosts(s: &Sub, words: &[String]) -> i32 {
+pub(super) fn hosts(s: &Subcommand, words: &[String]) -> i32 {
     let act = match s.name {
         "hopen" => HostAct::Open,
         _ => HostAct::Close,
@@ -90,7 +90,7 @@ fn host_phrase(o: &Outcome) -> String {
     format!("Host <{}> {}", o.what, o.text)
 }
 
-pub(super) fn lock_options(s: &Sub) -> Command {
+pub(super) fn lock_options(s: &Subcommand) -> Command {
     match s.name {
         "lslock" => with_hosts(s).arg(opt(
             "l",
@@ -101,14 +101,14 @@ pub(super) fn lock_options(s: &Sub) -> Command {
     }
 }
 
-pub(super) fn locks(s: &Sub, words: &[String]) -> i32 {
+pub(super) fn locks(s: &Subcommand, words: &[String]) -> i32 {
     let ask = |m: &ArgMatches| {
         let order = match s.name {
             "lslock" => HostAct::Lock { for_s: lock_s(m)? },
             _ => HostAct::Unlock,
         };
         let verb = host_verb(m.all("names"), order, String::new())?;
-        act(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
+        send_and_report(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
     };
     match matches(lock_options(s), words) {
         Ok(m) => finish(&format!("cadmin {}", s.name), ask(&m)),
@@ -133,16 +133,16 @@ fn lock_s(m: &ArgMatches) -> Result<u32> {
 /// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
 /// formats each answer.
 fn named(
-    s: &Sub,
+    s: &Subcommand,
     words: &[String],
-    options: fn(&Sub) -> Command,
+    options: fn(&Subcommand) -> Command,
     verb: impl FnOnce(Vec<String>, String) -> Result<Verb>,
     phrase: fn(&Outcome) -> String,
 ) -> i32 {
     let cmd = options(s);
     let ask = |m: &ArgMatches| {
         let verb = verb(m.all("names"), comment(m)?)?;
-        act(&format!("cadmin {}", s.name), m, &[verb], phrase)
+        send_and_report(&format!("cadmin {}", s.name), m, &[verb], phrase)
     };
     match matches(cmd, words) {
         Ok(m) => finish("cadmin", ask(&m)),
@@ -150,7 +150,7 @@ fn named(
     }
 }
 
-pub(super) fn hlost_options(s: &Sub) -> Command {
+pub(super) fn hlost_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag(
             "confirm",
@@ -159,12 +159,12 @@ pub(super) fn hlost_options(s: &Sub) -> Command {
         .arg(operands("host", "HOST", "The host"))
 }
 
-pub(super) fn hlost(s: &Sub, words: &[String]) -> i32 {
+pub(super) fn hlost(s: &Subcommand, words: &[String]) -> i32 {
     let cmd = hlost_options(s);
     let ask = |m: &ArgMatches| match m.all("host").as_slice() {
         [host] if m.has("confirm") => {
             let host = host.clone();
-            act(
+            send_and_report(
                 &format!("cadmin {}", s.name),
                 m,
                 &[Verb::HostLost { host }],

@@ -52,7 +52,7 @@ pub(super) fn check(m: &ArgMatches) -> Result<i32> {
 
 /// The result of parsing a text.
 #[derive(Default)]
-struct Found {
+struct ParseReport {
     table: String,
     /// The problems with their positions, one per line.
     text: String,
@@ -60,8 +60,8 @@ struct Found {
     documents: usize,
 }
 
-fn read(name: &str, bytes: &[u8]) -> Found {
-    let mut out = Found::default();
+fn read(name: &str, bytes: &[u8]) -> ParseReport {
+    let mut out = ParseReport::default();
     for piece in document_splitter::all(bytes) {
         match piece {
             StreamPart::Document { bytes, line } => {
@@ -77,7 +77,7 @@ fn read(name: &str, bytes: &[u8]) -> Found {
     out
 }
 
-impl Found {
+impl ParseReport {
     fn add(&mut self, name: &str, line: u64, parsed: Parsed) {
         let _ = writeln!(self.table, "document at line {line}:");
         for r in &parsed.readings {

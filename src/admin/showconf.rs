@@ -1,6 +1,6 @@
 //! `cadmin showconf`: the settings that the leader currently uses.
 
-use super::subcommand::{Sub, cmd, matches};
+use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::operands;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
@@ -9,7 +9,7 @@ use crate::spool::view::ViewReader;
 use clap::Command;
 
 /// The options of `cadmin showconf`.
-pub(super) fn options(s: &Sub) -> Command {
+pub(super) fn options(s: &Subcommand) -> Command {
     // LSF asks for a daemon's settings: here all daemons read the same.
     cmd(s).arg(operands(
         "which",
@@ -19,7 +19,7 @@ pub(super) fn options(s: &Sub) -> Command {
 }
 
 /// Runs `cadmin showconf`; returns the exit code.
-pub(super) fn run(s: &'static Sub, words: &[String]) -> i32 {
+pub(super) fn run(s: &'static Subcommand, words: &[String]) -> i32 {
     match matches(options(s), words) {
         Ok(_) => finish("cadmin showconf", print_conf()),
         Err(code) => code,

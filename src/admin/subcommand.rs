@@ -6,20 +6,20 @@ use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
 /// A subcommand: its name, its arguments and purpose for the help, and the function that runs it.
-pub(super) struct Sub {
+pub(super) struct Subcommand {
     pub name: &'static str,
     pub args: &'static str,
     pub about: &'static str,
-    pub run: fn(&'static Sub, &[String]) -> i32,
+    pub run: fn(&'static Subcommand, &[String]) -> i32,
 }
 
 pub(super) const fn sub(
     name: &'static str,
     args: &'static str,
     about: &'static str,
-    run: fn(&'static Sub, &[String]) -> i32,
-) -> Sub {
-    Sub {
+    run: fn(&'static Subcommand, &[String]) -> i32,
+) -> Subcommand {
+    Subcommand {
         name,
         args,
         about,
@@ -34,6 +34,6 @@ pub(super) fn matches(cmd: Command, words: &[String]) -> std::result::Result<Arg
 }
 
 /// `cadmin NAME` as a clap command.
-pub(super) fn cmd(s: &Sub) -> Command {
+pub(super) fn cmd(s: &Subcommand) -> Command {
     command("cadmin", s.about).override_usage(format!("cadmin {} {}", s.name, s.args))
 }

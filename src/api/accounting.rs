@@ -24,7 +24,7 @@ const FILES_MAX: usize = 100_000;
 
 /// The position up to which each file (`2026-11/000007.0001.yaml`) was read: offset, number of the
 /// next record.
-pub type Places = BTreeMap<String, (u64, u64)>;
+pub type FilePositions = BTreeMap<String, (u64, u64)>;
 
 /// The record of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct RecordBatch {
 pub struct RecordFollower {
     layout: Layout,
     cluster: String,
-    places: Places,
+    places: FilePositions,
 }
 
 impl RecordFollower {
@@ -59,7 +59,7 @@ impl RecordFollower {
     ///
     /// # Errors
     /// The cluster file cannot be read.
-    pub fn open(site: &Site, places: Places) -> Result<RecordFollower, Failure> {
+    pub fn open(site: &Site, places: FilePositions) -> Result<RecordFollower, Failure> {
         Ok(RecordFollower {
             layout: site.layout(),
             cluster: identity(site)?.id,
@@ -68,7 +68,7 @@ impl RecordFollower {
     }
 
     /// The positions up to which files were read.
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &FilePositions {
         &self.places
     }
 
@@ -227,13 +227,13 @@ mod tests {
     use crate::record::frame;
     use crate::record::leader::ClusterDoc;
 
-    struct Bed {
+    struct TestCluster {
         dir: tempfile::TempDir,
         site: Site,
     }
 
-    impl Bed {
-        fn new() -> Bed {
+    impl TestCluster {
+        fn new() -> TestCluster {
             let dir = tempfile::tempdir().unwrap();
             let conf = format!("CB_SHARE={}\n", dir.path().display());
             let site = Site::from_conf(Path::new("/e/cb.conf"), &conf, None).unwrap();
@@ -246,7 +246,7 @@ mod tests {
             };
             let text = serde_json::to_vec(&doc).unwrap();
             std::fs::write(site.layout().cluster(), text).unwrap();
-            Bed { dir, site }
+            TestCluster { dir, site }
         }
 
         /// Writes a leader's file of a month with these jobs.
@@ -281,12 +281,12 @@ mod tests {
 
     #[test]
     fn what_is_appended_is_given_once_also_after_a_restart() {
-        let bed = Bed::new();
+        let bed = TestCluster::new();
         let whole = bed.put("2026-11", 1, 1..5, false);
         let end = whole.len();
         // The last line is incomplete: its writer is writing it or has died.
         bed.write("2026-11", 1, &whole[..end - 9]);
-        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, FilePositions::new()).unwrap();
         let first = follower.next_records(2, 1 << 20).unwrap();
         assert_eq!(
             (keys(&first), first.more),
@@ -312,10 +312,10 @@ mod tests {
 
     #[test]
     fn a_copy_has_the_key_of_its_record_and_months_may_go() {
-        let bed = Bed::new();
+        let bed = TestCluster::new();
         bed.put("2026-10", 1, 1..3, false);
         bed.put("2026-11", 2, 2..4, true);
-        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, FilePositions::new()).unwrap();
         let look = follower.next_records(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
         assert_eq!(follower.places().len(), 2);
@@ -329,14 +329,14 @@ mod tests {
 
     #[test]
     fn damage_is_named_once_and_the_rest_is_given() {
-        let bed = Bed::new();
+        let bed = TestCluster::new();
         let mut bytes = bed.put("2026-11", 1, 1..4, false);
         let second = bytes.iter().position(|b| *b == b'\n').unwrap() + 3;
         bytes[second] ^= 1;
         bed.write("2026-11", 1, &bytes);
         let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
         bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
-        let mut follower = RecordFollower::open(&bed.site, Places::new()).unwrap();
+        let mut follower = RecordFollower::open(&bed.site, FilePositions::new()).unwrap();
         let look = follower.next_records(9, 1 << 20).unwrap();
         assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
         assert_eq!(look.problems.len(), 2, "{look:?}");

@@ -12,7 +12,7 @@ use super::read::Reader;
 use super::{Failure, FailureKind, send};
 use crate::admin::check;
 use crate::admin::config_file;
-use crate::client::answers::{self, Reading};
+use crate::client::answers::{self, ReadCommand};
 use crate::client::exit::Fail;
 use crate::config::{self, changes};
 use crate::model::sha256_hex;
@@ -138,7 +138,7 @@ pub fn administer(reader: &Reader, act: &AdminAction) -> Result<AdminAnswer, Fai
         AdminAction::CheckConfig { text } => Ok(AdminAnswer::Checked(verdict(reader, text)?)),
         AdminAction::SaveConfig { base, text } => save(reader, base, text),
         AdminAction::Health => {
-            let text = answers::answer(source, Reading::Cluster, &["-health"])?;
+            let text = answers::answer(source, ReadCommand::Cluster, &["-health"])?;
             Ok(AdminAnswer::Text(text))
         }
         AdminAction::CheckCluster => {
@@ -226,7 +226,7 @@ fn save(reader: &Reader, base: &str, text: &str) -> Result<AdminAnswer, Failure>
         AdminAnswer::Outcomes(outcomes) => outcomes,
         _ => Vec::new(),
     };
-    let kept = changed.kept.map(|kept| kept.display().to_string());
+    let kept = changed.backup.map(|kept| kept.display().to_string());
     Ok(AdminAnswer::Saved(ConfigSaved {
         kept: kept.unwrap_or_default(),
         warnings: changed.warnings.iter().map(ToString::to_string).collect(),
@@ -256,8 +256,8 @@ mod tests {
     fn only_administrators_get_an_answer() {
         let bed = test_cluster::cluster();
         let site = bed.source("portal", 0).site.clone();
-        let nobody = administer(&reader(site.clone(), "u1"), &AdminAction::Health).unwrap_err();
-        assert_eq!(nobody.kind, FailureKind::Permission);
+        let ordinary = administer(&reader(site.clone(), "u1"), &AdminAction::Health).unwrap_err();
+        assert_eq!(ordinary.kind, FailureKind::Permission);
         let answer = administer(&reader(site, "boss"), &AdminAction::Health).unwrap();
         assert!(matches!(&answer, AdminAnswer::Text(text) if text.contains("LEADER")));
     }

@@ -10,7 +10,7 @@ use crate::journal::{Chain, Flow, History, HistoryEntry, Position};
 use crate::record::event::Event;
 use crate::record::leader::{EpochDoc, FIXED_LEN, decode_fixed};
 use crate::show::event::time_of;
-use crate::show::event_json::{Documents, Place};
+use crate::show::event_json::{Documents, JournalPosition};
 use crate::spool::{Layout, Site};
 use crate::sys;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const PROBLEMS_MAX: usize = 100;
 
 /// The identity of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClusterIdentity {
     /// Random, created by `cadmin init`.
     pub id: String,
     pub name: String,
@@ -30,9 +30,9 @@ pub struct Identity {
 ///
 /// # Errors
 /// The file does not exist or cannot be read.
-pub fn identity(site: &Site) -> Result<Identity, Failure> {
+pub fn identity(site: &Site) -> Result<ClusterIdentity, Failure> {
     let doc = Source::of("cluster", site.clone()).cluster()?;
-    Ok(Identity {
+    Ok(ClusterIdentity {
         id: doc.cluster,
         name: doc.name,
     })
@@ -87,13 +87,13 @@ pub struct EventFollower {
     history: History,
     documents: Documents,
     /// Whether missing events after the requested position were checked and reported.
-    judged: bool,
-    held: VecDeque<PendingEvent>,
+    gap_checked: bool,
+    pending: VecDeque<PendingEvent>,
     problems: Vec<String>,
     /// The last record that was read.
     last: Position,
     /// Only events after this position are returned.
-    after: Place,
+    after: JournalPosition,
 }
 
 impl EventFollower {
@@ -102,7 +102,7 @@ impl EventFollower {
     /// # Errors
     /// The position has a wrong form, or the cluster file cannot be read.
     pub fn open(site: &Site, after: Option<&str>) -> Result<EventFollower, Failure> {
-        let place = Place::parse(after.unwrap_or("0")).map_err(|text| Failure {
+        let place = JournalPosition::parse(after.unwrap_or("0")).map_err(|text| Failure {
             kind: FailureKind::Wrong,
             text,
         })?;
@@ -111,8 +111,8 @@ impl EventFollower {
         Ok(EventFollower {
             history: History::new(&layout, &cluster).after(last),
             documents: Documents::new(sys::signals::name),
-            judged: place == Place::default(),
-            held: VecDeque::new(),
+            gap_checked: place == JournalPosition::default(),
+            pending: VecDeque::new(),
             problems: Vec::new(),
             last: Position::default(),
             after: place,
@@ -128,17 +128,17 @@ impl EventFollower {
     /// The journal cannot be read; the next call tries again from the same position.
     pub fn next_events(&mut self, most: usize, bytes: usize) -> Result<EventBatch, Failure> {
         let mut problems = std::mem::take(&mut self.problems);
-        let read = match self.held.is_empty() {
+        let read = match self.pending.is_empty() {
             true => self.read(most, bytes, &mut problems),
             false => Ok(false),
         };
         // If reading fails now, the next look reports these problems.
         self.problems = problems;
         let more = read?;
-        let has_some = !self.held.is_empty();
+        let has_some = !self.pending.is_empty();
         let events = self.final_ones()?;
-        let gap = has_some && !self.judged && !self.history.is_whole();
-        self.judged |= has_some;
+        let gap = has_some && !self.gap_checked && !self.history.is_whole();
+        self.gap_checked |= has_some;
         Ok(EventBatch {
             more: more && !events.is_empty(),
             problems: std::mem::take(&mut self.problems),
@@ -153,7 +153,7 @@ impl EventFollower {
         bytes: usize,
         problems: &mut Vec<String>,
     ) -> Result<bool, Failure> {
-        let (documents, held, last) = (&mut self.documents, &mut self.held, &mut self.last);
+        let (documents, held, last) = (&mut self.documents, &mut self.pending, &mut self.last);
         let after = self.after;
         let mut size = 0;
         let sink = &mut |entry| {
@@ -183,11 +183,11 @@ impl EventFollower {
     /// a record after the record was read, the record precedes the end that a successor will fix:
     /// the successor overwrites that file first. The end of an older epoch is known.
     fn final_ones(&mut self) -> Result<Vec<EventLine>, Failure> {
-        let Some(first) = self.held.front() else {
+        let Some(first) = self.pending.front() else {
             return Ok(Vec::new());
         };
         let now = epoch_now(&self.layout)?;
-        let mut sure = Vec::with_capacity(self.held.len());
+        let mut sure = Vec::with_capacity(self.pending.len());
         let chain = match first.at.epoch < now {
             true => {
                 let upto = Chain::newest(&self.layout).map_err(|e| system(&e))? + 1;
@@ -196,12 +196,12 @@ impl EventFollower {
             }
             false => None,
         };
-        while let Some(read) = self.held.pop_front() {
+        while let Some(read) = self.pending.pop_front() {
             match finality(read.at, now, chain.as_ref()) {
                 Some(true) => sure.push(read.line),
                 Some(false) => {}
                 None => {
-                    self.held.push_front(read);
+                    self.pending.push_front(read);
                     break;
                 }
             }
@@ -233,8 +233,13 @@ fn epoch_now(layout: &Layout) -> Result<u64, Failure> {
 }
 
 /// The document of an event; none up to `after`, but later documents may refer to these events.
-fn line(documents: &mut Documents, after: Place, at: Position, event: &Event) -> Option<EventLine> {
-    let place = Place {
+fn line(
+    documents: &mut Documents,
+    after: JournalPosition,
+    at: Position,
+    event: &Event,
+) -> Option<EventLine> {
+    let place = JournalPosition {
         epoch: at.epoch,
         segment: at.segment,
         record: at.seq.saturating_sub(1),

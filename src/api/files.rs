@@ -237,7 +237,7 @@ fn write(
         )));
     }
     let Some(end) = end.filter(|end| *end <= size) else {
-        return Err(wrong("the part ends behind the end of the file".to_owned()));
+        return Err(wrong("the part ends beyond the end of the file".to_owned()));
     };
     if part.bytes.is_empty() && end < size {
         return Err(wrong("the part is empty".to_owned()));
@@ -336,8 +336,8 @@ mod tests {
         for (offset, bytes, size, want) in [
             (0, &big[..], u64::MAX, "at most 4194304 bytes"),
             (0, b"x", FILE_MAX + 1, "a file 1099511627776"),
-            (0, b"xx", 1, "behind the end"),
-            (u64::MAX, b"x", 9, "behind the end"),
+            (0, b"xx", 1, "beyond the end"),
+            (u64::MAX, b"x", 9, "beyond the end"),
             (0, b"", 9, "empty"),
         ] {
             let failure = put(&at, offset, bytes, size).expect_err(want);

@@ -94,7 +94,7 @@ impl VisibleJobs {
     pub fn of(reader: &Reader) -> Result<VisibleJobs, Failure> {
         let source = reader.source();
         let (uid, params) = (source.me.uid, source.params()?);
-        let users = source.seen_of(Users::All, &params);
+        let users = source.visible_users(Users::All, &params);
         Ok(VisibleJobs {
             uid,
             users: users.unwrap_or_else(|| Users::one(uid)),
@@ -113,7 +113,7 @@ pub struct JobQuery {
     /// Words as entered in `cview` after `/`: `user:u1 state:run weather`.
     pub filter: String,
     /// Only jobs of the requesting user.
-    pub own: bool,
+    pub own_only: bool,
     /// Also finished ones.
     pub finished: bool,
     /// One of [`columns`]; empty: the order of `cjobs`.
@@ -266,7 +266,7 @@ impl JobIndex {
         };
         let mut text = String::new();
         let mut fits = |item: &JobItem| {
-            (!query.own || item.spec.uid == seen.uid)
+            (!query.own_only || item.spec.uid == seen.uid)
                 && seen.has(item)
                 && (filter.is_empty() || filter.fits_job(item, &mut text))
         };
@@ -479,7 +479,7 @@ mod tests {
             change(&mut query);
             ids(&bed, 7, &query)
         };
-        assert_eq!(with(|q| q.own = true), "1 2");
+        assert_eq!(with(|q| q.own_only = true), "1 2");
         assert_eq!(with(|q| q.finished = true), "1 2 3 4");
         assert_eq!(with(|q| (q.from, q.count) = (2, 2)), "3");
         assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");

@@ -4,7 +4,7 @@
 //! Owns no data: rows come from the published view, visibility rules and texts come from the
 //! commands. Takes no lock, sends no request to the leader, prints nothing.
 
-pub use crate::client::answers::Reading;
+pub use crate::client::answers::ReadCommand;
 
 use super::Failure;
 use crate::client::answers;
@@ -236,7 +236,7 @@ impl Reader {
     ///
     /// # Errors
     /// The command would refuse.
-    pub fn answer(&self, what: Reading, words: &[&str]) -> Result<String, Failure> {
+    pub fn answer(&self, what: ReadCommand, words: &[&str]) -> Result<String, Failure> {
         Ok(answers::answer(&self.source, what, words)?)
     }
 

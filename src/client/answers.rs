@@ -15,7 +15,7 @@ const TEXT_MAX: usize = 64 << 20;
 
 /// A reading command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reading {
+pub enum ReadCommand {
     Jobs,
     History,
     Queues,
@@ -32,20 +32,20 @@ pub enum Reading {
 ///
 /// # Errors
 /// What the command would refuse.
-pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<String> {
+pub(crate) fn answer(source: &Source, what: ReadCommand, words: &[&str]) -> Result<String> {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
     let words = split_json(&words);
     let options = match what {
-        Reading::Jobs => cjobs::options(),
-        Reading::History => chist::options(),
-        Reading::Queues => cqueues::options(),
-        Reading::Hosts => chosts::options(),
-        Reading::Load => cload::options(),
-        Reading::Limits => climits::options(),
-        Reading::Users => cusers::options(),
-        Reading::Crons => ccron::show_options(),
-        Reading::Accounting => cacct::options(),
-        Reading::Cluster => cinfo::options(),
+        ReadCommand::Jobs => cjobs::options(),
+        ReadCommand::History => chist::options(),
+        ReadCommand::Queues => cqueues::options(),
+        ReadCommand::Hosts => chosts::options(),
+        ReadCommand::Load => cload::options(),
+        ReadCommand::Limits => climits::options(),
+        ReadCommand::Users => cusers::options(),
+        ReadCommand::Crons => ccron::show_options(),
+        ReadCommand::Accounting => cacct::options(),
+        ReadCommand::Cluster => cinfo::options(),
     };
     let m = parse(options, &words).map_err(|_| Fail::usage("these options are not understood"))?;
     let found = |(text, exit): (String, Exit)| match exit {
@@ -53,16 +53,16 @@ pub(crate) fn answer(source: &Source, what: Reading, words: &[&str]) -> Result<S
         _ => Ok(text),
     };
     match what {
-        Reading::Jobs => found(cjobs::text(&m, source)?),
-        Reading::History => Ok(chist::show(&m, source, &source.ctx())?.out),
-        Reading::Queues => found(cqueues::show(&m, source)?),
-        Reading::Hosts => found(chosts::show(&m, source)?),
-        Reading::Load => found(cload::show(&m, source)?),
-        Reading::Limits => found(climits::show(&m, source)?),
-        Reading::Users => found(cusers::show(&m, source)?),
-        Reading::Crons => found(ccron::pages(&m, source)?),
-        Reading::Cluster => found(cinfo::show(&m, source)?),
-        Reading::Accounting => {
+        ReadCommand::Jobs => found(cjobs::text(&m, source)?),
+        ReadCommand::History => Ok(chist::show(&m, source, &source.ctx())?.out),
+        ReadCommand::Queues => found(cqueues::show(&m, source)?),
+        ReadCommand::Hosts => found(chosts::show(&m, source)?),
+        ReadCommand::Load => found(cload::show(&m, source)?),
+        ReadCommand::Limits => found(climits::show(&m, source)?),
+        ReadCommand::Users => found(cusers::show(&m, source)?),
+        ReadCommand::Crons => found(ccron::pages(&m, source)?),
+        ReadCommand::Cluster => found(cinfo::show(&m, source)?),
+        ReadCommand::Accounting => {
             let mut text = String::new();
             let mut put = |part: &str| {
                 if text.len() + part.len() > TEXT_MAX {
@@ -90,12 +90,16 @@ mod tests {
         let bed = test_cluster::cluster();
         let source = bed.source("portal", 0);
         for (what, words, holds) in [
-            (Reading::Jobs, &["--json", "-u", "all"][..], "\"jobid\":"),
-            (Reading::Queues, &["--json"], "\"normal\""),
-            (Reading::Hosts, &["--json"], "\"h1\""),
-            (Reading::Load, &["--json"], "\"h1\""),
-            (Reading::Limits, &["--json"], "\"resource\":"),
-            (Reading::Users, &["--json", "all"], "\"name\":"),
+            (
+                ReadCommand::Jobs,
+                &["--json", "-u", "all"][..],
+                "\"jobid\":",
+            ),
+            (ReadCommand::Queues, &["--json"], "\"normal\""),
+            (ReadCommand::Hosts, &["--json"], "\"h1\""),
+            (ReadCommand::Load, &["--json"], "\"h1\""),
+            (ReadCommand::Limits, &["--json"], "\"resource\":"),
+            (ReadCommand::Users, &["--json", "all"], "\"name\":"),
         ] {
             let text = answer(&source, what, words).unwrap();
             assert!(
@@ -103,8 +107,8 @@ mod tests {
                 "{what:?} {text}"
             );
         }
-        let none = answer(&source, Reading::Jobs, &["--json", "999999"]).unwrap_err();
+        let none = answer(&source, ReadCommand::Jobs, &["--json", "999999"]).unwrap_err();
         assert_eq!(none.exit, Exit::NotFound);
-        assert!(answer(&source, Reading::Jobs, &["-sla", "x"]).is_err());
+        assert!(answer(&source, ReadCommand::Jobs, &["-sla", "x"]).is_err());
     }
 }

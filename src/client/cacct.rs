@@ -29,7 +29,7 @@ use cost::{DiscountMemo, Rates};
 use records::Records;
 use std::collections::HashSet;
 use std::ffi::OsString;
-use totals::{By, ByName, Totals};
+use totals::{ByName, Grouping, Totals};
 
 const NOT_BUILT: &[&str] = &["N", "cname", "sla", "x", "f"];
 /// Maximum number of damaged places that are listed.
@@ -41,7 +41,7 @@ const CLOCKS_MS: i64 = 86_400_000;
 
 /// The options of `cacct`.
 pub(super) fn options() -> Command {
-    let about = "Show what ended jobs have used: totals, or one record for each attempt";
+    let about = "Show the resource usage of ended jobs: totals, or one record for each attempt";
     let cmd = command("cacct", about)
         .arg(flag("d", "Jobs that ended with DONE"))
         .arg(flag("e", "Jobs that ended with EXIT"))
@@ -62,7 +62,7 @@ pub(super) fn options() -> Command {
         ))
         .arg(flag(
             "advice",
-            "What similar jobs requested and used, and what to request",
+            "Requests and usage of similar jobs, and recommended requests",
         ))
         .arg(opt(
             "C",
@@ -138,7 +138,7 @@ fn wanted(
     params: &Params,
 ) -> Result<AttemptFilter, Fail> {
     let ids = read::job_ids(m)?;
-    let users = read::users_asked(m, source, params, &ids)?;
+    let users = read::selected_users(m, source, params, &ids)?;
     let range = |id: &str| match m.last(id) {
         None => Ok(None),
         Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())
@@ -219,7 +219,7 @@ impl AttemptFilter {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Summary,
-    By(By),
+    By(Grouping),
     Brief,
     Wide,
     Long,
@@ -238,8 +238,8 @@ enum Form {
 
 fn form(m: &ArgMatches) -> Result<Form, Fail> {
     let by = m.last("by").map(|word| {
-        By::parse(word).ok_or_else(|| {
-            let known: Vec<&str> = By::ALL.iter().map(|(name, _)| *name).collect();
+        Grouping::parse(word).ok_or_else(|| {
+            let known: Vec<&str> = Grouping::ALL.iter().map(|(name, _)| *name).collect();
             Fail::usage(format!("--by: '{word}' is not one of {}", known.join(", ")))
         })
     });
@@ -293,14 +293,14 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
 }
 
 /// Collects text and writes it in pieces.
-struct Out<'o> {
+struct OutputBuffer<'o> {
     text: String,
     put: &'o mut dyn FnMut(&str) -> Result<(), Fail>,
     /// Why a piece could not be written.
     failed: Option<Fail>,
 }
 
-impl Out<'_> {
+impl OutputBuffer<'_> {
     fn flush(&mut self, least: usize) {
         if self.text.len() >= least && !self.text.is_empty() && self.failed.is_none() {
             self.failed = (self.put)(&self.text).err();
@@ -341,7 +341,7 @@ impl Warnings {
 }
 
 /// Totals of the selected records.
-struct Sums {
+struct RecordTotals {
     records: u64,
     /// Requested jobs of which no record has been seen.
     missing: Vec<JobSel>,
@@ -351,9 +351,9 @@ struct Sums {
     known: DiscountMemo,
 }
 
-impl Sums {
-    fn new(wanted: &AttemptFilter) -> Sums {
-        Sums {
+impl RecordTotals {
+    fn new(wanted: &AttemptFilter) -> RecordTotals {
+        RecordTotals {
             records: 0,
             missing: wanted.ids.clone(),
             all: Totals::default(),
@@ -381,12 +381,12 @@ impl Sums {
             Form::By(by) => totals::count_by(&mut self.groups, by, record, &bill),
             _ => {
                 self.all.add(record, &bill);
-                totals::count_by(&mut self.groups, By::Queue, record, &bill);
+                totals::count_by(&mut self.groups, Grouping::Queue, record, &bill);
             }
         }
     }
 
-    fn merge(&mut self, part: &Sums) {
+    fn merge(&mut self, part: &RecordTotals) {
         self.records += part.records;
         self.missing.retain(|s| part.missing.contains(s));
         self.all.merge(&part.all);
@@ -414,16 +414,16 @@ pub(super) fn show(
     let cluster = source.cluster()?.cluster;
     let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
     let (text, failed) = (String::new(), None);
-    let mut out = Out { text, put, failed };
+    let mut out = OutputBuffer { text, put, failed };
     begin(form, &mut out.text);
     if let (Form::Columns { json: false }, Some(table), false) = (form, &table, m.has("noheader")) {
         table.header(&mut out.text);
     }
     let mut warnings = Warnings::default();
-    let mut sums = Sums::new(&wanted);
+    let mut sums = RecordTotals::new(&wanted);
     match form {
         Form::Summary | Form::By(_) | Form::Advice { .. } => records.sum(
-            &|| Sums::new(&wanted),
+            &|| RecordTotals::new(&wanted),
             &|sums, record| {
                 if wanted.has(record) {
                     sums.add(form, record, rates.as_ref());
@@ -453,7 +453,7 @@ pub(super) fn show(
         Form::By(by) => {
             let priced = rates.is_some();
             print::table(&mut out.text, by.word(), &sums.groups, priced);
-            if by == By::Host {
+            if by == Grouping::Host {
                 page::spread(&mut out.text, &sums.groups);
             }
         }
@@ -487,8 +487,8 @@ impl Printer<'_> {
         &self,
         records: &Records,
         wanted: &AttemptFilter,
-        out: &mut Out<'_>,
-        sums: &mut Sums,
+        out: &mut OutputBuffer<'_>,
+        sums: &mut RecordTotals,
         warnings: &mut Warnings,
     ) -> Result<(), sys::Error> {
         records.for_each(

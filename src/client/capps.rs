@@ -1,14 +1,14 @@
 //! `capps` (`bapp`): the applications of cb.yaml and of `apps.d`, the parameters of their
 //! templates, and the errors in a template.
 //!
-//! Owns what is printed; `tunnel` and `far_end` are the two ends of the connection to a program of
-//! a job, which are used by programs. Profiles come from the published view, templates from the
-//! share.
+//! Owns what is printed; `tunnel` and `tunnel_server` are the two ends of the connection to a
+//! program of a job, which are used by programs. Profiles come from the published view, templates
+//! from the share.
 
-mod far_end;
 mod tunnel;
+mod tunnel_server;
 
-pub(crate) use far_end::FarEnd;
+pub(crate) use tunnel_server::TunnelServer;
 
 use super::cli::{self, Values, command, flag, operands};
 use super::csub::template;
@@ -96,7 +96,7 @@ fn list_table() -> Table<Get<Application>> {
 
 const LIST: Listing<Application> = Listing {
     command: "capps",
-    what: "APPLICATIONS",
+    records_key: "APPLICATIONS",
     fields: FIELDS,
     json_default: "name kind users description",
     put_json,
@@ -122,15 +122,15 @@ fn put_json(out: &mut String, app: &Application) {
 
 /// Its options.
 pub(super) fn options() -> Command {
-    let about = "List applications, show what a template takes, or check templates";
+    let about = "List applications, show the parameters of a template, or check templates";
     let cmd = command("capps", about)
         .arg(flag("l", "Long: the page of each application"))
         .arg(flag("w", "Wide: no value is cut"))
         .arg(operands(
             "names",
             "[show|check|tunnel] APPLICATION",
-            "Only these; show: their pages; check: what is wrong with these templates or files; \
-             tunnel JOB: what the portal runs to reach a program of a job",
+            "Only these; show: their pages; check: problems of these templates or files; tunnel \
+             JOB: run by the portal to reach a program of a job",
         ));
     table::options(cmd)
 }
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let answer = match names.split_first() {
         Some((verb, files)) if verb == "check" => check(files),
         Some((verb, job)) if verb == "tunnel" => return tunnel::run(job),
-        Some((verb, [])) if verb == "far-end" => return far_end::run(),
+        Some((verb, [])) if verb == "far-end" => return tunnel_server::run(),
         _ => Source::open("capps").and_then(|source| {
             let (out, exit) = show(&m, &source)?;
             read::put(&out)?;
@@ -309,7 +309,7 @@ fn example(form: &Template) -> String {
     out
 }
 
-/// `capps check`: what is wrong with templates, by name or file; all of them with `all` or nothing.
+/// `capps check`: problems of the named templates or files; of all with `all` or without a name.
 fn check(names: &[String]) -> Result<Exit, Fail> {
     let mut files: Vec<PathBuf> = Vec::new();
     for name in names {

@@ -36,41 +36,41 @@ const NEXT_DEFAULT: u32 = 5;
 
 const LIST: Listing<CronJob> = Listing {
     command: "ccron",
-    what: "CRONJOBS",
+    records_key: "CRONJOBS",
     fields: cron::FIELDS,
     json_default: cron::JSON_DEFAULT,
     put_json: cron::put_json,
 };
 
 /// A subcommand: its name, its options, and the function that runs it.
-struct Sub {
+struct Subcommand {
     name: &'static str,
     options: fn() -> Command,
     run: fn(&ArgMatches) -> Result<i32>,
 }
 
-const SUBS: [Sub; 11] = [
-    Sub {
+const SUBCOMMANDS: [Subcommand; 11] = [
+    Subcommand {
         name: "create",
         options: create_options,
         run: |m| put(m, true),
     },
-    Sub {
+    Subcommand {
         name: "edit",
         options: edit_options,
         run: |m| put(m, false),
     },
-    Sub {
+    Subcommand {
         name: "list",
         options: list_options,
         run: list,
     },
-    Sub {
+    Subcommand {
         name: "show",
         options: show_options,
         run: show_pages,
     },
-    Sub {
+    Subcommand {
         name: "enable",
         options: || {
             act_options(
@@ -80,7 +80,7 @@ const SUBS: [Sub; 11] = [
         },
         run: |m| act(m, CronAct::Enable),
     },
-    Sub {
+    Subcommand {
         name: "disable",
         options: || {
             act_options(
@@ -90,7 +90,7 @@ const SUBS: [Sub; 11] = [
         },
         run: |m| act(m, CronAct::Disable),
     },
-    Sub {
+    Subcommand {
         name: "start",
         options: || {
             act_options(
@@ -100,22 +100,22 @@ const SUBS: [Sub; 11] = [
         },
         run: |m| act(m, CronAct::Start),
     },
-    Sub {
+    Subcommand {
         name: "kill",
         options: || act_options("ccron kill", "End the runs of cron jobs"),
         run: |m| act(m, CronAct::Kill),
     },
-    Sub {
+    Subcommand {
         name: "remove",
         options: || act_options("ccron remove", "Remove cron jobs; their runs continue"),
         run: |m| act(m, CronAct::Remove),
     },
-    Sub {
+    Subcommand {
         name: "next",
         options: next_options,
         run: next,
     },
-    Sub {
+    Subcommand {
         name: "import",
         options: import_options,
         run: import,
@@ -125,7 +125,7 @@ const SUBS: [Sub; 11] = [
 fn create_options() -> Command {
     with_wait(command(
         "ccron create",
-        "Create the cron jobs that files define",
+        "Create the cron jobs that are defined in files",
     ))
     .arg(flag("overwrite", "Replace cron jobs of the same names"))
     .arg(operands(
@@ -138,7 +138,7 @@ fn create_options() -> Command {
 fn edit_options() -> Command {
     with_wait(command(
         "ccron edit",
-        "Change cron jobs to what files define",
+        "Change cron jobs to the definitions in files",
     ))
     .arg(operands(
         "files",
@@ -172,9 +172,9 @@ fn act_options(name: &'static str, about: &'static str) -> Command {
 fn next_options() -> Command {
     command(
         "ccron next",
-        "Print when a schedule or a cron job falls due next",
+        "Print the next due times of a schedule or cron job",
     )
-    .arg(opt("n", "N", "How many times [5]"))
+    .arg(opt("n", "N", "Number of due times [5]"))
     .arg(opt("z", "ZONE", "Time zone of the schedule [this host's]"))
     .arg(opt("u", "USER", "Owner of the cron job [you]"))
     .arg(operands(
@@ -187,7 +187,7 @@ fn next_options() -> Command {
 fn import_options() -> Command {
     with_wait(command(
         "ccron import",
-        "Print the cron jobs that a crontab defines, or create them",
+        "Print or create the cron jobs of a crontab",
     ))
     .arg(flag("create", "Create them"))
     .arg(opt("z", "ZONE", "Time zone of the crontab [this host's]"))
@@ -196,7 +196,7 @@ fn import_options() -> Command {
 
 /// The subcommands with their options.
 pub(super) fn subcommands() -> impl Iterator<Item = (&'static str, Command)> {
-    SUBS.iter().map(|sub| (sub.name, (sub.options)()))
+    SUBCOMMANDS.iter().map(|sub| (sub.name, (sub.options)()))
 }
 
 /// Runs `ccron`; returns the exit code.
@@ -213,14 +213,14 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         }
         _ => {}
     }
-    let Some(sub) = SUBS.iter().find(|sub| Some(sub.name) == word) else {
+    let Some(sub) = SUBCOMMANDS.iter().find(|sub| Some(sub.name) == word) else {
         let fail = match word {
             None => "a subcommand is missing".to_owned(),
             Some(word) if word.starts_with('-') => {
                 format!("unknown option '{}'", crate::text::width::escape(word))
             }
             Some(word) => {
-                let near = did_you_mean(word, SUBS.iter().map(|sub| sub.name));
+                let near = did_you_mean(word, SUBCOMMANDS.iter().map(|sub| sub.name));
                 format!(
                     "unknown subcommand '{}'{near}",
                     crate::text::width::escape(word)
@@ -239,7 +239,7 @@ fn overview() -> String {
     let mut out = String::from(
         "Usage: ccron SUBCOMMAND [OPTIONS] [ARGUMENTS]: jobs that the calendar submits\n\n",
     );
-    for sub in &SUBS {
+    for sub in &SUBCOMMANDS {
         let about = (sub.options)().get_about().map(ToString::to_string);
         // Writing to a string cannot fail.
         let about = about.unwrap_or_default();
@@ -329,7 +329,7 @@ fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>,
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
         let at = |text: &str| format!("{}: {text}", what.place);
-        let (job, head) = csub::described(site, what, &written.user)
+        let (job, head) = csub::from_definition(site, what, &written.user)
             .map_err(|fail| Fail::new(fail.exit, at(&fail.text)))?;
         let own = !(head.script.is_empty() && head.stdin.is_empty() && head.params.is_empty());
         if own && !written.more.is_empty() {

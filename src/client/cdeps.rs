@@ -55,14 +55,14 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 /// What is known of a job; for an array, of the array as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct JobNode {
     name: String,
     stats: BTreeSet<&'static str>,
     depend: String,
     parents: Vec<u32>,
 }
 
-type Jobs = BTreeMap<u32, Known>;
+type Jobs = BTreeMap<u32, JobNode>;
 
 /// One dependency: `job` waits for, or is waited for by, `other`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,7 +312,7 @@ mod tests {
     use crate::record::view::ArrayRow;
 
     fn jobs(all: &[(u32, &str)]) -> Jobs {
-        let known = |depend: &str| Known {
+        let known = |depend: &str| JobNode {
             name: "n".into(),
             stats: BTreeSet::from(["PEND"]),
             depend: depend.into(),

@@ -11,7 +11,7 @@ use crate::journal::{History, HistoryEntry};
 use crate::language::tell;
 use crate::record::event::Event;
 use crate::show::event::job_of;
-use crate::show::event_json::{Documents, NAMES, Owner, Place, name_of, trouble};
+use crate::show::event_json::{Documents, JournalPosition, NAMES, Owner, name_of, trouble};
 use crate::show::job_select::Users;
 use crate::spool::Layout;
 use crate::sys;
@@ -51,7 +51,7 @@ pub(super) fn options() -> Command {
             "Events of jobs of this user or user group; all = every user",
         ))
         .arg(opt("q", "QUEUE", "Events of jobs in these queues"))
-        .arg(opt("i", "SECONDS", "Pause between two looks with -f [1]"))
+        .arg(opt("i", "SECONDS", "Polling interval with -f [1]"))
         .arg(operands("ids", "JOB", "Events of these jobs: 123, 123[4]"))
 }
 
@@ -92,7 +92,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
     let queues = read::words_of(m, "q");
     let of_jobs = !ids.is_empty() || !queues.is_empty() || m.last("u").is_some();
     let users = match m.last("u") {
-        Some(_) => read::users_asked(m, source, &params, &ids)?,
+        Some(_) => read::selected_users(m, source, &params, &ids)?,
         None => source.allowed(&params, Users::All),
     };
     Ok(EventFilter {
@@ -128,14 +128,14 @@ impl EventFilter {
 
 /// Output that is not yet written.
 #[derive(Default)]
-struct Out {
+struct EventOutput {
     text: String,
     /// The last lines, while only a limited number of them is requested.
     last: Option<(usize, VecDeque<String>)>,
     failed: Option<std::io::Error>,
 }
 
-impl Out {
+impl EventOutput {
     fn put(&mut self, line: String) {
         if let Some((most, lines)) = &mut self.last {
             if lines.len() == *most {
@@ -180,7 +180,7 @@ impl Out {
 
 fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let follow = m.has("f");
-    let after = m.last("after").map(Place::parse).transpose();
+    let after = m.last("after").map(JournalPosition::parse).transpose();
     let after = after.map_err(|e| Fail::usage(format!("--after: {e}")))?;
     let pause_ms = pause_ms(m)?;
     let wanted = wanted(m, source)?;
@@ -189,14 +189,14 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     }
     let cluster = source.cluster()?.cluster;
     let mut history = History::new(&source.layout, &cluster);
-    let mut out = Out::default();
+    let mut out = EventOutput::default();
     match (last(m)?, after) {
         (Some(n), _) => out.last = Some((n, VecDeque::new())),
         // Existing events were not requested.
         (None, None) if follow => history = history.after((u64::MAX, 0, 0)),
         (None, _) => {}
     }
-    if let Some(Place {
+    if let Some(JournalPosition {
         epoch,
         segment,
         record,
@@ -206,9 +206,9 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     }
     let after = match (after, follow) {
         (Some(place), _) => Some(place),
-        (None, true) if out.last.is_none() => Some(Place {
+        (None, true) if out.last.is_none() => Some(JournalPosition {
             epoch: u64::MAX,
-            ..Place::default()
+            ..JournalPosition::default()
         }),
         (None, _) => None,
     };
@@ -228,7 +228,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
         if let Some(place) = m.last("after").filter(|_| !history.is_whole()) {
-            return Err(gone(place));
+            return Err(no_longer_kept(place));
         }
         out.flush()?;
         if !follow {
@@ -264,7 +264,7 @@ impl EventPoller {
         let mut wanted = wanted(&m, &source)?;
         let params = source.view.params().unwrap_or_default();
         (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.sees_all(&params));
-        let place = after.map(Place::parse).transpose();
+        let place = after.map(JournalPosition::parse).transpose();
         let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;
         let cluster = source.cluster()?.cluster;
         let from = place.map_or((u64::MAX, 0, 0), |p| (p.epoch, p.segment, p.record));
@@ -275,9 +275,9 @@ impl EventPoller {
                 unseen: Vec::new(),
                 any: false,
                 wanted,
-                after: Some(place.unwrap_or(Place {
+                after: Some(place.unwrap_or(JournalPosition {
                     epoch: u64::MAX,
-                    ..Place::default()
+                    ..JournalPosition::default()
                 })),
             },
             layout: source.layout,
@@ -311,7 +311,9 @@ impl EventPoller {
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
         let place = self.events.after.filter(|place| place.epoch != u64::MAX);
-        if place.is_some_and(|place| place != Place::default()) && !self.history.is_whole() {
+        if place.is_some_and(|place| place != JournalPosition::default())
+            && !self.history.is_whole()
+        {
             return Err(Fail::not_found(
                 "events after that position are no longer kept: start again without a position",
             ));
@@ -328,7 +330,7 @@ impl EventPoller {
 }
 
 /// The failure if events after `place` are no longer complete.
-fn gone(place: &str) -> Fail {
+fn no_longer_kept(place: &str) -> Fail {
     Fail::not_found(format!(
         "--after: the event at {place} is no longer kept, events after it may be missing\nhint: \
          --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"
@@ -343,7 +345,7 @@ struct Events {
     /// Whether something was printed.
     any: bool,
     /// Events up to this position are not printed.
-    after: Option<Place>,
+    after: Option<JournalPosition>,
 }
 
 impl Events {
@@ -352,7 +354,7 @@ impl Events {
             HistoryEntry::Problem(text) => return Some(trouble("damage", &text)),
             HistoryEntry::Event { at, event } => (at, event),
         };
-        let place = Place {
+        let place = JournalPosition {
             epoch: at.epoch,
             segment: at.segment,
             record: at.seq.saturating_sub(1),
@@ -363,7 +365,7 @@ impl Events {
         line
     }
 
-    fn shown(&mut self, place: Place, event: &Event) -> Option<String> {
+    fn shown(&mut self, place: JournalPosition, event: &Event) -> Option<String> {
         let j = job_of(event);
         let owner = j.and_then(|j| self.documents.owner(j.id));
         if !self.wanted.has(event, owner) {

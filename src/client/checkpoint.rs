@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Fail, Result};
-use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use super::job_requests::{finish, job_phrase, selector, send_and_report, with_selectors};
 use crate::model::CheckpointAct;
 use crate::record::request::{SignalAction, Verb};
 use clap::{ArgMatches, Command};
@@ -11,7 +11,10 @@ use std::ffi::OsString;
 /// The options of `cchkpnt`.
 pub(super) fn options() -> Command {
     with_selectors(command("cchkpnt", "Save the state of running jobs"))
-        .arg(flag("f", "Have the method save jobs in spite of obstacles"))
+        .arg(flag(
+            "f",
+            "Force: passed on to the checkpoint method, which saves despite obstacles",
+        ))
         .arg(flag("k", "End each job once its state is saved"))
         .arg(opt(
             "p",
@@ -36,7 +39,7 @@ fn save(m: &ArgMatches) -> Result<i32> {
         period_min: m.last("p").map(period).transpose()?,
     });
     let sel = selector(m)?;
-    act("cchkpnt", m, &[Verb::Signal { sel, how }], job_phrase)
+    send_and_report("cchkpnt", m, &[Verb::Signal { sel, how }], job_phrase)
 }
 
 fn period(text: &str) -> Result<u32> {

@@ -12,7 +12,7 @@ use crate::language::tell;
 use crate::model::JobStat;
 use crate::record::view::Params;
 use crate::show::history::range::{self, Range};
-use crate::show::history::{Episode, Histories, SubmissionHistory, page};
+use crate::show::history::{ElementHistory, Histories, SubmissionHistory, page};
 use crate::show::job::Ctx;
 use crate::show::job_long::RULE;
 use crate::show::job_select::{Stats, Users, in_group, matches};
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// Standard output, standard error, and the exit code of the command.
-pub(super) struct Answer {
+pub(super) struct HistoryPage {
     pub out: String,
     err: Vec<String>,
     exit: Exit,
@@ -129,7 +129,7 @@ struct JobFilter {
     touched: Option<Range>,
 }
 
-pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer, Fail> {
+pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<HistoryPage, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chist")?;
     let wanted = wanted(m, source, ctx)?;
     let detail = ["l", "b", "t", "T", "jsonl", "json"]
@@ -137,7 +137,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer,
         .any(|id| given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
-    let mut episodes: Vec<Episode<'_>> = all
+    let mut episodes: Vec<ElementHistory<'_>> = all
         .stories
         .values()
         .flat_map(SubmissionHistory::episodes)
@@ -170,7 +170,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<Answer,
         };
     }
     let out = print(m, &episodes, ctx);
-    Ok(Answer { out, err, exit })
+    Ok(HistoryPage { out, err, exit })
 }
 
 fn given(m: &ArgMatches, id: &str) -> bool {
@@ -180,7 +180,7 @@ fn given(m: &ArgMatches, id: &str) -> bool {
     }
 }
 
-fn print(m: &ArgMatches, episodes: &[Episode<'_>], ctx: &Ctx) -> String {
+fn print(m: &ArgMatches, episodes: &[ElementHistory<'_>], ctx: &Ctx) -> String {
     let now = ctx.now.0;
     let mut out = String::new();
     if m.has("jsonl") {
@@ -230,7 +230,7 @@ fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail>
     let ids = read::job_ids(m)?;
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
-    let users = read::users_asked(m, source, &params, &ids)?;
+    let users = read::selected_users(m, source, &params, &ids)?;
     let range = |id: &str| match m.last(id) {
         None => Ok(None),
         Some(text) => Range::parse(text, ctx.now.0, ctx.dates.zone())
@@ -293,17 +293,17 @@ fn stats(m: &ArgMatches, all: bool) -> Stats {
 }
 
 impl JobFilter {
-    fn may_see(&self, e: &Episode<'_>) -> bool {
-        match &e.story.spec {
+    fn may_see(&self, e: &ElementHistory<'_>) -> bool {
+        match &e.submission.spec {
             Some(spec) => self.users.has(spec.uid, &spec.user, &spec.queue),
             // The owner is no longer known.
             None => self.users == Users::All,
         }
     }
 
-    fn has(&self, e: &Episode<'_>) -> bool {
+    fn has(&self, e: &ElementHistory<'_>) -> bool {
         let id = self.ids.is_empty() || self.ids.iter().any(|s| s.matches(e.key.id, e.key.idx));
-        let spec = e.story.spec.as_deref();
+        let spec = e.submission.spec.as_deref();
         let same = |want: &Option<String>, is: Option<&str>| {
             want.as_ref().is_none_or(|want| is == Some(want.as_str()))
         };
@@ -322,26 +322,26 @@ impl JobFilter {
         self.app.as_ref().is_none_or(|glob| matches(glob, app))
     }
 
-    fn named(&self, e: &Episode<'_>) -> bool {
+    fn named(&self, e: &ElementHistory<'_>) -> bool {
         let Some(glob) = &self.name else {
             return true;
         };
-        let name = &e.story.name;
+        let name = &e.submission.name;
         matches(glob, name) || (e.key.idx > 0 && matches(glob, &format!("{name}[{}]", e.key.idx)))
     }
 
-    fn on_host(&self, e: &Episode<'_>) -> bool {
-        let on = |set: &HashSet<String>| e.past.hosts.iter().any(|h| set.contains(&h.0));
+    fn on_host(&self, e: &ElementHistory<'_>) -> bool {
+        let on = |set: &HashSet<String>| e.history.hosts.iter().any(|h| set.contains(&h.0));
         self.hosts.as_ref().is_none_or(on)
     }
 
-    fn in_time(&self, e: &Episode<'_>) -> bool {
+    fn in_time(&self, e: &ElementHistory<'_>) -> bool {
         let within = |range: Option<Range>, t: i64| range.is_none_or(|r| r.has(t));
         let finished = e.stat().is_finished();
         (self.ended.is_none() || finished && within(self.ended, e.since()))
-            && (self.dispatched.is_none() || e.past.dispatch > 0)
-            && within(self.dispatched, e.past.dispatch)
-            && within(self.submitted, e.story.submit)
+            && (self.dispatched.is_none() || e.history.dispatch > 0)
+            && within(self.dispatched, e.history.dispatch)
+            && within(self.submitted, e.submission.submit)
             && self.touched.is_none_or(|r| e.touched(r.from, r.to))
     }
 }

@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<HostRow> = Listing {
     command: "chosts",
-    what: "HOSTS",
+    records_key: "HOSTS",
     fields: host::FIELDS,
     json_default: host::JSON_DEFAULT,
     put_json: host::put_json,

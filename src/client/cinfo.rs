@@ -10,14 +10,14 @@ use super::read::{self, Source};
 use crate::language::tell;
 use crate::record::view::{HostRow, Params};
 use crate::show::cell::Object;
-use crate::show::health::{self, Health};
-use crate::show::info::{self, Parts};
+use crate::show::health::{self, HealthInput};
+use crate::show::info::{self, InfoTables};
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
 
 const HOSTS: Listing<HostRow> = Listing {
     command: "cinfo",
-    what: "HOSTS",
+    records_key: "HOSTS",
     fields: info::HOST_FIELDS,
     json_default: info::HOST_JSON_DEFAULT,
     put_json: info::put_host_json,
@@ -40,7 +40,7 @@ pub(super) fn options() -> Command {
     .arg(flag("l", "Long"))
     .arg(flag(
         "health",
-        "What is wrong: leader, standbys, alarms, hosts; exit code 1 if something is",
+        "Problems: leader, standbys, alarms, hosts; exit code 1 if there are any",
     ))
     .arg(flag("w", "Wide: full values (with -H)"))
     .arg(opt(
@@ -112,7 +112,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     } else {
         let models = m.has("m") || m.has("M");
         let none = !m.has("r") && !m.has("t") && !models;
-        let parts = Parts {
+        let parts = InfoTables {
             resources: none || m.has("r"),
             types: none || m.has("t"),
             models: none || models,
@@ -136,7 +136,7 @@ fn health(
         source.warn(&[e.text]);
         None
     });
-    let health = Health {
+    let health = HealthInput {
         params,
         hosts,
         leader: &leader,

@@ -79,9 +79,9 @@ pub(super) fn options() -> Command {
         "W",
         "Wider: project, CPU time, memory, process IDs, start and end as well",
     ))
-    .arg(flag("WL", "Also the run time that the run limit leaves"))
-    .arg(flag("WP", "Also the part of the run limit that is over"))
-    .arg(flag("WF", "Also the end, or that by the run limit"))
+    .arg(flag("WL", "Also the remaining run time"))
+    .arg(flag("WP", "Also the used part of the run limit"))
+    .arg(flag("WF", "Also the end, or the end by the run limit"))
     .arg(flag("l", "Long: everything known about each job"))
     .arg(flag("UF", "Long, each item on one line"))
     .arg(flag(
@@ -269,7 +269,7 @@ fn table(m: &ArgMatches, style: &Style) -> Result<Table<JobGet>, Fail> {
 
 fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selection, Fail> {
     let ids = read::job_ids(m)?;
-    let users = read::users_asked(m, source, params, &ids)?;
+    let users = read::selected_users(m, source, params, &ids)?;
     if let Some(word) = m.last("u") {
         known_names::check_user(word, source, params)?;
     }

@@ -9,8 +9,8 @@ mod doorbell;
 use super::cli::{Split, Table, command, flag, opt, texts, trailing_command};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
-use super::interactive::Waiting;
-use super::interactive::several::{RunResult, Several};
+use super::interactive::InteractiveListener;
+use super::interactive::host_commands::{HostCommands, RunResult};
 use super::job_requests::finish;
 use crate::language::tell;
 use crate::model::Terminal;
@@ -47,11 +47,11 @@ pub(super) fn options() -> Command {
         .arg(opt(
             "u",
             "FILE",
-            "Run it on each host of this file, one a line",
+            "Run it on each host in this file, one host per line",
         ))
         .arg(trailing_command(
             "[HOST] COMMAND",
-            "The host, without -z and -u; the command, joined by blanks for /bin/sh",
+            "The host (not with -z or -u), then the command, joined by blanks for /bin/sh",
         ))
 }
 
@@ -112,7 +112,7 @@ impl JobContext {
 }
 
 /// The hosts and the command.
-fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
+fn hosts_and_command(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
     let value = |id: &str| {
         let mut given = split.given.iter().filter(|g| table.id(g) == id);
         given.next_back().map(|g| g.value.clone())
@@ -150,7 +150,7 @@ fn asked(table: &Table, split: &Split) -> Result<(Vec<String>, String, bool)> {
 }
 
 fn launch(table: &Table, split: &Split) -> Result<i32> {
-    let (hosts, line, no_input) = asked(table, split)?;
+    let (hosts, line, no_input) = hosts_and_command(table, split)?;
     let around = JobContext::of(&|name| std::env::var(name).ok())?;
     for host in &hosts {
         around.check(host)?;
@@ -203,7 +203,7 @@ impl LaunchedCommand {
         let doorbell = Doorbell::new(site.layout());
         let mut waiting = Vec::new();
         for (host, task) in hosts.iter().zip(1..) {
-            let mut one = Waiting::open(site, Terminal::Streams)?;
+            let mut one = InteractiveListener::open(site, Terminal::Streams)?;
             let launch = LaunchRequest {
                 a: self.a,
                 session: one.session().token,
@@ -223,7 +223,7 @@ impl LaunchedCommand {
             doorbell.ring(host);
             waiting.push((host.clone(), one));
         }
-        Several::new(self.a.j, waiting, queue).run(input)
+        HostCommands::new(self.a.j, waiting, queue).run(input)
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
     fn read(list: &[&str]) -> Result<(Vec<String>, String, bool)> {
         let table = Table::new(options());
         let split = table.split(&words(list)).map_err(|e| Fail::usage(e.0))?;
-        asked(&table, &split)
+        hosts_and_command(&table, &split)
     }
 
     #[test]

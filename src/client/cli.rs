@@ -129,7 +129,7 @@ pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> 
 
 /// Lets clap check rewritten words and prints its message.
 fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatches, i32> {
-    let cmd = help::if_asked(cmd, &words);
+    let cmd = help::with_long_help(cmd, &words);
     let all = std::iter::once(name.to_owned()).chain(words);
     cmd.try_get_matches_from(all).map_err(|e| {
         if !e.use_stderr() {

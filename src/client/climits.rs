@@ -4,7 +4,7 @@ use super::cli::{self, Values, command, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
-use super::visibility::Sets;
+use super::visibility::UserSets;
 use crate::language::tell;
 use crate::record::view::LimitRow;
 use crate::show::limit;
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<LimitRow> = Listing {
     command: "climits",
-    what: "LIMITS",
+    records_key: "LIMITS",
     fields: limit::FIELDS,
     json_default: limit::JSON_DEFAULT,
     put_json: limit::put_json,
@@ -69,7 +69,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let params = source.params()?;
     let limits = source.counted(ViewReader::counted_limits)?;
     source.banner(&params);
-    let sets = Sets::new(&params, &read::os_groups);
+    let sets = UserSets::new(&params, &read::os_groups);
     let named = |kind: &str, name: &str, word: &str| {
         let holds =
             |(group, list): &(String, Vec<String>)| group == word && list.iter().any(|h| h == name);

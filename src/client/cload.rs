@@ -14,7 +14,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<HostRow> = Listing {
     command: "cload",
-    what: "HOSTS",
+    records_key: "HOSTS",
     fields: load::FIELDS,
     json_default: load::JSON_DEFAULT,
     put_json: load::put_json,
@@ -22,7 +22,7 @@ const LIST: Listing<HostRow> = Listing {
 
 const SUMMARY: Listing<Balance> = Listing {
     command: "cload",
-    what: "INDICES",
+    records_key: "INDICES",
     fields: balance::FIELDS,
     json_default: balance::JSON_DEFAULT,
     put_json: balance::put_json,
@@ -40,7 +40,11 @@ pub(super) fn options() -> Command {
             "INDEX[:INDEX]...",
             "Only these load indices and sensors' resources",
         ))
-        .arg(opt("n", "NUMBER", "Only the least loaded hosts, this many"))
+        .arg(opt(
+            "n",
+            "NUMBER",
+            "Only this many hosts, the least loaded ones",
+        ))
         .arg(flag(
             "N",
             "Run queues for each processor, divided by the host's CPU factor",

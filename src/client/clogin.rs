@@ -50,7 +50,7 @@ fn login() -> Result<i32> {
     }
     let secret = portal::make_login(&site, sys::clock::wall_ms())?;
     println!("{}/login#{secret}", address.url);
-    eprint!("{}", how(&address, &here));
+    eprint!("{}", instructions(&address, &here));
     Ok(Exit::Ok.code())
 }
 
@@ -61,7 +61,7 @@ fn is_running(pid: u32) -> bool {
 }
 
 /// Instructions for the use of the link.
-fn how(address: &PortalAddress, host: &str) -> String {
+fn instructions(address: &PortalAddress, host: &str) -> String {
     let mut out = format!(
         "The link is valid for {} seconds and one login.\n",
         LOGIN_MS / 1000
@@ -100,12 +100,12 @@ mod tests {
             pid: 1,
             since: 0,
         };
-        assert!(!how(&address, "h1").contains("ssh"));
-        assert!(how(&address, "h2").contains("ssh -L 8080:127.0.0.1:8080 h1"));
+        assert!(!instructions(&address, "h1").contains("ssh"));
+        assert!(instructions(&address, "h2").contains("ssh -L 8080:127.0.0.1:8080 h1"));
         address.url = "https://portal".into();
-        assert!(!how(&address, "h2").contains("ssh"));
+        assert!(!instructions(&address, "h2").contains("ssh"));
         address.url = "http://127.0.0.1:8080".into();
         address.socket = "/run/p".into();
-        assert!(how(&address, "h1").contains("ssh -L 8080:/run/p h1"));
+        assert!(instructions(&address, "h1").contains("ssh -L 8080:/run/p h1"));
     }
 }

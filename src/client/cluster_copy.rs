@@ -130,7 +130,7 @@ impl ClusterCopy {
             ..Plan::default()
         };
         let now = self.now;
-        apply_plan(plan, now, &mut Starting(&mut self.state, now));
+        apply_plan(plan, now, &mut ImmediateStarts(&mut self.state, now));
     }
 
     /// Why a job or element waits, as this scheduler sees it. `None`: it does not wait.
@@ -346,9 +346,9 @@ impl ClusterCopy {
 }
 
 /// A sink of events: jobs that are bound to hosts start there at once.
-struct Starting<'a>(&'a mut State, Stamp);
+struct ImmediateStarts<'a>(&'a mut State, Stamp);
 
-impl Sink for Starting<'_> {
+impl Sink for ImmediateStarts<'_> {
     fn state(&mut self) -> &mut State {
         self.0
     }

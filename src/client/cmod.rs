@@ -2,8 +2,8 @@
 
 use super::cli::{Table, texts};
 use super::csub::no_effect::{NoEffect, has_no_effect};
-use super::csub::options::{self, Chosen, RESETS, place};
-use super::csub::spec::{self, Here};
+use super::csub::options::{self, JobOptions, RESETS, replacement_group};
+use super::csub::spec::{self, ParseContext};
 use super::env::Site;
 use super::exit::{Fail, Result};
 use super::job_requests::{capital, finish, ids, show};
@@ -29,12 +29,12 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     {
         return table.check(&split).err().unwrap_or(0);
     }
-    let chosen = Chosen::of(&table, &split);
+    let chosen = JobOptions::from_split(&table, &split);
     finish("cmod", modify(&chosen, &split.rest))
 }
 
-fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
-    chosen.check_built()?;
+fn modify(chosen: &JobOptions, operands: &[String]) -> Result<i32> {
+    chosen.check_implemented()?;
     NoEffect::of(chosen).warn("cmod");
     let wait_s = requests::wait_s(chosen.get("wait"))?;
     if operands.is_empty() {
@@ -54,10 +54,10 @@ fn modify(chosen: &Chosen, operands: &[String]) -> Result<i32> {
 ///
 /// # Errors
 /// Names the option that is wrong or cannot be changed.
-pub(crate) fn changes_of(chosen: &Chosen, site: &Site) -> Result<Changes> {
+pub(crate) fn changes_of(chosen: &JobOptions, site: &Site) -> Result<Changes> {
     let unit = || limit_unit(site);
     let cwd = sys::caller::working_directory()?;
-    let here = Here {
+    let context = ParseContext {
         now_ms: sys::clock::wall_ms(),
         cwd: &cwd,
         umask: 0,
@@ -66,7 +66,7 @@ pub(crate) fn changes_of(chosen: &Chosen, site: &Site) -> Result<Changes> {
         default_project: "",
         unit: &unit,
     };
-    changes(chosen, &here)
+    changes(chosen, &context)
 }
 
 fn phrase(outcome: &Outcome) -> String {
@@ -81,15 +81,15 @@ fn phrase(outcome: &Outcome) -> String {
 ///
 /// # Errors
 /// Names the option that is wrong or cannot be changed.
-pub(crate) fn changes_of_words(words: &[String], here: &Here<'_>) -> Result<Changes> {
+pub(crate) fn changes_of_words(words: &[String], context: &ParseContext<'_>) -> Result<Changes> {
     let table = Table::new(options::cmod());
     let split = table.split(words).map_err(|e| Fail::usage(e.0))?;
-    changes(&Chosen::of(&table, &split), here)
+    changes(&JobOptions::from_split(&table, &split), context)
 }
 
 /// The changes that the options request.
-fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
-    let mut given = Chosen::default();
+fn changes(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Changes> {
+    let mut given = JobOptions::default();
     let mut changes = Changes::default();
     let mut limit = None;
     for (id, value) in chosen.iter() {
@@ -115,7 +115,7 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
             _ => {}
         }
         if !["gpu", "mem", "So", "Sb"].contains(&id) {
-            note(&mut changes.set, place(id));
+            note(&mut changes.set, replacement_group(id));
         }
         if !(id == "J" && limit.is_some()) && id != "Z" {
             given.add(id, value);
@@ -130,7 +130,7 @@ fn changes(chosen: &Chosen, here: &Here<'_>) -> Result<Changes> {
         ));
     }
     let command = std::mem::take(&mut changes.job.command);
-    changes.job = spec::submission(&given, here)?;
+    changes.job = spec::submission(&given, context)?;
     if !changes.job.array.is_empty() {
         return Err(Fail::usage(
             "-J: the elements of an array cannot be changed\nhint: -J %N changes its limit",
@@ -171,7 +171,7 @@ mod tests {
 
     fn read(words: &[&str]) -> Result<Changes> {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let here = Here {
+        let context = ParseContext {
             now_ms: 0,
             cwd: Path::new("/w"),
             umask: 0,
@@ -180,7 +180,7 @@ mod tests {
             default_project: "",
             unit: &|| Unit::M,
         };
-        changes_of_words(&words, &here)
+        changes_of_words(&words, &context)
     }
 
     #[test]

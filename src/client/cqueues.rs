@@ -17,7 +17,7 @@ const LIMIT_VIEW: &str = "CB_LIMIT_VIEW";
 
 const LIST: Listing<QueueRow> = Listing {
     command: "cqueues",
-    what: "QUEUES",
+    records_key: "QUEUES",
     fields: queue::FIELDS,
     json_default: queue::JSON_DEFAULT,
     put_json: queue::put_json,

@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::exit::{Fail, Result};
-use super::job_requests::{act, finish, job_phrase, with_wait};
+use super::job_requests::{finish, job_phrase, send_and_report, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 pub(super) fn options() -> Command {
     with_wait(command(
         "crun",
-        "Start a pending job now, whatever holds it back (administrators)",
+        "Start a pending job now, whatever its pending reason (administrators)",
     ))
     .arg(opt(
         "m",
@@ -40,7 +40,7 @@ fn force(m: &ArgMatches) -> Result<i32> {
         return Err(Fail::usage("-m: hosts are missing\nhint: crun -m HOST JOB"));
     }
     let verbs = verbs(&m.all("jobs"), &hosts, m.has("f"))?;
-    act("crun", m, &verbs, job_phrase)
+    send_and_report("crun", m, &verbs, job_phrase)
 }
 
 /// One verb for each job or element.

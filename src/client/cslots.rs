@@ -23,7 +23,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<SlotWindow> = Listing {
     command: "cslots",
-    what: "WINDOWS",
+    records_key: "WINDOWS",
     fields: slots::FIELDS,
     json_default: slots::JSON_DEFAULT,
     put_json: slots::put_json,
@@ -31,16 +31,16 @@ const LIST: Listing<SlotWindow> = Listing {
 
 /// Its options.
 pub(super) fn options() -> Command {
-    let about = "Show the slots that a job could begin on now, and for how long";
+    let about = "Show the slots on which a job can start now, and for how long";
     let cmd = command("cslots", about)
         .arg(flag("l", "Long: the hosts, too"))
-        .arg(opt("n", "SLOTS", "At least so many slots"))
+        .arg(opt("n", "SLOTS", "At least this many slots"))
         .arg(opt(
             "R",
             "REQ",
             "For a job with this requirement: select[], rusage[], span[]",
         ))
-        .arg(opt("W", "TIME", "At least for so long: [HOURS:]MINUTES"))
+        .arg(opt("W", "TIME", "At least for this time: [HOURS:]MINUTES"))
         .arg(opt("m", "HOST", "On these hosts or host groups"))
         .arg(opt(
             "q",
@@ -143,7 +143,7 @@ fn least(m: &ArgMatches) -> Result<MinimumWindow, Fail> {
 }
 
 fn wrong(option: &str, value: &str, e: &crate::text::ParseError) -> Fail {
-    super::csub::spec::wrong(option, value, e)
+    super::csub::spec::invalid_value(option, value, e)
 }
 
 /// The job of one slot that the question is about.

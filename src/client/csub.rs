@@ -4,8 +4,6 @@
 //! Standard output contains the `Job <ID> is submitted ...` line and nothing else; for an
 //! interactive job it belongs to the job.
 
-pub(crate) mod batch;
-pub(crate) mod called;
 mod clone;
 mod container;
 mod dry_run;
@@ -17,19 +15,21 @@ pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
 mod params;
+pub(crate) mod program_job;
 pub(crate) mod restart;
+mod retries;
+pub(crate) mod sbatch_job;
 mod script;
 pub(crate) mod spec;
 pub(crate) mod template;
 #[cfg(test)]
 mod tests;
-mod tries;
 
 use super::cli::{Split, Table, texts};
 use super::definition_file;
 use super::env::Site;
 use super::exit::{self, Exit, Fail, Result};
-use super::interactive::{self, Waiting};
+use super::interactive::{self, InteractiveListener};
 use super::job_description::{self, Description};
 use super::limit_unit::limit_unit;
 use super::quiet::{MessageKind, Quiet};
@@ -41,13 +41,13 @@ use crate::record::request::{RequestHead, SCRIPT_MAX};
 use crate::spool::view::ViewReader;
 use crate::sys;
 use crate::text::size::Unit;
-use foreign::Foreign;
+use foreign::ConvertedOptions;
 use no_effect::NoEffect;
-use options::Chosen;
+use options::JobOptions;
 use pack::Pack;
 use params::Params;
-use script::Work;
-use spec::Here;
+use script::Payload;
+use spec::ParseContext;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -56,7 +56,7 @@ use std::path::{Path, PathBuf};
 /// The answer to a pack of more jobs than this is shown in ranges.
 const LINES_SHOWN: usize = 20;
 /// Variables that lead to a display and its cookie.
-const DISPLAY_NAMES: [&str; 2] = ["DISPLAY", "XAUTHORITY"];
+const DISPLAY_VARIABLES: [&str; 2] = ["DISPLAY", "XAUTHORITY"];
 
 /// Runs `csub`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
@@ -72,8 +72,8 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     {
         return table.check(&split).err().unwrap_or(0);
     }
-    let told = SubmitContext::now();
-    match told.and_then(|told| submit(&table, &split, &told)) {
+    let context = SubmitContext::now();
+    match context.and_then(|context| submit(&table, &split, &context)) {
         Ok(code) => code,
         Err(fail) => not_submitted("csub", &fail),
     }
@@ -144,12 +144,16 @@ impl SubmitContext {
         })
     }
 
-    fn here<'a>(&'a self, site: &'a Site, unit: &'a dyn Fn() -> Unit) -> Here<'a> {
-        self.here_on(&site.host, unit)
+    fn parse_context<'a>(&'a self, site: &'a Site, unit: &'a dyn Fn() -> Unit) -> ParseContext<'a> {
+        self.parse_context_on(&site.host, unit)
     }
 
-    fn here_on<'a>(&'a self, host: &'a str, unit: &'a dyn Fn() -> Unit) -> Here<'a> {
-        Here {
+    fn parse_context_on<'a>(
+        &'a self,
+        host: &'a str,
+        unit: &'a dyn Fn() -> Unit,
+    ) -> ParseContext<'a> {
+        ParseContext {
             now_ms: self.now_ms,
             cwd: &self.cwd,
             umask: self.umask,
@@ -161,108 +165,114 @@ impl SubmitContext {
     }
 }
 
-fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
-    let mine = Chosen::of(table, split);
-    mine.check_built()?;
-    let wait_s = requests::wait_s(mine.get("wait"))?;
-    if mine.has("pack") {
-        return submit_pack(table, split, &mine, told, wait_s);
+fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> {
+    let own = JobOptions::from_split(table, split);
+    own.check_implemented()?;
+    let wait_s = requests::wait_s(own.get("wait"))?;
+    if own.has("pack") {
+        return submit_pack(table, split, &own, context, wait_s);
     }
-    if mine.has("clone") {
-        return clone::submit(table, split, mine, told, wait_s);
+    if own.has("clone") {
+        return clone::submit(table, split, own, context, wait_s);
     }
-    let asked = asked(table, split, &mine, told)?;
-    let (mut work, vars) = (asked.work, asked.vars);
-    let foreign = foreign_lines(&work, told, "csub")?;
-    let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
-    let chosen = mine.over(asked.described.over(of_script));
-    chosen.check_built()?;
+    let requested = requested_job(table, split, &own, context)?;
+    let (mut payload, vars) = (requested.payload, requested.vars);
+    let foreign = convert_directives(&payload, context, "csub")?;
+    let of_script = std::mem::take(&mut payload.options).overriding(foreign.chosen.clone());
+    let chosen = own.overriding(requested.options.overriding(of_script));
+    chosen.check_implemented()?;
     let wait_s = requests::wait_s(chosen.get("wait"))?;
-    if let Some(text) = &work.warning {
+    if let Some(text) = &payload.warning {
         tell!("csub: {text}");
     }
-    let terminal = interactive::asked(&chosen)?;
+    let terminal = interactive::requested_terminal(&chosen)?;
     let site = Site::find()?;
-    let (chosen, data) = esub::run(&site, chosen, &work.command)?;
+    let (chosen, data) = esub::run(&site, chosen, &payload.command)?;
     NoEffect::of(&chosen).warn("csub");
     let unit = || limit_unit(&site);
-    let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
+    let mut job = spec::submission(&chosen, &context.parse_context(&site, &unit))?;
     foreign.complete(&mut job, &chosen);
-    if let Some(profile) = asked.profile {
+    if let Some(profile) = requested.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
-    spec::check_command(&work.command)?;
+    spec::check_command(&payload.command)?;
     if chosen.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
-    let params = Params::of(&chosen, &told.cwd)?;
+    let params = Params::of(&chosen, &context.cwd)?;
     params.number(&mut job)?;
-    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
-    job.command = work.command;
+    job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
+    job.command = payload.command;
     if chosen.has("verbose") {
-        for line in spec::echo(&job.spec) {
+        for line in spec::interpretation(&job.spec) {
             eprintln!("csub: {line}");
         }
     }
-    if dry_run::is_asked(&chosen)? {
+    if dry_run::is_requested(&chosen)? {
         job.spec.session = terminal.map(dry_run::session);
-        let head = with_vars(head(&chosen, work.script, &told.cwd)?, vars);
-        let how = (told.now_ms, chosen.has("jsonl"));
+        let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
+        let how = (context.now_ms, chosen.has("jsonl"));
         return dry_run::run(&site, &job, &head, how);
     }
-    let waiting = Waiting::for_job(&site, &chosen, terminal)?;
-    job.spec.session = waiting.as_ref().map(|waiting| Box::new(waiting.session()));
+    let listener = InteractiveListener::for_job(&site, &chosen, terminal)?;
+    job.spec.session = listener.as_ref().map(|l| Box::new(l.session()));
     let by_default = job.spec.stdout.is_empty();
-    let head = with_vars(head(&chosen, work.script, &told.cwd)?, vars);
+    let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
     let mut head = esub::with_data(head, data);
     head.params = params.table;
     let shown_key = job.key.clone();
-    let ack = match tries::send_job(&site, "csub", head, job, wait_s)? {
+    let ack = match retries::send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
-    let run = answered(&ack)?;
-    let line = job_line(run, told, chosen.has("q"));
-    if let Some(waiting) = waiting {
+    let run = submitted_job(&ack)?;
+    let line = job_line(run, context, chosen.has("q"));
+    if let Some(listener) = listener {
         // Standard output belongs to the job. Programs look for this line.
-        if Quiet::asked().shows(MessageKind::Submission) {
+        if Quiet::from_environment().shows(MessageKind::Submission) {
             eprintln!("{line}");
         }
         let output = site.layout().default_output(JobKey::job(run.id));
-        return Ok(waiting.attend(&site, run, by_default.then_some(output)));
+        return Ok(listener.serve(&site, run, by_default.then_some(output)));
     }
-    Ok(submitted(&site, run, &line, &shown_key, chosen.has("K")))
+    let wait = chosen.has("K");
+    Ok(report_submission(&site, run, &line, &shown_key, wait))
 }
 
 /// What a command line requests beside its own options.
 #[derive(Default)]
-struct Asked {
-    work: Work,
+struct RequestedJob {
+    payload: Payload,
     /// Options from a description or template.
-    described: Chosen,
+    options: JobOptions,
     /// Variables from a template.
     vars: BTreeMap<String, String>,
     /// The application of a job from a template.
     profile: Option<String>,
 }
 
-fn asked(table: &Table, split: &Split, mine: &Chosen, told: &SubmitContext) -> Result<Asked> {
-    if let Some(made) = template::of(table, split, mine, &told.cwd)? {
-        return Ok(Asked {
-            work: made.work,
-            described: made.options,
-            vars: made.vars,
-            profile: Some(made.profile),
+fn requested_job(
+    table: &Table,
+    split: &Split,
+    own: &JobOptions,
+    context: &SubmitContext,
+) -> Result<RequestedJob> {
+    if let Some(filled) = template::from_command_line(table, split, own, &context.cwd)? {
+        return Ok(RequestedJob {
+            payload: filled.payload,
+            options: filled.options,
+            vars: filled.vars,
+            profile: Some(filled.profile),
         });
     }
-    let (work, described) = match mine.get("spec") {
-        Some(file) => from_description(table, split, file)?,
-        None => (script::work(table, split)?, Chosen::default()),
+    let (payload, described) = match own.get("spec") {
+        Some(file) => from_spec_file(table, split, file)?,
+        None => (script::from_operands(table, split)?, JobOptions::default()),
     };
-    Ok(Asked {
-        work,
-        described,
-        ..Asked::default()
+    Ok(RequestedJob {
+        payload,
+        options: described,
+        ..RequestedJob::default()
     })
 }
 
@@ -272,8 +282,8 @@ fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHe
 }
 
 /// Shows a submitted job and, with `-K`, waits for its end. `key`: the value of `--key`.
-fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
-    if Quiet::asked().shows(MessageKind::Submission) {
+fn report_submission(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32 {
+    if Quiet::from_environment().shows(MessageKind::Submission) {
         println!("{line}");
     }
     if run.known {
@@ -286,7 +296,7 @@ fn submitted(site: &Site, run: &IdRun, line: &str, key: &str, wait: bool) -> i32
 }
 
 /// `--spec`: the content of the file, with the command of the command line if that has one.
-fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, Chosen)> {
+fn from_spec_file(table: &Table, split: &Split, file: &str) -> Result<(Payload, JobOptions)> {
     let most = definition_file::FILE_MAX as u64;
     let bytes = match file {
         "-" => sys::caller::read_stdin(most),
@@ -296,48 +306,52 @@ fn from_description(table: &Table, split: &Split, file: &str) -> Result<(Work, C
     let place = if file == "-" { "standard input" } else { file };
     let what = job_description::read(&definition_file::tree(&bytes, place)?, place)?;
     let at = |fail: Fail| Fail::new(fail.exit, format!("{place}: {}", fail.text));
-    let options = options_of(table, &what).map_err(at)?;
-    let mut refused = script::ALONE.iter().chain(&["wait"]);
+    let options = definition_options(table, &what).map_err(at)?;
+    let mut refused = script::COMMAND_SOURCES.iter().chain(&["wait"]);
     if let Some(id) = refused.find(|id| options.has(id)) {
         let text = format!("{place}: options: -{id} belongs on the command line");
         return Err(Fail::usage(text));
     }
-    let work = match split.rest.is_empty() {
-        true => script::described(table, &what.command, &what.script).map_err(at)?,
-        false => script::work(table, split)?,
+    let payload = match split.rest.is_empty() {
+        true => script::from_definition(table, &what.command, &what.script).map_err(at)?,
+        false => script::from_operands(table, split)?,
     };
-    Ok((work, options))
+    Ok((payload, options))
 }
 
 /// The requests of `#SBATCH` or `#PBS` lines. Reports those that have no effect.
-fn foreign_lines(work: &Work, told: &SubmitContext, command: &str) -> Result<Foreign> {
-    if work.foreign.is_empty() {
-        return Ok(Foreign::default());
+fn convert_directives(
+    payload: &Payload,
+    context: &SubmitContext,
+    command: &str,
+) -> Result<ConvertedOptions> {
+    if payload.foreign.is_empty() {
+        return Ok(ConvertedOptions::default());
     }
     let me = sys::users::current_user();
-    let mut context = foreign::Context {
-        now_ms: told.now_ms,
+    let mut conversion = foreign::ConvertContext {
+        now_ms: context.now_ms,
         user: &me.name,
         name: "",
-        cwd: &told.cwd.to_string_lossy(),
+        cwd: &context.cwd.to_string_lossy(),
         sbatch: false,
-        shift: &mut shift_of,
+        index_shift: &mut index_shift_of,
     };
-    let found = foreign::of_lines(&work.foreign, &work.place, &mut context)?;
-    if let Some(text) = found.warning(&work.place) {
+    let found = foreign::convert_lines(&payload.foreign, &payload.place, &mut conversion)?;
+    if let Some(text) = found.warning(&payload.place) {
         tell!("{}: {text}", exit::lsf_name().unwrap_or(command));
     }
     Ok(found)
 }
 
 /// The amount by which the indices of a job were raised.
-fn shift_of(id: u32) -> std::result::Result<u32, String> {
+fn index_shift_of(id: u32) -> std::result::Result<u32, String> {
     let site = Site::find().map_err(|e| e.0)?;
     foreign::index_shift(&ViewReader::new(&site.layout()), id)
 }
 
 /// Options that are meaningless for a job that is submitted repeatedly, and why.
-const NOT_DESCRIBED: &[(&str, &str)] = &[
+const REFUSED_IN_DEFINITIONS: &[(&str, &str)] = &[
     ("I", "no command waits for the job"),
     ("Ip", "no command waits for the job"),
     ("Is", "no command waits for the job"),
@@ -359,7 +373,7 @@ const NOT_DESCRIBED: &[(&str, &str)] = &[
 ];
 
 /// The options of a description.
-fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
+fn definition_options(table: &Table, what: &Description) -> Result<JobOptions> {
     let wrong = |e: super::cli::UsageError| Fail::usage(e.to_string());
     let split = table
         .split(&script::pack_words(&what.options)?)
@@ -367,16 +381,16 @@ fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
     if let Some(word) = split.rest.first() {
         return Err(Fail::usage(format!("options: '{word}' is not an option")));
     }
-    let mut mine = Chosen::of(table, &split);
+    let mut own = JobOptions::from_split(table, &split);
     for (name, value) in &what.named {
-        if !options::adds(name) && mine.has(name) {
+        if !options::accumulates(name) && own.has(name) {
             return Err(Fail::usage(format!(
                 "-{name} is given twice, by keys or by a key and in options"
             )));
         }
-        mine.add(name, value);
+        own.add(name, value);
     }
-    Ok(mine)
+    Ok(own)
 }
 
 /// The submission that a description defines, and the content that is sent with it. The options are
@@ -385,27 +399,27 @@ fn options_of(table: &Table, what: &Description) -> Result<Chosen> {
 ///
 /// # Errors
 /// What `csub` would refuse, and options that are meaningless here.
-pub(super) fn described(
+pub(super) fn from_definition(
     site: &Site,
     what: &Description,
     for_user: &str,
 ) -> Result<(Submission, RequestHead)> {
     let table = Table::new(options::csub());
-    let mine = options_of(&table, what)?;
-    let mut work = script::described(&table, &what.command, &what.script)?;
-    let mut told = SubmitContext::now()?;
-    let foreign = foreign_lines(&work, &told, "ccron")?;
-    let of_script = std::mem::take(&mut work.options).over(foreign.chosen.clone());
-    let chosen = mine.over(of_script);
-    chosen.check_built()?;
-    for (name, why) in NOT_DESCRIBED {
+    let own = definition_options(&table, what)?;
+    let mut payload = script::from_definition(&table, &what.command, &what.script)?;
+    let mut context = SubmitContext::now()?;
+    let foreign = convert_directives(&payload, &context, "ccron")?;
+    let of_script = std::mem::take(&mut payload.options).overriding(foreign.chosen.clone());
+    let chosen = own.overriding(of_script);
+    chosen.check_implemented()?;
+    for (name, why) in REFUSED_IN_DEFINITIONS {
         if chosen.has(name) {
             return Err(Fail::usage(format!(
                 "-{name} is not accepted in a cron job: {why}"
             )));
         }
     }
-    if let Some(text) = &work.warning {
+    if let Some(text) = &payload.warning {
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
@@ -415,32 +429,32 @@ pub(super) fn described(
     if !for_user.is_empty() {
         let facts = sys::users::by_name(for_user)
             .ok_or_else(|| Fail::not_found(format!("user: no user {for_user:?} here")))?;
-        told.cwd = facts.home;
+        context.cwd = facts.home;
     }
-    let (chosen, data) = esub::run(site, chosen, &work.command)?;
+    let (chosen, data) = esub::run(site, chosen, &payload.command)?;
     NoEffect::of(&chosen).warn("ccron");
     let unit = || limit_unit(site);
-    let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
-    spec::check_command(&work.command)?;
-    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
-    job.command = work.command;
-    let mut head = head(&chosen, work.script, &told.cwd)?;
+    let mut job = spec::submission(&chosen, &context.parse_context(site, &unit))?;
+    spec::check_command(&payload.command)?;
+    job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
+    job.command = payload.command;
+    let mut head = request_head(&chosen, payload.script, &context.cwd)?;
     if !for_user.is_empty() {
         // The caller's variables do not belong to the other user.
-        let asked: Vec<&str> = chosen.all("env").collect();
-        head.env = environ::environ(std::iter::empty(), &asked)?.vars;
+        let values: Vec<&str> = chosen.all("env").collect();
+        head.env = environ::environ(std::iter::empty(), &values)?.vars;
     }
     Ok((job, esub::with_data(head, data)))
 }
 
 /// The environment, script and input that are sent with the jobs of a request.
-fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
-    let asked: Vec<&str> = chosen.all("env").collect();
-    let mut env = environ::environ(std::env::vars_os(), &asked)?;
+fn request_head(chosen: &JobOptions, script: String, cwd: &Path) -> Result<RequestHead> {
+    let values: Vec<&str> = chosen.all("env").collect();
+    let mut env = environ::environ(std::env::vars_os(), &values)?;
     if chosen.has("XF") {
         // The display belongs to this command; the job's host sets its own.
         env.vars
-            .retain(|name, _| !DISPLAY_NAMES.contains(&name.as_str()));
+            .retain(|name, _| !DISPLAY_VARIABLES.contains(&name.as_str()));
     }
     if !env.left_out.is_empty() && chosen.has("verbose") {
         let names = env.left_out.join(" ");
@@ -448,7 +462,7 @@ fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
     }
     let stdin = match chosen.get("is") {
         None => String::new(),
-        Some(name) => spooled(name, cwd)?,
+        Some(name) => spooled_input(name, cwd)?,
     };
     Ok(RequestHead {
         env: env.vars,
@@ -459,7 +473,7 @@ fn head(chosen: &Chosen, script: String, cwd: &Path) -> Result<RequestHead> {
 }
 
 /// The content of the file of `-is`.
-fn spooled(name: &str, cwd: &Path) -> Result<String> {
+fn spooled_input(name: &str, cwd: &Path) -> Result<String> {
     let path = cwd.join(name);
     let bytes = sys::fs::read_small(&path, SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(format!("-is: {e}\nhint: -i reads it where the job runs")))?;
@@ -479,7 +493,7 @@ fn no_answer(command: &str, e: &NoAnswer) -> i32 {
 }
 
 /// The single job of an answer, or why there is none.
-fn answered(ack: &Ack) -> Result<&IdRun> {
+fn submitted_job(ack: &Ack) -> Result<&IdRun> {
     if let Some(run) = ack.ids.first() {
         return Ok(run);
     }
@@ -491,8 +505,8 @@ fn answered(ack: &Ack) -> Result<&IdRun> {
 }
 
 /// The line that programs parse. A queue from LSB_DEFAULTQUEUE counts as default.
-fn job_line(run: &IdRun, told: &SubmitContext, named: bool) -> String {
-    let default = run.default || (!named && !told.queue.is_empty());
+fn job_line(run: &IdRun, context: &SubmitContext, named: bool) -> String {
+    let default = run.default || (!named && !context.queue.is_empty());
     let default = if default { "default " } else { "" };
     format!(
         "Job <{}> is submitted to {default}queue <{}>.",
@@ -503,8 +517,8 @@ fn job_line(run: &IdRun, told: &SubmitContext, named: bool) -> String {
 fn submit_pack(
     table: &Table,
     split: &Split,
-    mine: &Chosen,
-    told: &SubmitContext,
+    own: &JobOptions,
+    context: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
     if !split.rest.is_empty() {
@@ -513,7 +527,7 @@ fn submit_pack(
     for refused in [
         "K", "I", "Ip", "Is", "XF", "is", "J", "key", "params", "spec", "clone", "dry-run", "jsonl",
     ] {
-        if mine.has(refused) {
+        if own.has(refused) {
             let text = format!("-pack and -{refused} cannot be given together");
             return Err(Fail::usage(text));
         }
@@ -529,12 +543,12 @@ fn submit_pack(
             dir.join("esub").display()
         )));
     }
-    let text = pack::read(mine.get("pack").unwrap_or_default())?;
-    let unit = Once::new(&site);
+    let text = pack::read(own.get("pack").unwrap_or_default())?;
+    let unit = CachedUnit::new(&site);
     let unit = || unit.get();
-    let here = told.here(&site, &unit);
-    let mut request = Outgoing::new(&site, head(mine, String::new(), &told.cwd)?)?;
-    let pack = pack::fill(&text, table, mine, &here, &mut request)?;
+    let parsing = context.parse_context(&site, &unit);
+    let mut request = Outgoing::new(&site, request_head(own, String::new(), &context.cwd)?)?;
+    let pack = pack::fill(&text, table, own, &parsing, &mut request)?;
     drop(text);
     pack.no_effect.warn("csub");
     let ack = if request.is_empty() {
@@ -545,9 +559,9 @@ fn submit_pack(
             Err(e) => return Ok(no_answer("csub", &e)),
         }
     };
-    let verbose = mine.has("verbose");
+    let verbose = own.has("verbose");
     let report = report_pack(&pack, ack.as_ref(), verbose);
-    if Quiet::asked().shows(MessageKind::Submission) {
+    if Quiet::from_environment().shows(MessageKind::Submission) {
         print!("{}", report.out);
     }
     eprint!("{}", translated(&report.err));
@@ -555,15 +569,15 @@ fn submit_pack(
 }
 
 /// The unit of limits without unit, looked up at most once.
-struct Once<'a> {
+struct CachedUnit<'a> {
     site: &'a Site,
     unit: std::cell::OnceCell<Unit>,
 }
 
-impl<'a> Once<'a> {
-    fn new(site: &'a Site) -> Once<'a> {
+impl<'a> CachedUnit<'a> {
+    fn new(site: &'a Site) -> CachedUnit<'a> {
         let unit = std::cell::OnceCell::new();
-        Once { site, unit }
+        CachedUnit { site, unit }
     }
 
     fn get(&self) -> Unit {
@@ -572,14 +586,14 @@ impl<'a> Once<'a> {
 }
 
 /// The output for a pack.
-struct Report {
+struct PackReport {
     out: String,
     err: String,
     exit: Exit,
 }
 
 /// One line for each job, or for each range of jobs if there are many.
-fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
+fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
     let mut out = String::new();
     let mut err = String::new();
     let mut exit = Exit::Ok;
@@ -599,7 +613,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
             );
         }
     }
-    for (line, why) in &pack.wrong {
+    for (line, why) in &pack.skipped {
         exit = exit.or(Exit::Usage);
         let (first, rest) = why.split_once('\n').unwrap_or((why, ""));
         let _ = writeln!(err, "Line#{line}: {first}. Job not submitted.");
@@ -626,7 +640,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> Report {
             let _ = writeln!(err, "csub: {why}. {end}");
         }
     }
-    Report { out, err, exit }
+    PackReport { out, err, exit }
 }
 
 fn out_line(out: &mut String, jobs: &str, run: &IdRun) {

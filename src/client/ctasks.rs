@@ -29,7 +29,7 @@ const NOT_STARTED: i32 = 126;
 pub(super) fn options() -> Command {
     let kinds: Vec<&str> = LAUNCH_KINDS.iter().map(|(word, _)| *word).collect();
     let help = format!("Variables for the tasks: {} [tasks]", kinds.join(", "));
-    command("ctasks", "Start the tasks of a job, from inside it")
+    command("ctasks", "Start the tasks of a job, from inside the job")
         .arg(opt("launch", "KIND", "").help(help))
         .arg(opt(
             "section",
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
             return fail.report("ctasks");
         }
     }
-    match Job::find(&asked).and_then(|job| job.start(&asked, &split.rest)) {
+    match JobEnvironment::find(&asked).and_then(|job| job.start(&asked, &split.rest)) {
         Ok(code) => code,
         Err(fail) => fail.report("ctasks"),
     }
@@ -87,7 +87,7 @@ pub(super) fn section(text: &str) -> Result<TaskSection> {
 }
 
 /// What this process finds out about its job.
-struct Job {
+struct JobEnvironment {
     hosts: Vec<(String, u32)>,
     sections: Vec<u32>,
     /// The host of this process.
@@ -100,8 +100,8 @@ struct Job {
     script: Option<String>,
 }
 
-impl Job {
-    fn find(asked: &Launch) -> Result<Job> {
+impl JobEnvironment {
+    fn find(asked: &Launch) -> Result<JobEnvironment> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
         let hosts = host_list(&var("CB_MCPU_HOSTS")).ok_or_else(|| {
             Fail::usage("CB_MCPU_HOSTS is not set: this command runs inside a job")
@@ -133,7 +133,7 @@ impl Job {
             own if !own.is_empty() => own,
             _ => format!("{}/claunch", var("CB_BINDIR")),
         };
-        Ok(Job {
+        Ok(JobEnvironment {
             here: var("CB_EXEC_HOST"),
             hosts,
             sections,
@@ -332,8 +332,8 @@ fn kill_number() -> i32 {
 mod tests {
     use super::*;
 
-    fn job(here: &str) -> Job {
-        Job {
+    fn job(here: &str) -> JobEnvironment {
+        JobEnvironment {
             hosts: host_list("h1 1 h2 1").unwrap(),
             sections: vec![2],
             here: here.into(),

@@ -36,9 +36,9 @@ pub(super) fn options() -> Command {
     .arg(opt(
         "expires",
         "TIME",
-        "With create: how long it is valid, such as 12h or 30d [30d]; at most 366d",
+        "With create: validity period, such as 12h or 30d [30d]; at most 366d",
     ))
-    .arg(opt("note", "TEXT", "With create: what it is for"))
+    .arg(opt("note", "TEXT", "With create: a note on its purpose"))
     .arg(flag(
         "jsonl",
         "With list, also --json: one JSON object a line",
@@ -97,7 +97,7 @@ fn act(m: &ArgMatches) -> Result<i32> {
 }
 
 fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
-    let (scope, for_ms) = asked(m)?;
+    let (scope, for_ms) = requested_scope(m)?;
     let note = m.last("note").unwrap_or_default();
     let times = (sys::clock::wall_ms(), for_ms);
     let (token, secret) = portal::make_token(site, scope, times, note)?;
@@ -112,7 +112,7 @@ fn create(m: &ArgMatches, site: &Site) -> Result<i32> {
 }
 
 /// The scope of the token, and how long it is valid, ms.
-fn asked(m: &ArgMatches) -> Result<(Scope, i64)> {
+fn requested_scope(m: &ArgMatches) -> Result<(Scope, i64)> {
     let word = m.last("scope").unwrap_or("read");
     let scope = Scope::parse(word).ok_or_else(|| {
         let word = escape(word);
@@ -159,7 +159,7 @@ mod tests {
 
     fn ask(words: &[&str]) -> Result<(Scope, i64)> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        asked(&parse(options(), &words).unwrap())
+        requested_scope(&parse(options(), &words).unwrap())
     }
 
     #[test]

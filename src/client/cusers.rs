@@ -12,7 +12,7 @@ use std::ffi::OsString;
 
 const LIST: Listing<UserRow> = Listing {
     command: "cusers",
-    what: "USERS",
+    records_key: "USERS",
     fields: user::FIELDS,
     json_default: user::JSON_DEFAULT,
     put_json: user::put_json,
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(ask(77, &format).0, "u77 -\n");
         assert_eq!(ask(10, &with("all")).0, "alice 8\nu10 8\ng/ 8\n");
         assert_eq!(ask(10, &with("g/")).0, "g/ 8\n");
-        assert_eq!(ask(10, &["nobody-here"]).1, Exit::NotFound);
+        assert_eq!(ask(10, &["no-such-user"]).1, Exit::NotFound);
         assert_eq!(ask(10, &["--json", "all"]).0.lines().count(), 3);
     }
 

@@ -30,7 +30,7 @@ use crate::show::job::Ctx;
 use crate::text::width::escape;
 use app::App;
 use clap::{ArgMatches, Command};
-use draw::{Look, Moment};
+use draw::{DisplayOptions, DrawTime};
 use filter::Filter;
 use keys::Screen;
 use ratatui_core::buffer::Buffer;
@@ -54,11 +54,7 @@ pub(super) fn options() -> Command {
     )
     .arg(flag("a", "Jobs of all users, not only your own"))
     .arg(flag("f", "Finished jobs too, as long as they are kept"))
-    .arg(opt(
-        "i",
-        "SECONDS",
-        "Look at the view this often, 0.1 to 3600 [1]",
-    ))
+    .arg(opt("i", "SECONDS", "Update interval, 0.1 to 3600 [1]"))
     .arg(opt(
         "screen",
         "NAME",
@@ -71,7 +67,7 @@ pub(super) fn options() -> Command {
     ))
     .arg(flag(
         "once",
-        "Print one frame as plain text and end; no terminal is needed",
+        "Print one frame as plain text and exit; no terminal is needed",
     ))
     .arg(opt(
         "size",
@@ -192,9 +188,9 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
     if let Some(text) = m.last("filter") {
         let filter = Filter::parse(text).map_err(|why| Fail::usage(format!("-filter: {why}")))?;
         match screen {
-            Screen::Queues => app.queues.how.filter = filter,
-            Screen::Hosts => app.hosts.how.filter = filter,
-            Screen::Jobs => app.jobs.how.filter = filter,
+            Screen::Queues => app.queues.arrangement.filter = filter,
+            Screen::Hosts => app.hosts.arrangement.filter = filter,
+            Screen::Jobs => app.jobs.arrangement.filter = filter,
             Screen::Job | Screen::Host => {
                 return Err(Fail::usage("-filter can only be given with a list"));
             }
@@ -214,22 +210,22 @@ fn job(text: &str) -> Result<JobKey> {
 
 /// One frame as plain text.
 fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<String> {
-    let look = Look {
+    let look = DisplayOptions {
         color: false,
         cursor: false,
         language,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
     match ViewPoller::default().poll(source, &app.needed(), ctx) {
-        PollResult::World(world) => app.take(*world, now),
+        PollResult::Data(world) => app.take(*world, now),
         PollResult::Failed(why) => return Err(Fail::system(why)),
         PollResult::Unchanged => {}
     }
-    let page = app.known.page.as_ref();
+    let page = app.cluster.page.as_ref();
     if let Some((page, exit)) = page.and_then(|page| Some((page, page.problem?))) {
         return Err(Fail::new(exit, page.lines.join("\n")));
     }
-    let moment = Moment {
+    let moment = DrawTime {
         now,
         dates: &dates,
         hangs_s: None,

@@ -20,7 +20,7 @@ use crate::text::depend::{Answer, Expr};
 use crate::text::duration::{DefaultUnit, parse_ms_from};
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
-use facts::JobFacts;
+use facts::JobRows;
 use progress::{Counts, INTERRUPTED, Progress};
 use std::ffi::OsString;
 
@@ -72,14 +72,14 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 }
 
 /// What to wait for.
-struct Goal {
+struct WaitCondition {
     expr: Expr,
     /// Ids were given: once all jobs have ended, the exit code tells whether all are DONE.
     ids: bool,
 }
 
 /// Parses the operands and `-w`.
-fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+fn goal(condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
     let ids = condition.is_none()
         && !operands.is_empty()
         && operands
@@ -95,12 +95,12 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<Goal> {
         }
         (None, words) => words.join(" "),
     };
-    let expr = Expr::parse(&text).map_err(|e| super::csub::spec::wrong("w", &text, &e))?;
-    Ok(Goal { expr, ids })
+    let expr = Expr::parse(&text).map_err(|e| super::csub::spec::invalid_value("w", &text, &e))?;
+    Ok(WaitCondition { expr, ids })
 }
 
 /// The goal of `-J`: the jobs with this name have ended.
-fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<Goal> {
+fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
     if condition.is_some() || !operands.is_empty() {
         return Err(Fail::usage("give -J, -w or operands, not several of them"));
     }
@@ -109,7 +109,7 @@ fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Resul
     }
     let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
     // As with ids, the exit code tells whether all are DONE.
-    Ok(Goal { ids: true, ..ended })
+    Ok(WaitCondition { ids: true, ..ended })
 }
 
 fn wait(m: &ArgMatches) -> Result<i32> {
@@ -121,7 +121,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
         None => None,
         Some(text) => {
             let ms = parse_ms_from(text, DefaultUnit::Seconds, 0);
-            Some(ms.map_err(|e| super::csub::spec::wrong("timeout", text, &e))?)
+            Some(ms.map_err(|e| super::csub::spec::invalid_value("timeout", text, &e))?)
         }
     };
     let site = Site::find()?;
@@ -134,7 +134,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
     let mut progress = Progress::of("cwait", quiet);
     loop {
         let now = sys::clock::boot_ms() - start;
-        match JobFacts::read(&reader, &expr) {
+        match JobRows::read(&reader, &expr) {
             Ok(facts) => {
                 unread_since = None;
                 let answer = facts.judge(&expr);
@@ -176,7 +176,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
 }
 
 /// The exit code if the condition holds: for plain ids it tells whether all are DONE.
-fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
+fn held(ids: bool, facts: &JobRows, expr: &Expr, quiet: bool) -> Exit {
     if !ids {
         return Exit::Ok;
     }
@@ -196,7 +196,7 @@ fn held(ids: bool, facts: &JobFacts, expr: &Expr, quiet: bool) -> Exit {
 /// is DONE, else the highest code of an element. `accepted`: when the leader accepted the job; 0:
 /// it did not say.
 pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
-    let quiet = Quiet::asked();
+    let quiet = Quiet::from_environment();
     let mut progress = Progress::of("csub", !quiet.shows(MessageKind::Submission));
     let code = follow(site, id, accepted, &mut progress, &mut |kind, line| {
         quiet.print(kind, line);

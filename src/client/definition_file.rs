@@ -19,14 +19,14 @@ pub(super) fn tree(bytes: &[u8], place: &str) -> Result<Node> {
     if let Some(defect) = read.defects.first() {
         let hint = defect.hint.as_ref().map(|hint| format!("\nhint: {hint}"));
         let hint = hint.unwrap_or_default();
-        return Err(at(place, defect.pos, &defect.message, &hint));
+        return Err(failure_at(place, defect.pos, &defect.message, &hint));
     }
     read.root
         .ok_or_else(|| Fail::usage(format!("{place}: it contains no definition")))
 }
 
 /// A failure with its position in a file.
-pub(super) fn at(place: &str, pos: Pos, text: &str, more: &str) -> Fail {
+pub(super) fn failure_at(place: &str, pos: Pos, text: &str, more: &str) -> Fail {
     Fail::usage(format!("{place}:{}:{}: {text}{more}", pos.line, pos.col))
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(super) fn wrong(&self, pos: Pos, text: impl AsRef<str>) -> Fail {
-        at(self.place, pos, text.as_ref(), "")
+        failure_at(self.place, pos, text.as_ref(), "")
     }
 
     pub(super) fn map<'n>(&self, node: &'n Node, what: &str) -> Result<&'n [Entry]> {

@@ -170,8 +170,14 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
             ),
         ],
     ),
-    ("ccron create", &[("nightly.yaml", "what the file defines")]),
-    ("ccron edit", &[("nightly.yaml", "what the file says now")]),
+    (
+        "ccron create",
+        &[("nightly.yaml", "the cron jobs of the file")],
+    ),
+    (
+        "ccron edit",
+        &[("nightly.yaml", "the new content of the file")],
+    ),
     (
         "ccron list",
         &[
@@ -216,8 +222,8 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         "ctoken",
         &[
             ("create --scope submit --expires 30d", "for a program"),
-            ("list", "what there is"),
-            ("revoke 3f9a1c02b7d4", "that one is void at once"),
+            ("list", "your tokens"),
+            ("revoke 3f9a1c02b7d4", "invalid at once"),
         ],
     ),
     (
@@ -245,8 +251,8 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "capps",
         &[
-            ("show pytorch", "what the template takes"),
-            ("check all", "what is wrong with templates"),
+            ("show pytorch", "parameters of the template"),
+            ("check all", "problems of all templates"),
         ],
     ),
     (
@@ -257,7 +263,7 @@ pub(super) const EXAMPLES: &[(&str, &[Example])] = &[
         "chosts",
         &[
             ("", "all hosts"),
-            ("-R 'select[mem>16G]'", "with so much free memory"),
+            ("-R 'select[mem>16G]'", "more than 16 GB of free memory"),
             ("-l h1", "everything about one"),
         ],
     ),

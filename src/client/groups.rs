@@ -20,7 +20,10 @@ type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
 /// The options of a command that takes names only.
 pub(super) fn names_only(name: &'static str, about: &'static str) -> Command {
     command(name, about)
-        .arg(flag("w", "Wide: the same, since no value is ever cut"))
+        .arg(flag(
+            "w",
+            "Wide: accepted and ignored, since no value is cut",
+        ))
         .arg(operands("names", "NAME", "Only these; default: all"))
 }
 

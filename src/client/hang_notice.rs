@@ -108,7 +108,7 @@ fn body(command: &str) {
             }));
         }
         if ms >= INTERRUPTED_MS && signals::caught() {
-            say(&format!(
+            write_notice(&format!(
                 "{command}: interrupted while {} does not answer; the request may still be carried \
                  out when it does",
                 place(&thread)
@@ -116,7 +116,7 @@ fn body(command: &str) {
             proc::exit_now(INTERRUPTED);
         }
         if ms >= WAIT_MS.load(Ordering::Relaxed) {
-            say(&format!(
+            write_notice(&format!(
                 "{command}: {} has not answered for {} s; the request may still be carried out \
                  when it does",
                 place(&thread),
@@ -126,7 +126,7 @@ fn body(command: &str) {
         }
         if ms >= HANGS_MS && !said {
             said = true;
-            say(&format!(
+            write_notice(&format!(
                 "{command}: {} has not answered for {} s; waiting until it does (^C gives up)",
                 place(&thread),
                 ms / 1000
@@ -136,7 +136,7 @@ fn body(command: &str) {
 }
 
 /// Prints a sentence in the language of the process.
-fn say(text: &str) {
+fn write_notice(text: &str) {
     caller::print_error(&translated(text));
 }
 

@@ -22,12 +22,12 @@ pub(crate) fn parsed<T: Parser>(name: &str, words: &[String]) -> Result<T, clap:
     let all: Vec<OsString> = std::iter::once(name.into())
         .chain(words.iter().map(OsString::from))
         .collect();
-    let matches = if_asked(T::command(), words).try_get_matches_from(all)?;
+    let matches = with_long_help(T::command(), words).try_get_matches_from(all)?;
     T::from_arg_matches(&matches)
 }
 
 /// The command with its help in the language of the process, if these words request help.
-pub(super) fn if_asked(cmd: Command, words: &[String]) -> Command {
+pub(super) fn with_long_help(cmd: Command, words: &[String]) -> Command {
     in_language(cmd, language::here(), words)
 }
 

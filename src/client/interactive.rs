@@ -4,12 +4,12 @@
 //! for the connection of that host, whose program then runs at this terminal, or for the end of the
 //! job. If the host cannot connect, it shows what the job writes to its output file.
 
-mod calls;
-mod place;
-pub(crate) mod several;
-mod talk;
+pub(crate) mod host_commands;
+mod incoming_connections;
+mod rendezvous_files;
+mod terminal_session;
 
-use super::csub::options::Chosen;
+use super::csub::options::JobOptions;
 use super::cwait::{self, JobStatus, Say};
 use super::env::Site;
 use super::exit::{Exit, Fail, Result};
@@ -26,11 +26,11 @@ use crate::sys::signals::{self, SignalQueue};
 use crate::sys::stream::{self, Listener, PollEntry};
 use crate::sys::terminal::{self, KeyMode};
 use crate::x11::{Server, Windows};
-use calls::Calls;
-use place::Place;
+use incoming_connections::IncomingConnections;
+use rendezvous_files::RendezvousFiles;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use talk::{Peer, Talk, TalkEnd};
+use terminal_session::{Peer, SessionEnd, TerminalSession};
 
 /// First and longest interval between two looks at the view, ms.
 const PAUSE_MS: (u64, u64) = (5, 1000);
@@ -46,7 +46,7 @@ const SIGNALS: [&str; 7] = ["INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH
 ///
 /// # Errors
 /// Options that an interactive job cannot have.
-pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
+pub(crate) fn requested_terminal(chosen: &JobOptions) -> Result<Option<Terminal>> {
     let kinds = [
         ("I", Terminal::Streams),
         ("Ip", Terminal::Pty),
@@ -94,7 +94,7 @@ pub(crate) fn asked(chosen: &Chosen) -> Result<Option<Terminal>> {
 ///
 /// # Errors
 /// There is no display, or it accepts no client with the credentials that are known here.
-fn windows(chosen: &Chosen) -> Result<Option<Windows>> {
+fn windows(chosen: &JobOptions) -> Result<Option<Windows>> {
     if !chosen.has("XF") {
         return Ok(None);
     }
@@ -123,30 +123,30 @@ pub(crate) fn catch_signals() -> Result<SignalQueue> {
 }
 
 /// A command that listens and to which no host has connected yet.
-pub(crate) struct Waiting {
+pub(crate) struct InteractiveListener {
     listener: Listener,
     key: Key,
     session: Session,
-    place: Place,
+    place: RendezvousFiles,
     windows: Option<Windows>,
 }
 
-impl Waiting {
+impl InteractiveListener {
     /// Listens for an interactive job if these options request one.
     ///
     /// # Errors
-    /// As [`Waiting::open`]; there is no display for `-XF`.
+    /// As [`InteractiveListener::open`]; there is no display for `-XF`.
     pub(crate) fn for_job(
         site: &Site,
-        chosen: &Chosen,
+        chosen: &JobOptions,
         terminal: Option<Terminal>,
-    ) -> Result<Option<Waiting>> {
+    ) -> Result<Option<InteractiveListener>> {
         let Some(terminal) = terminal else {
             return Ok(None);
         };
         let windows = windows(chosen)?;
-        let waiting = Waiting::open(site, terminal)?;
-        Ok(Some(Waiting { windows, ..waiting }))
+        let waiting = InteractiveListener::open(site, terminal)?;
+        Ok(Some(InteractiveListener { windows, ..waiting }))
     }
 
     /// Listens, and leaves a rendezvous file for the host. The file is removed when the value is
@@ -154,7 +154,7 @@ impl Waiting {
     ///
     /// # Errors
     /// There is no free port, or the file cannot be written.
-    pub(crate) fn open(site: &Site, terminal: Terminal) -> Result<Waiting> {
+    pub(crate) fn open(site: &Site, terminal: Terminal) -> Result<InteractiveListener> {
         let listener = Listener::open()?;
         let (mut name, mut key) = ([0; 16], [0; 32]);
         clock::random(&mut name);
@@ -165,8 +165,8 @@ impl Waiting {
             at: listener.addresses(&site.share, ADDRESSES_MAX),
             key: key.clone(),
         };
-        let place = Place::make(&site.layout(), token, &word)?;
-        Ok(Waiting {
+        let place = RendezvousFiles::create(&site.layout(), token, &word)?;
+        Ok(InteractiveListener {
             listener,
             key,
             session: Session { terminal, token },
@@ -199,35 +199,35 @@ impl Waiting {
 
     /// Waits for the job, connects it to the terminal, and returns its exit code. `follow`: the
     /// file of its output if it writes to the default one.
-    pub(crate) fn attend(self, site: &Site, run: &IdRun, follow: Option<PathBuf>) -> i32 {
+    pub(crate) fn serve(self, site: &Site, run: &IdRun, follow: Option<PathBuf>) -> i32 {
         let queue = match catch_signals() {
             Ok(queue) => queue,
             Err(e) => return e.report("csub"),
         };
-        let mut attendant = Attendant {
+        let mut attendant = JobMonitor {
             site,
             job: (run.id, run.t),
             reader: ViewReader::new(&site.layout()),
             queue,
-            seen_at: clock::boot_ms(),
-            said_start: false,
-            quiet: Quiet::asked(),
+            last_seen_at: clock::boot_ms(),
+            start_reported: false,
+            quiet: Quiet::from_environment(),
             killed: false,
         };
-        attendant.say(MessageKind::Submission, "<<Waiting for dispatch ...>>");
+        attendant.print_status(MessageKind::Submission, "<<Waiting for dispatch ...>>");
         attendant.wait(self, follow)
     }
 }
 
-struct Attendant<'a> {
+struct JobMonitor<'a> {
     site: &'a Site,
     /// The id, and when the leader accepted the job.
     job: (u32, i64),
     reader: ViewReader,
     queue: SignalQueue,
     /// When the view last showed the job.
-    seen_at: u64,
-    said_start: bool,
+    last_seen_at: u64,
+    start_reported: bool,
     quiet: Quiet,
     /// The user has requested the end of the job.
     killed: bool,
@@ -235,25 +235,25 @@ struct Attendant<'a> {
 
 /// The result of waiting.
 enum WaitResult {
-    Called(Box<Peer>),
+    Connected(Box<Peer>),
     /// A host cannot connect: its name, and why.
-    Unreached(String, String),
+    Unreachable(String, String),
     Code(i32),
 }
 
-impl Attendant<'_> {
-    fn wait(&mut self, mut waiting: Waiting, follow: Option<PathBuf>) -> i32 {
+impl JobMonitor<'_> {
+    fn wait(&mut self, mut waiting: InteractiveListener, follow: Option<PathBuf>) -> i32 {
         let terminal = waiting.session.terminal;
-        match self.until_called(&waiting) {
+        match self.wait_for_host(&waiting) {
             WaitResult::Code(code) => code,
-            WaitResult::Called(peer) => {
+            WaitResult::Connected(peer) => {
                 // The key has been used: the port is closed and the file removed.
                 let windows = waiting.windows.take();
                 drop(waiting);
                 self.say_start(&peer.host);
-                self.talk(peer.with(windows), terminal)
+                self.run_session(peer.with(windows), terminal)
             }
-            WaitResult::Unreached(host, why) => {
+            WaitResult::Unreachable(host, why) => {
                 let own = match follow {
                     Some(_) => "its output is read from the share",
                     None => "its output goes to its file",
@@ -275,34 +275,37 @@ impl Attendant<'_> {
     }
 
     fn say_start(&mut self, host: &str) {
-        if !std::mem::replace(&mut self.said_start, true) {
+        if !std::mem::replace(&mut self.start_reported, true) {
             let text = format!("<<Starting on {host}>>");
-            self.say(MessageKind::Submission, &text);
+            self.print_status(MessageKind::Submission, &text);
         }
     }
 
-    fn say(&self, kind: MessageKind, message: &str) {
+    fn print_status(&self, kind: MessageKind, message: &str) {
         self.quiet.print(kind, message);
     }
 
     /// Waits for a connection, a message of the host, or the end of the job.
-    fn until_called(&mut self, waiting: &Waiting) -> WaitResult {
+    fn wait_for_host(&mut self, waiting: &InteractiveListener) -> WaitResult {
         let about = crate::channel::about(waiting.session.token);
-        let mut calls = Calls::new(waiting.key.clone(), about, JobKey::job(self.job.0));
+        let mut calls =
+            IncomingConnections::new(waiting.key.clone(), about, JobKey::job(self.job.0));
         let (mut pause, mut look_at) = (PAUSE_MS.0, 0);
         loop {
             let now = clock::boot_ms();
             if now >= look_at {
                 if let Some(word) = waiting.place.word(now) {
-                    return WaitResult::Unreached(word.host, word.why);
+                    return WaitResult::Unreachable(word.host, word.why);
                 }
                 let mut lines = Vec::new();
                 let mut keep = |kind, line: &str| lines.push((kind, line.to_owned()));
                 if let Some(code) = self.check_job(now, &mut keep) {
                     if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
-                        return WaitResult::Called(Box::new(peer));
+                        return WaitResult::Connected(Box::new(peer));
                     }
-                    lines.iter().for_each(|(kind, line)| self.say(*kind, line));
+                    lines
+                        .iter()
+                        .for_each(|(kind, line)| self.print_status(*kind, line));
                     return WaitResult::Code(code);
                 }
                 look_at = now + pause;
@@ -319,7 +322,7 @@ impl Attendant<'_> {
             }
             let now = clock::boot_ms();
             if let Some(peer) = calls.turn(&waiting.listener, waiting.welcome(), now) {
-                return WaitResult::Called(Box::new(peer));
+                return WaitResult::Connected(Box::new(peer));
             }
         }
     }
@@ -329,14 +332,14 @@ impl Attendant<'_> {
         let seen = cwait::check_job(&self.reader, self.job, say);
         match seen {
             JobStatus::Over(code) => return Some(code),
-            JobStatus::Unknown(text) if now - self.seen_at >= MISSING_MS => {
+            JobStatus::Unknown(text) if now - self.last_seen_at >= MISSING_MS => {
                 tell!("csub: {text}; its end is unknown");
                 return Some(Exit::System.code());
             }
             JobStatus::Unknown(_) => {}
-            JobStatus::Pending => self.seen_at = now,
+            JobStatus::Pending => self.last_seen_at = now,
             // Reported when its terminal is connected, or is known not to be.
-            JobStatus::Started(_) => self.seen_at = now,
+            JobStatus::Started(_) => self.last_seen_at = now,
         }
         None
     }
@@ -374,16 +377,16 @@ impl Attendant<'_> {
     }
 
     /// Connects the terminal to the running job.
-    fn talk(&mut self, peer: Peer, terminal: Terminal) -> i32 {
+    fn run_session(&mut self, peer: Peer, terminal: Terminal) -> i32 {
         let keys = match terminal {
             Terminal::Streams => None,
             Terminal::Pty => Some(KeyMode::Signals),
             Terminal::Shell => Some(KeyMode::All),
         };
-        let over = Talk::new(vec![peer], true, keys, &self.queue).run();
+        let over = TerminalSession::new(vec![peer], true, keys, &self.queue).run();
         let (id, _) = self.job;
         match over {
-            TalkEnd::Ended(mut ends) => match ends.pop().flatten() {
+            SessionEnd::Ended(mut ends) => match ends.pop().flatten() {
                 Some(finish) => {
                     if !finish.text.is_empty() {
                         let text = crate::text::width::escape(&finish.text);
@@ -397,7 +400,7 @@ impl Attendant<'_> {
                 }
             },
             // The connection ends with this process, and the job with the connection.
-            TalkEnd::Signal(signal) => 128 + signal,
+            SessionEnd::Signal(signal) => 128 + signal,
         }
     }
 

@@ -241,14 +241,14 @@ fn hooks(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
 /// Parts of a requirement: those that a section may have, and those that apply to all hosts
 /// together.
 #[derive(Default)]
-struct Request {
-    own: Vec<String>,
+struct RequirementParts {
+    sections: Vec<String>,
     span: Option<String>,
 }
 
-impl Request {
+impl RequirementParts {
     fn text(self) -> String {
-        let parts: Vec<String> = self.own.into_iter().chain(self.span).collect();
+        let parts: Vec<String> = self.sections.into_iter().chain(self.span).collect();
         parts.join(" ")
     }
 }
@@ -261,7 +261,9 @@ fn request(
 ) -> Result<()> {
     let whole = resource.map(|entry| resource_of(entry, r)).transpose()?;
     let Some(tasks) = tasks else {
-        let text = whole.map(Request::text).filter(|text| !text.is_empty());
+        let text = whole
+            .map(RequirementParts::text)
+            .filter(|text| !text.is_empty());
         out.named.extend(text.map(|text| ("R".to_owned(), text)));
         return Ok(());
     };
@@ -269,7 +271,7 @@ fn request(
         return Err(r.wrong(tasks.value.pos, "tasks: give a list"));
     };
     let whole = whole.unwrap_or_default();
-    if let Some(entry) = resource.filter(|_| !whole.own.is_empty()) {
+    if let Some(entry) = resource.filter(|_| !whole.sections.is_empty()) {
         let text = "resource: with tasks it may only have colocate and max_per_host; give the rest \
                     to the tasks";
         return Err(r.wrong(entry.value.pos, text));
@@ -286,7 +288,8 @@ fn request(
 /// One kind of tasks; returns its section of the requirement.
 fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
     const KEYS: [&str; 4] = ["name", "replicas", "resource", "command"];
-    let (mut name, mut replicas, mut request, mut command) = ("", 1, Request::default(), "");
+    let (mut name, mut replicas, mut request, mut command) =
+        ("", 1, RequirementParts::default(), "");
     for (key, entry) in entries(node, "a task", r, str::to_owned)? {
         match key.as_str() {
             "name" => name = r.text(entry)?,
@@ -316,18 +319,18 @@ fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
 }
 
 /// A requirement given as text or by its parts.
-fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<Request> {
+fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<RequirementParts> {
     const KEYS: [&str; 5] = ["select", "need", "sort", "colocate", "maxperhost"];
-    let mut out = Request::default();
+    let mut out = RequirementParts::default();
     if !matches!(entry.value.value, Value::Map(_)) {
-        out.own.push(r.text(entry)?.to_owned());
+        out.sections.push(r.text(entry)?.to_owned());
         return Ok(out);
     }
     for (key, part) in entries(&entry.value, &entry.key, r, str::to_owned)? {
         match key.as_str() {
-            "select" => out.own.push(format!("select[{}]", r.text(part)?)),
-            "need" => out.own.push(format!("rusage[{}]", r.text(part)?)),
-            "sort" => out.own.push(format!("order[{}]", r.text(part)?)),
+            "select" => out.sections.push(format!("select[{}]", r.text(part)?)),
+            "need" => out.sections.push(format!("rusage[{}]", r.text(part)?)),
+            "sort" => out.sections.push(format!("order[{}]", r.text(part)?)),
             "colocate" if !r.yes(part)? => {}
             "colocate" | "maxperhost" => {
                 let span = match key.as_str() {

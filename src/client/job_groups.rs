@@ -4,7 +4,7 @@
 
 use super::cli::{self, Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result};
-use super::job_requests::{act, finish, with_wait};
+use super::job_requests::{finish, send_and_report, with_wait};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
 use crate::record::ack::Outcome;
@@ -104,7 +104,7 @@ fn changing(
     match parse(options, args) {
         Ok(m) => finish(
             name,
-            verbs(&m).and_then(|verbs| act(name, &m, &verbs, phrase)),
+            verbs(&m).and_then(|verbs| send_and_report(name, &m, &verbs, phrase)),
         ),
         Err(code) => code,
     }
@@ -151,7 +151,7 @@ fn limit(text: &str) -> Result<u32> {
 
 const LIST: Listing<GroupRow> = Listing {
     command: "cjgroup",
-    what: "GROUPS",
+    records_key: "GROUPS",
     fields: shown::FIELDS,
     json_default: shown::JSON_DEFAULT,
     put_json: shown::put_json,

@@ -166,7 +166,7 @@ pub(crate) fn not_a_job_id(operand: &str, e: &ParseError) -> Fail {
 }
 
 /// Formats an accepted outcome.
-pub(crate) type Phrase = fn(&Outcome) -> String;
+pub(crate) type OutcomePhrase = fn(&Outcome) -> String;
 
 /// Returns e.g. `Job <12> is being terminated`.
 pub(crate) fn job_phrase(outcome: &Outcome) -> String {
@@ -174,7 +174,12 @@ pub(crate) fn job_phrase(outcome: &Outcome) -> String {
 }
 
 /// Sends verbs, prints the answer, returns the exit code.
-pub(crate) fn act(command: &str, m: &ArgMatches, verbs: &[Verb], phrase: Phrase) -> Result<i32> {
+pub(crate) fn send_and_report(
+    command: &str,
+    m: &ArgMatches,
+    verbs: &[Verb],
+    phrase: OutcomePhrase,
+) -> Result<i32> {
     let wait_s = requests::wait_s(m.last("wait"))?;
     let site = Site::find()?;
     match requests::send_and_wait(&site, command, verbs, wait_s) {
@@ -194,28 +199,28 @@ fn matched_nothing(outcome: &Outcome) -> bool {
 }
 
 /// Prints an answer: actions on standard output, failures on standard error.
-pub(crate) fn show(command: &str, ack: &Ack, phrase: Phrase) -> i32 {
-    let shown = Shown::of(command, ack, phrase);
+pub(crate) fn show(command: &str, ack: &Ack, phrase: OutcomePhrase) -> i32 {
+    let shown = AckText::of(command, ack, phrase);
     print!("{}", translated(&shown.out));
     eprint!("{}", translated(&shown.err));
     shown.exit.code()
 }
 
 /// An answer as two texts: actions and failures.
-pub(crate) fn texts(command: &str, ack: &Ack, phrase: Phrase) -> (String, String) {
-    let shown = Shown::of(command, ack, phrase);
+pub(crate) fn texts(command: &str, ack: &Ack, phrase: OutcomePhrase) -> (String, String) {
+    let shown = AckText::of(command, ack, phrase);
     (shown.out, shown.err)
 }
 
 /// An answer as text.
-struct Shown {
+struct AckText {
     out: String,
     err: String,
     exit: Exit,
 }
 
-impl Shown {
-    fn of(command: &str, ack: &Ack, phrase: Phrase) -> Shown {
+impl AckText {
+    fn of(command: &str, ack: &Ack, phrase: OutcomePhrase) -> AckText {
         let mut out = String::new();
         let mut err = String::new();
         let mut exit = Exit::Ok;
@@ -239,7 +244,7 @@ impl Shown {
             exit = exit.or(Exit::Refused);
             let _ = writeln!(err, "{command}: {}", ack.error);
         }
-        Shown { out, err, exit }
+        AckText { out, err, exit }
     }
 }
 
@@ -340,7 +345,7 @@ mod tests {
             more: 0,
             retry_s: 0,
         };
-        let shown = Shown::of("ckill", &ack, job_phrase);
+        let shown = AckText::of("ckill", &ack, job_phrase);
         assert_eq!(shown.out, "Job <1[2]> is being terminated\n");
         assert_eq!(
             shown.err,
@@ -350,7 +355,7 @@ mod tests {
         ack.results = vec![outcome("h1", Code::Permission, "permission denied")];
         ack.more = 9;
         assert_eq!(
-            Shown::of("cadmin hclose", &ack, job_phrase).err,
+            AckText::of("cadmin hclose", &ack, job_phrase).err,
             "cadmin hclose: h1: permission denied; only a cluster admin or root may do this\n\
              cadmin hclose: 10 answers, the first 1 are listed\n"
         );
@@ -361,7 +366,7 @@ mod tests {
             "no matching job found",
         )];
         assert_eq!(
-            Shown::of("ckill", &ack, job_phrase).err,
+            AckText::of("ckill", &ack, job_phrase).err,
             "No matching job found\n"
         );
     }

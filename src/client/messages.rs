@@ -6,7 +6,7 @@
 use super::cli::{Values, command, flag, operands, opt, parse};
 use super::cpeek::one_job;
 use super::exit::{Exit, Fail, Result};
-use super::job_requests::{act, finish, job_phrase, with_wait};
+use super::job_requests::{finish, job_phrase, send_and_report, with_wait};
 use super::read::{self, OWN_ONLY, Source};
 use crate::model::JobKey;
 use crate::record::message::{self, JobMessage};
@@ -26,7 +26,7 @@ const NOT_BUILT: &[&str] = &["a", "N"];
 
 /// The options of `cpost`.
 pub(super) fn cpost_options() -> Command {
-    let cmd = with_wait(command("cpost", "Leave a message with a job"))
+    let cmd = with_wait(command("cpost", "Attach a message to a job"))
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
         .arg(opt(
             "d",
@@ -40,9 +40,12 @@ pub(super) fn cpost_options() -> Command {
 
 /// The options of `cread`.
 pub(super) fn cread_options() -> Command {
-    let cmd = command("cread", "Print a message that was left with a job")
+    let cmd = command("cread", "Print a message of a job")
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
-        .arg(flag("w", "Wide: the same, since no value is ever cut"))
+        .arg(flag(
+            "w",
+            "Wide: accepted and ignored, since no value is cut",
+        ))
         .arg(flag("json", "As a JSON object"))
         .arg(opt("a", "FILE", "not implemented").hide(true))
         .arg(flag("N", "not implemented").hide(true));
@@ -75,17 +78,17 @@ pub(crate) fn cread(args: &[OsString]) -> i32 {
 }
 
 fn post(m: &ArgMatches) -> Result<i32> {
-    act("cpost", m, &[posting(m)?], job_phrase)
+    send_and_report("cpost", m, &[posting(m)?], job_phrase)
 }
 
 fn posting(m: &ArgMatches) -> Result<Verb> {
     read::refuse_unbuilt(m, NOT_BUILT, "cpost")?;
     let sel = match wanted(m)? {
-        Wanted::Key(key) => Selector {
+        JobOperand::Key(key) => Selector {
             ids: vec![key.to_string()],
             ..Selector::default()
         },
-        Wanted::Name(name) => Selector {
+        JobOperand::Name(name) => Selector {
             name,
             ..Selector::default()
         },
@@ -105,8 +108,8 @@ fn text(m: &ArgMatches, source: &Source) -> Result<String> {
     read::refuse_unbuilt(m, NOT_BUILT, "cread")?;
     let (wanted, index) = (wanted(m)?, index(m)?);
     let (key, messages) = match wanted {
-        Wanted::Key(key) => (key, of_key(source, key)?),
-        Wanted::Name(name) => of_name(source, &name)?,
+        JobOperand::Key(key) => (key, of_key(source, key)?),
+        JobOperand::Name(name) => of_name(source, &name)?,
     };
     let found = messages.into_iter().find(|message| message.index == index);
     let message = found
@@ -121,15 +124,15 @@ fn text(m: &ArgMatches, source: &Source) -> Result<String> {
 }
 
 /// The job of a command line.
-enum Wanted {
+enum JobOperand {
     Key(JobKey),
     Name(String),
 }
 
-fn wanted(m: &ArgMatches) -> Result<Wanted> {
+fn wanted(m: &ArgMatches) -> Result<JobOperand> {
     match (m.all("job").as_slice(), m.last("J")) {
-        ([one], _) => Ok(Wanted::Key(one_job(one)?)),
-        ([], Some(name)) => Ok(Wanted::Name(name.to_owned())),
+        ([one], _) => Ok(JobOperand::Key(one_job(one)?)),
+        ([], Some(name)) => Ok(JobOperand::Name(name.to_owned())),
         ([], None) => Err(Fail::usage("name the job: its ID, or its name with -J")),
         _ => Err(Fail::usage("give one job")),
     }

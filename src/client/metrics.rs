@@ -6,9 +6,9 @@
 use super::exit::{Fail, Result};
 use super::leadership;
 use super::read::{self, Source};
-use super::visibility::Sets;
+use super::visibility::UserSets;
 use crate::record::view::Params;
-use crate::show::metrics::{self, Facts, JobSums, Point};
+use crate::show::metrics::{self, JobSums, MetricPoint, MetricsInput};
 use crate::spool::view::{JobSet, ViewItem};
 use crate::sys::{clock, statfs};
 
@@ -30,7 +30,7 @@ pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -
 ///
 /// # Errors
 /// There is no view yet, or it cannot be read.
-pub(crate) fn points(source: &Source) -> Result<Vec<Point>> {
+pub(crate) fn points(source: &Source) -> Result<Vec<MetricPoint>> {
     with_facts(source, clock::wall_ms(), share(source), metrics::points)
 }
 
@@ -44,7 +44,7 @@ fn with_facts<T>(
     source: &Source,
     now_ms: i64,
     share: Option<(u64, u64)>,
-    give: fn(&Facts<'_>) -> T,
+    give: fn(&MetricsInput<'_>) -> T,
 ) -> Result<T> {
     let params = source.params()?;
     let leader = leadership::leader(source, &params)?;
@@ -65,7 +65,7 @@ fn with_facts<T>(
         source.warn(&[e.to_string()]);
         None
     });
-    Ok(give(&Facts {
+    Ok(give(&MetricsInput {
         silent_ms: leadership::silence(source, &params),
         users: source.sees_all(&params),
         params: &params,
@@ -81,7 +81,7 @@ fn with_facts<T>(
 
 /// The user groups of cb.yaml that a user is in.
 fn groups(params: &Params) -> impl Fn(&str) -> Vec<String> {
-    let sets = Sets::new(params, &read::os_groups);
+    let sets = UserSets::new(params, &read::os_groups);
     move |user| {
         let names = params.user_groups.iter().map(|(name, ..)| name);
         names.filter(|g| sets.holds(g, user)).cloned().collect()

@@ -4,7 +4,7 @@ use super::cli::{Values, command, flag, parse};
 use super::env::Site;
 use super::exit::{Fail, Result};
 use super::job_requests::{
-    act, filters_but_host, finish, ids, job_phrase, with_selectors_beside, with_wait,
+    filters_but_host, finish, ids, job_phrase, send_and_report, with_selectors_beside, with_wait,
 };
 use super::read::Source;
 use crate::record::request::{Selector, Verb};
@@ -23,7 +23,7 @@ pub(super) fn options() -> Command {
     let cmd = with_wait(command("cmig", about))
         .arg(flag(
             "f",
-            "Have the method of checkpoints save jobs in spite of obstacles",
+            "Force: passed on to the checkpoint method, which saves despite obstacles",
         ))
         .arg(hosts);
     with_selectors_beside(cmd, |cmd| cmd)
@@ -42,7 +42,7 @@ fn migrate(m: &ArgMatches) -> Result<i32> {
     if let Verb::Migrate { hosts, .. } = &verb {
         check_hosts(hosts)?;
     }
-    act("cmig", m, &[verb], job_phrase)
+    send_and_report("cmig", m, &[verb], job_phrase)
 }
 
 /// Reports a mistyped host before a job is stopped for it. If the view cannot be read, no host is
@@ -69,7 +69,8 @@ fn verb(m: &ArgMatches) -> Result<Verb> {
         ..filters_but_host(m)?
     };
     let hosts = m.last("hosts").map(|text| {
-        let set = HostSet::parse(text).map_err(|e| super::csub::spec::wrong("m", text, &e))?;
+        let set =
+            HostSet::parse(text).map_err(|e| super::csub::spec::invalid_value("m", text, &e))?;
         match set.items.is_empty() {
             true => Err(Fail::usage("-m: name the hosts that the jobs are to go to")),
             false => Ok(set),

@@ -122,12 +122,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["cswitch"], "switch jobs to another queue", switch::run),
     entry(
         &["ctop"],
-        "move a pending job up in its order",
+        "move a pending job up in the order of its queue",
         reorder::ctop,
     ),
     entry(
         &["cbot"],
-        "move a pending job down in its order",
+        "move a pending job down in the order of its queue",
         reorder::cbot,
     ),
     entry(
@@ -135,12 +135,8 @@ pub(crate) const COMMANDS: &[Entry] = &[
         "start a pending job now, as an administrator",
         crun::run,
     ),
-    entry(&["cpost"], "leave a message with a job", messages::cpost),
-    entry(
-        &["cread"],
-        "print a message that was left with a job",
-        messages::cread,
-    ),
+    entry(&["cpost"], "attach a message to a job", messages::cpost),
+    entry(&["cread"], "print a message of a job", messages::cread),
     entry(&["cpeek"], "show the output of a job so far", cpeek::run),
     entry(
         &["claunch", "blaunch"],
@@ -154,12 +150,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["ctasks"],
-        "start the tasks of a job, from inside it",
+        "start the tasks of a job, from inside the job",
         ctasks::run,
     ),
     entry(
         &["ccron"],
-        "define jobs that are submitted by the calendar, and list them",
+        "define and list cron jobs, which submit jobs by a schedule",
         ccron::run,
     ),
     entry(
@@ -179,7 +175,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["aip"],
-        "commands as a noun and a verb: aip job info, aip queue info, aip cronjob list",
+        "commands in the form NOUN VERB: aip job info, aip queue info, aip cronjob list",
         aip::run,
     ),
     // Views.
@@ -197,12 +193,12 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(&["chist"], "show the history of jobs", chist::run),
     entry(
         &["cacct"],
-        "show what ended jobs have used, from accounting",
+        "show the resource usage of ended jobs, from accounting",
         cacct::run,
     ),
     entry(
         &["capps"],
-        "list applications and what their templates take",
+        "list applications and the parameters of their templates",
         capps::run,
     ),
     entry(
@@ -225,7 +221,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     ),
     entry(
         &["cslots"],
-        "show the slots that a job could begin on now, and for how long",
+        "show the slots on which a job can start now, and for how long",
         cslots::run,
     ),
     entry(&["cusers"], "list users with their slots", cusers::run),

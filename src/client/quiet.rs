@@ -27,7 +27,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    pub(crate) fn asked() -> Quiet {
+    pub(crate) fn from_environment() -> Quiet {
         Quiet {
             submission: var_os("BSUB_QUIET").is_some(),
             end: var_os("BSUB_QUIET2").is_some(),

@@ -8,7 +8,7 @@ use super::env::{Site, cluster_of};
 use super::exit::{Exit, Fail};
 use super::job_requests::not_a_job_id;
 use super::past_view::PastView;
-use super::visibility::{Sets, Visible};
+use super::visibility::{UserSets, VisibleJobs};
 use crate::language::tell;
 use crate::model::{Spec, Stamp};
 use crate::record::leader::ClusterDoc;
@@ -176,7 +176,7 @@ impl Source {
     /// Whether the caller administers the whole cluster.
     pub(crate) fn is_administrator(&self, params: &Params) -> bool {
         let administrators = params.administrators.join(" ");
-        self.me.uid == 0 || Sets::new(params, &os_groups).holds(&administrators, &self.me.name)
+        self.me.uid == 0 || UserSets::new(params, &os_groups).holds(&administrators, &self.me.name)
     }
 
     /// Whether the share belongs to the caller.
@@ -192,7 +192,7 @@ impl Source {
         }
         let visible = self.visible(params);
         let within = Users::Within {
-            asked: Box::new(Users::All),
+            requested: Box::new(Users::All),
             uid: self.me.uid,
             names: visible.users,
             queues: visible.queues,
@@ -201,13 +201,13 @@ impl Source {
     }
 
     /// Of these users, those whose jobs the caller may see; `None`: only the caller's own.
-    pub(crate) fn seen_of(&self, users: Users, params: &Params) -> Option<Users> {
+    pub(crate) fn visible_users(&self, users: Users, params: &Params) -> Option<Users> {
         if users == Users::one(self.me.uid) || self.sees_all(params) {
             return Some(users);
         }
         let visible = self.visible(params);
         (!visible.is_empty()).then(|| Users::Within {
-            asked: Box::new(users),
+            requested: Box::new(users),
             uid: self.me.uid,
             names: visible.users,
             queues: visible.queues,
@@ -215,12 +215,12 @@ impl Source {
     }
 
     /// Whose jobs the caller sees as an administrator of user groups and queues.
-    fn visible(&self, params: &Params) -> Visible {
+    fn visible(&self, params: &Params) -> VisibleJobs {
         let queues = self.queues().unwrap_or_default();
         let users = self.view.users().unwrap_or_default();
         let known = users.into_iter().filter(|u| !u.group).map(|u| u.name);
         let known: Vec<String> = known.collect();
-        Visible::of(&self.me.name, params, &queues, &known, &os_groups)
+        VisibleJobs::of(&self.me.name, params, &queues, &known, &os_groups)
     }
 
     /// The clock and the time zone for printed times.
@@ -435,7 +435,7 @@ pub(crate) fn job_ids(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
 ///
 /// # Errors
 /// Jobs of another user were requested by name, and the caller may not see them.
-pub(crate) fn users_asked(
+pub(crate) fn selected_users(
     m: &ArgMatches,
     source: &Source,
     params: &Params,
@@ -448,7 +448,7 @@ pub(crate) fn users_asked(
         None => Users::All,
     };
     let by_name = m.last("u").is_some() && !users.has(source.me.uid, &source.me.name, "");
-    match source.seen_of(users, params) {
+    match source.visible_users(users, params) {
         Some(seen) => Ok(seen),
         None if by_name => Err(Fail::permission(OWN_ONLY)),
         None => Ok(own),
@@ -463,7 +463,7 @@ impl Source {
         }
         let visible = self.visible(params);
         Users::Within {
-            asked: Box::new(asked),
+            requested: Box::new(asked),
             uid: self.me.uid,
             names: visible.users,
             queues: visible.queues,
@@ -483,7 +483,7 @@ pub(crate) fn require(
     let Some(text) = m.last("R") else {
         return Ok(());
     };
-    crate::show::host_select::keep(hosts, text, params)
+    crate::show::host_select::retain_selected(hosts, text, params)
         .map_err(|e| Fail::usage(format!("-R: {}\n{}", e.message, e.caret(text))))
 }
 

@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, operands, parse};
 use super::exit::{Fail, Result};
-use super::job_requests::{act, finish, with_wait};
+use super::job_requests::{finish, send_and_report, with_wait};
 use crate::record::request::Verb;
 use crate::text::jobids::JobSel;
 use clap::{ArgMatches, Command};
@@ -10,12 +10,12 @@ use std::ffi::OsString;
 
 /// The options of `ctop`.
 pub(super) fn ctop_options() -> Command {
-    line("ctop", "Move a pending job towards the top of its order")
+    line("ctop", "Move a pending job towards the top of its queue")
 }
 
 /// The options of `cbot`.
 pub(super) fn cbot_options() -> Command {
-    line("cbot", "Move a pending job towards the bottom of its order")
+    line("cbot", "Move a pending job towards the bottom of its queue")
 }
 
 fn line(name: &'static str, about: &'static str) -> Command {
@@ -46,7 +46,7 @@ fn run(name: &'static str, options: Command, bottom: bool, args: &[OsString]) ->
 fn shift(name: &str, bottom: bool, m: &ArgMatches) -> Result<i32> {
     let (id, pos) = place(&m.all("job"))?;
     let verb = Verb::Move { id, pos, bottom };
-    act(name, m, &[verb], |o| {
+    send_and_report(name, m, &[verb], |o| {
         format!("Job <{}> {}.", o.what, o.text)
     })
 }

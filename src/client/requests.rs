@@ -192,14 +192,14 @@ struct PendingRequest<'a> {
     vanished_at: Option<u64>,
     /// The process belongs to another program: see [`send_silently`].
     lent: bool,
-    beat: Beat,
+    beat: ObservedBeat,
     /// When to look at epoch, beat and request next, ms since the wait began.
     full_at: u64,
 }
 
 /// The last beat of the leader, and since when it has not changed.
 #[derive(Default)]
-struct Beat {
+struct ObservedBeat {
     doc: Option<BeatDoc>,
     since_ms: u64,
     moved: bool,
@@ -243,7 +243,7 @@ impl<'a> PendingRequest<'a> {
             looks: 0,
             vanished_at: None,
             lent: false,
-            beat: Beat::default(),
+            beat: ObservedBeat::default(),
             full_at: FULL_MS.0,
             epoch,
             layout,
@@ -306,7 +306,7 @@ impl<'a> PendingRequest<'a> {
     fn withdraw(&mut self, waited_s: u64) -> Result<Ack, Fail> {
         let why = format!(
             "no answer within {waited_s} s: {}",
-            self.who(waited_s * 1000)
+            self.leader_name(waited_s * 1000)
         );
         let there = matches!(sys::fs::stat(&self.file), Ok(Some(_)));
         let removed = sys::fs::remove(&self.file);
@@ -382,7 +382,7 @@ impl<'a> PendingRequest<'a> {
                 sys::caller::print_error(&translated(&format!(
                     "{command}: no answer for {} s: {}; waiting up to {} s",
                     now / 1000,
-                    self.who(now),
+                    self.leader_name(now),
                     limit_ms / 1000
                 )));
             }
@@ -465,7 +465,7 @@ impl<'a> PendingRequest<'a> {
     }
 
     /// What is known of the leader that should answer. `now` is in ms since the wait began.
-    fn who(&self, now: u64) -> String {
+    fn leader_name(&self, now: u64) -> String {
         let EpochDoc {
             epoch, host, pid, ..
         } = &self.epoch;
@@ -496,7 +496,7 @@ impl<'a> PendingRequest<'a> {
         let what = format!(
             "no answer within {} s: {}; published {} time{}, looked {} times",
             now / 1000,
-            self.who(now),
+            self.leader_name(now),
             self.published,
             if self.published == 1 { "" } else { "s" },
             self.looks

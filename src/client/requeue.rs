@@ -1,7 +1,7 @@
 //! `crequeue`: puts jobs back to pending, under the same id.
 
 use super::cli::{Values, command, flag, parse};
-use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use super::job_requests::{finish, job_phrase, selector, send_and_report, with_selectors};
 use crate::record::request::Verb;
 use clap::{ArgMatches, Command};
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ fn requeue(m: &ArgMatches) -> super::exit::Result<i32> {
         hold: m.has("H"),
         states: states(m),
     };
-    act("crequeue", m, &[verb], job_phrase)
+    send_and_report("crequeue", m, &[verb], job_phrase)
 }
 
 /// The selected states; none for the default.

@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, flag, opt, parse};
 use super::exit::{Exit, Fail, Result, lsf_name};
-use super::job_requests::{act, finish, job_phrase, selector, with_selectors};
+use super::job_requests::{finish, job_phrase, selector, send_and_report, with_selectors};
 use crate::language::tell;
 use crate::record::request::{SignalAction, Verb};
 use crate::sys::signals;
@@ -42,12 +42,12 @@ pub(crate) fn ckill(args: &[OsString]) -> i32 {
         let name = lsf_name().unwrap_or("ckill");
         tell!("{name}: warning: -d: the jobs are killed and recorded as EXIT, not as DONE");
     }
-    let how = how(m.last("s"), m.has("r"));
+    let how = signal_kind(m.last("s"), m.has("r"));
     finish("ckill", how.and_then(|how| signal("ckill", &m, how)))
 }
 
 /// The signal that `-s` and `-r` request.
-pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalAction> {
+pub(crate) fn signal_kind(signal: Option<&str>, remove: bool) -> Result<SignalAction> {
     let Some(text) = signal else {
         return Ok(if remove {
             SignalAction::Force
@@ -76,7 +76,7 @@ pub(crate) fn how(signal: Option<&str>, remove: bool) -> Result<SignalAction> {
 
 fn signal(command: &str, m: &ArgMatches, how: SignalAction) -> Result<i32> {
     let sel = selector(m)?;
-    act(command, m, &[Verb::Signal { sel, how }], job_phrase)
+    send_and_report(command, m, &[Verb::Signal { sel, how }], job_phrase)
 }
 
 /// The options of `cstop`.
@@ -120,17 +120,17 @@ mod tests {
             ("STOP", SignalAction::Stop),
             ("CONT", SignalAction::Resume),
         ] {
-            assert_eq!(how(Some(text), false).unwrap(), want, "{text}");
+            assert_eq!(signal_kind(Some(text), false).unwrap(), want, "{text}");
         }
-        assert_eq!(how(None, true).unwrap(), SignalAction::Force);
-        assert_eq!(how(None, false).unwrap(), SignalAction::Kill);
+        assert_eq!(signal_kind(None, true).unwrap(), SignalAction::Force);
+        assert_eq!(signal_kind(None, false).unwrap(), SignalAction::Kill);
     }
 
     #[test]
     fn wrong_signals_are_refused() {
         for bad in ["", "0", "-9", "999", "NOSIG", "9x"] {
-            assert!(how(Some(bad), false).is_err(), "{bad}");
+            assert!(signal_kind(Some(bad), false).is_err(), "{bad}");
         }
-        assert!(how(Some("9"), true).is_err());
+        assert!(signal_kind(Some("9"), true).is_err());
     }
 }

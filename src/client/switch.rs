@@ -2,7 +2,7 @@
 
 use super::cli::{Values, command, parse};
 use super::exit::{Fail, Result};
-use super::job_requests::{act, filters, finish, ids, job_phrase, with_selectors};
+use super::job_requests::{filters, finish, ids, job_phrase, send_and_report, with_selectors};
 use crate::record::request::{Selector, Verb};
 use crate::text::jobids::JobSel;
 use crate::text::names;
@@ -35,7 +35,7 @@ fn switch(m: &ArgMatches) -> Result<i32> {
         all: sel.all,
         ..filters(m)?
     };
-    act("cswitch", m, &[Verb::Switch { sel, queue }], job_phrase)
+    send_and_report("cswitch", m, &[Verb::Switch { sel, queue }], job_phrase)
 }
 
 /// The queue and the jobs given by the operands.

@@ -7,19 +7,19 @@ use crate::text::names::{NameSet, check_user};
 use std::collections::{HashMap, HashSet};
 
 /// The system groups of a user, by user name.
-pub(super) type Groups<'a> = &'a (dyn Fn(&str) -> Vec<String> + Sync);
+pub(super) type GroupsOfUser<'a> = &'a (dyn Fn(&str) -> Vec<String> + Sync);
 
 /// The user groups of the cluster, used to check membership in a set.
-pub(super) struct Sets<'a> {
+pub(super) struct UserSets<'a> {
     groups: HashMap<&'a str, NameSet>,
-    os_groups: Groups<'a>,
+    os_groups: GroupsOfUser<'a>,
 }
 
-impl<'a> Sets<'a> {
-    pub(super) fn new(params: &'a Params, os_groups: Groups<'a>) -> Sets<'a> {
+impl<'a> UserSets<'a> {
+    pub(super) fn new(params: &'a Params, os_groups: GroupsOfUser<'a>) -> UserSets<'a> {
         let groups = params.user_groups.iter();
         let groups = groups.map(|(name, members, _)| (name.as_str(), set(&members.join(" "))));
-        Sets {
+        UserSets {
             groups: groups.collect(),
             os_groups,
         }
@@ -46,25 +46,25 @@ fn set(text: &str) -> NameSet {
 
 /// Whose jobs an administrator of groups and queues sees besides their own.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Visible {
+pub(super) struct VisibleJobs {
     pub users: HashSet<String>,
     pub queues: HashSet<String>,
 }
 
-impl Visible {
+impl VisibleJobs {
     /// `known`: users that may be members of groups without being listed there.
     pub(super) fn of(
         me: &str,
         params: &Params,
         queues: &[QueueRow],
         known: &[String],
-        os_groups: Groups<'_>,
-    ) -> Visible {
-        let sets = Sets::new(params, os_groups);
+        os_groups: GroupsOfUser<'_>,
+    ) -> VisibleJobs {
+        let sets = UserSets::new(params, os_groups);
         let mine = queues
             .iter()
             .filter(|q| sets.holds(&q.administrators.join(" "), me));
-        let mut visible = Visible {
+        let mut visible = VisibleJobs {
             users: HashSet::new(),
             queues: mine.map(|q| q.name.clone()).collect(),
         };
@@ -129,7 +129,7 @@ mod tests {
         let queues = [queue, open];
         let known = ["u1", "u3", "w"].map(str::to_owned);
         let sees = |me: &str| {
-            let visible = Visible::of(me, &params, &queues, &known, &os_groups);
+            let visible = VisibleJobs::of(me, &params, &queues, &known, &os_groups);
             let mut all: Vec<String> = visible.users.into_iter().chain(visible.queues).collect();
             all.sort();
             all.join(" ")
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_set_may_name_groups() {
         let params = params();
-        let sets = Sets::new(&params, &os_groups);
+        let sets = UserSets::new(&params, &os_groups);
         assert!(sets.holds("root bosses", "b1") && !sets.holds("root bosses", "u1"));
         assert!(sets.holds("wheel", "w") && sets.holds("all", "x") && !sets.holds("", "x"));
     }

@@ -14,8 +14,8 @@ mod tests;
 
 use crate::sys::{proc, thread};
 use crate::text::width::{escape, pad_right, width};
-use kinds::{Candidate, Live, ShellCompletion};
-use line::Answer;
+use kinds::{Candidate, ClusterNames, ShellCompletion};
+use line::Completions;
 use std::ffi::OsString;
 use std::io::Write as _;
 
@@ -63,7 +63,7 @@ pub(super) fn run(args: &[OsString]) -> i32 {
 }
 
 /// The names of a kind that begin with `word`; none if they take too long.
-fn in_time(live: Live, word: &str) -> Vec<Candidate> {
+fn in_time(live: ClusterNames, word: &str) -> Vec<Candidate> {
     let (tx, rx) = crossbeam::channel::bounded(1);
     let word = word.to_owned();
     let read = move || drop(tx.send(live::names(live, &word)));
@@ -115,7 +115,7 @@ fn escaped(word: &str) -> String {
     out
 }
 
-fn printed(shell: Shell, answer: &Answer) -> String {
+fn printed(shell: Shell, answer: &Completions) -> String {
     let mut out = String::from(match answer.shellwork {
         ShellCompletion::Nothing => "words\n",
         ShellCompletion::Files => "files\n",

@@ -6,7 +6,7 @@ use super::control::{self, Action};
 use super::ends::End;
 use super::ffi::{self, Buffer, answer, object, store};
 use super::template::Template;
-use super::waiting::{self, Which};
+use super::waiting::{self, WaitFor};
 use super::{request, session};
 use corral::model::JobKey;
 use std::ffi::{c_char, c_int, c_long};
@@ -52,7 +52,7 @@ unsafe extern "C" fn drmaa_run_job(
             )
         };
         // Checked before the job exists: afterwards nothing could be done about it.
-        if out.room() < ID_MAX {
+        if out.capacity() < ID_MAX {
             let text = format!("the buffer of the job id needs {} bytes", ID_MAX + 1);
             return Err(Problem::argument(text));
         }
@@ -118,7 +118,7 @@ unsafe extern "C" fn drmaa_control(
         let action = Action::of(action)?;
         match id.as_str() {
             ALL => control::all(&session, action),
-            id => control::one(&session, key(id)?, action),
+            id => control::control_job(&session, key(id)?, action),
         }
     })
 }
@@ -200,8 +200,8 @@ unsafe extern "C" fn drmaa_wait(
             )
         };
         let which = match id.as_str() {
-            ANY => Which::Any,
-            id => Which::One(key(id)?),
+            ANY => WaitFor::Any,
+            id => WaitFor::One(key(id)?),
         };
         let patience = waiting::timeout(timeout)?;
         let (key, end) = waiting::wait(&session, which, patience)?;

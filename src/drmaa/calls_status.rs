@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 
 /// # Safety
 /// `place` is null or a place; the buffer has its length.
-unsafe fn say(
+unsafe fn write_text(
     place: *mut c_int,
     value: impl FnOnce() -> c_int,
     error_diagnosis: *mut c_char,
@@ -32,7 +32,7 @@ unsafe extern "C" fn drmaa_wifexited(
 ) -> c_int {
     let value = || c_int::from(ends::has_exited(stat));
     // SAFETY: the caller keeps to drmaa.h.
-    unsafe { say(exited, value, error_diagnosis, error_diag_len) }
+    unsafe { write_text(exited, value, error_diagnosis, error_diag_len) }
 }
 
 /// # Safety
@@ -46,7 +46,7 @@ unsafe extern "C" fn drmaa_wexitstatus(
 ) -> c_int {
     // SAFETY: the caller keeps to drmaa.h.
     unsafe {
-        say(
+        write_text(
             exit_status,
             || ends::exit_code(stat),
             error_diagnosis,
@@ -66,7 +66,7 @@ unsafe extern "C" fn drmaa_wifsignaled(
 ) -> c_int {
     let value = || c_int::from(ends::signal(stat).is_some());
     // SAFETY: the caller keeps to drmaa.h.
-    unsafe { say(signaled, value, error_diagnosis, error_diag_len) }
+    unsafe { write_text(signaled, value, error_diagnosis, error_diag_len) }
 }
 
 /// # Safety
@@ -106,7 +106,7 @@ unsafe extern "C" fn drmaa_wcoredump(
 ) -> c_int {
     let value = || c_int::from(ends::has_core(stat));
     // SAFETY: the caller keeps to drmaa.h.
-    unsafe { say(core_dumped, value, error_diagnosis, error_diag_len) }
+    unsafe { write_text(core_dumped, value, error_diagnosis, error_diag_len) }
 }
 
 /// # Safety
@@ -120,5 +120,5 @@ unsafe extern "C" fn drmaa_wifaborted(
 ) -> c_int {
     let value = || c_int::from(ends::is_aborted(stat));
     // SAFETY: the caller keeps to drmaa.h.
-    unsafe { say(aborted, value, error_diagnosis, error_diag_len) }
+    unsafe { write_text(aborted, value, error_diagnosis, error_diag_len) }
 }

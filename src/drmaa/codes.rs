@@ -101,7 +101,7 @@ const ALL: [(Code, &CStr); 26] = [
     (Code::ExitTimeout, c"the time is over"),
     (
         Code::NoRusage,
-        c"the job has ended; how, and what it used, is not known any more",
+        c"the job has ended; its exit status and usage are no longer known",
     ),
     (Code::NoMoreElements, c"no more elements"),
 ];

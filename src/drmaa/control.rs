@@ -77,7 +77,7 @@ impl Action {
 ///
 /// # Errors
 /// There is no such job, its state does not allow it, or the leader refuses.
-pub(crate) fn one(session: &Session, key: JobKey, action: Action) -> Result<()> {
+pub(crate) fn control_job(session: &Session, key: JobKey, action: Action) -> Result<()> {
     let stat = session.stat(key, 0)?;
     if !action.applies_to(stat) {
         return Err(unsuitable(&format!("job {key} is {stat}"), action));

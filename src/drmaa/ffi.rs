@@ -28,7 +28,7 @@ impl Buffer {
     }
 
     /// Maximum number of bytes of a text that fit.
-    pub(crate) fn room(self) -> usize {
+    pub(crate) fn capacity(self) -> usize {
         self.len.saturating_sub(1)
     }
 
@@ -39,7 +39,7 @@ impl Buffer {
         }
         // For C, the text ends at the first zero.
         let text = text.split('\0').next().unwrap_or_default();
-        let mut end = text.len().min(self.room());
+        let mut end = text.len().min(self.capacity());
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -61,7 +61,7 @@ impl Buffer {
         if self.len == 0 {
             return Err(Problem::argument(format!("no buffer for {what}")));
         }
-        if text.len() > self.room() {
+        if text.len() > self.capacity() {
             return Err(Problem::argument(format!(
                 "the buffer for {what} has {} bytes, {} are needed",
                 self.len,
@@ -84,7 +84,7 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
         std::mem::forget(panic);
         Err(Problem::new(
             Code::InternalError,
-            format!("libdrmaa failed, this is a defect of it: {said}"),
+            format!("internal error of libdrmaa: {said}"),
         ))
     });
     match done {
@@ -118,7 +118,7 @@ pub(crate) unsafe fn text(what: &str, text: *const c_char) -> Result<String> {
     let bytes = unsafe { CStr::from_ptr(text) }.to_bytes();
     if bytes.len() > TEXT_MAX {
         return Err(Problem::argument(format!(
-            "{what} has {} bytes, at most {TEXT_MAX} are taken",
+            "{what} has {} bytes, at most {TEXT_MAX} are allowed",
             bytes.len()
         )));
     }
@@ -228,7 +228,7 @@ mod tests {
         // SAFETY: the array has that length.
         let buffer = unsafe { Buffer::new(memory.as_mut_ptr().cast(), memory.len()) };
         assert_eq!(answer(buffer, || panic!("on purpose")), 1);
-        assert!(memory.starts_with(b"libdrmaa failed"), "{memory:?}");
+        assert!(memory.starts_with(b"internal error"), "{memory:?}");
         assert_eq!(answer(buffer, || Ok(())), 0);
     }
 

@@ -18,7 +18,7 @@ const MISSING_MS: u64 = 120_000;
 
 /// A job whose end was not passed on yet.
 #[derive(Clone, Debug)]
-pub(crate) struct OpenJob {
+pub(crate) struct PendingEnd {
     /// Submitted in this session; otherwise the program only waits for it.
     of_session: bool,
     /// When the leader accepted it, as in its row (ms); 0 = unknown.
@@ -32,12 +32,12 @@ pub(crate) struct OpenJob {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct OwnJobs {
-    open: BTreeMap<JobKey, OpenJob>,
+    open: BTreeMap<JobKey, PendingEnd>,
     handed_on: HashSet<JobKey>,
 }
 
 /// What the rows show of a job.
-enum Seen {
+enum RowState {
     Nothing,
     Now(JobStat),
     Ended(End),
@@ -55,7 +55,10 @@ impl OwnJobs {
         }
         Err(Problem::new(
             Code::TryLater,
-            format!("the session has {have} jobs, at most {JOBS_MAX} are possible: begin another"),
+            format!(
+                "the session has {have} jobs, at most {JOBS_MAX} are possible: start another \
+                 session"
+            ),
         ))
     }
 
@@ -67,7 +70,7 @@ impl OwnJobs {
         stat: JobStat,
         now: u64,
     ) {
-        let job = OpenJob {
+        let job = PendingEnd {
             of_session: true,
             accepted,
             seen_ms: now,
@@ -79,7 +82,7 @@ impl OwnJobs {
 
     /// Adds a job of the same user that was submitted elsewhere, so that it can be waited for.
     pub(crate) fn adopt(&mut self, key: JobKey, stat: JobStat, now: u64) {
-        self.open.entry(key).or_insert(OpenJob {
+        self.open.entry(key).or_insert(PendingEnd {
             of_session: false,
             accepted: 0,
             seen_ms: now,
@@ -88,7 +91,7 @@ impl OwnJobs {
         });
     }
 
-    pub(crate) fn get(&self, key: JobKey) -> Option<&OpenJob> {
+    pub(crate) fn get(&self, key: JobKey) -> Option<&PendingEnd> {
         self.open.get(&key)
     }
 
@@ -98,7 +101,7 @@ impl OwnJobs {
     }
 
     /// The jobs of the session whose ends were not passed on.
-    pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &OpenJob)> {
+    pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &PendingEnd)> {
         let all = self.open.iter().filter(|(_, job)| job.of_session);
         all.map(|(key, job)| (*key, job))
     }
@@ -171,13 +174,13 @@ impl OwnJobs {
                 continue;
             }
             match rows.job_status(*key) {
-                Seen::Ended(end) => job.end = Some(Arc::new(end)),
-                Seen::Now(stat) => (job.stat, job.seen_ms) = (stat, now),
-                Seen::Nothing if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
+                RowState::Ended(end) => job.end = Some(Arc::new(end)),
+                RowState::Now(stat) => (job.stat, job.seen_ms) = (stat, now),
+                RowState::Nothing if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
                     let text = format!("job {key} is no longer known, its end is unknown");
                     job.end = Some(Arc::new(End::Lost(text)));
                 }
-                Seen::Nothing => {}
+                RowState::Nothing => {}
             }
         }
     }
@@ -194,10 +197,10 @@ pub(crate) fn look_up(rows: &[ViewJob], key: JobKey) -> Option<(JobStat, u32)> {
     let rows = Rows::of(rows);
     let uid = rows.whole(key)?.spec.uid;
     match rows.job_status(key) {
-        Seen::Nothing => None,
-        Seen::Now(stat) => Some((stat, uid)),
-        Seen::Ended(end) if end.is_success() => Some((JobStat::Done, uid)),
-        Seen::Ended(_) => Some((JobStat::Exit, uid)),
+        RowState::Nothing => None,
+        RowState::Now(stat) => Some((stat, uid)),
+        RowState::Ended(end) if end.is_success() => Some((JobStat::Done, uid)),
+        RowState::Ended(_) => Some((JobStat::Exit, uid)),
     }
 }
 
@@ -226,9 +229,9 @@ impl<'a> Rows<'a> {
         self.by_key.get(&JobKey::job(key.id)).copied()
     }
 
-    fn job_status(&self, key: JobKey) -> Seen {
+    fn job_status(&self, key: JobKey) -> RowState {
         let Some(whole) = self.whole(key) else {
-            return Seen::Nothing;
+            return RowState::Nothing;
         };
         let waits = || {
             self.waiting
@@ -239,11 +242,11 @@ impl<'a> Rows<'a> {
             Some(own) => own,
             // An element that never started has the state of its array.
             None if waits() => whole,
-            None => return Seen::Nothing,
+            None => return RowState::Nothing,
         };
         match job.row.stat.is_finished() {
-            true => Seen::Ended(End::of(&job.row, whole)),
-            false => Seen::Now(job.row.stat),
+            true => RowState::Ended(End::of(&job.row, whole)),
+            false => RowState::Now(job.row.stat),
         }
     }
 }

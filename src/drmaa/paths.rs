@@ -24,7 +24,7 @@ pub(crate) struct PathContext<'a> {
 
 /// The purpose of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum PathUse {
     Input,
     Output,
     Error,
@@ -59,13 +59,17 @@ pub(crate) fn check_host(host: &str, own: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A placeholder that has no meaning at its place; input that is a directory.
-pub(crate) fn for_csub(text: &str, what: Use, around: &PathContext<'_>) -> Result<String, String> {
+pub(crate) fn for_csub(
+    text: &str,
+    what: PathUse,
+    around: &PathContext<'_>,
+) -> Result<String, String> {
     let (host, path) = split(text)?;
     check_host(host, around.host)?;
     let (front, rest) = front(path, around)?;
     if [HOME, WORK].iter().any(|mark| rest.contains(mark)) {
         return Err(format!(
-            "'{text}': {HOME} and {WORK} stand at the beginning of a path, nowhere else"
+            "'{text}': {HOME} and {WORK} are only allowed at the beginning of a path"
         ));
     }
     if rest.contains(INDEX) && !around.bulk {
@@ -80,9 +84,9 @@ pub(crate) fn for_csub(text: &str, what: Use, around: &PathContext<'_>) -> Resul
         return Ok(ready);
     }
     let end = match what {
-        Use::Input => return Err(format!("'{text}' is a directory")),
-        Use::Output => "out",
-        Use::Error => "err",
+        PathUse::Input => return Err(format!("'{text}' is a directory")),
+        PathUse::Output => "out",
+        PathUse::Error => "err",
     };
     let index = if around.bulk { ".%I" } else { "" };
     let slash = if ready.ends_with('/') { "" } else { "/" };
@@ -153,7 +157,7 @@ mod tests {
             bulk,
             is_directory: &is_directory,
         };
-        for_csub(text, Use::Output, &around)
+        for_csub(text, PathUse::Output, &around)
     }
 
     #[test]
@@ -179,7 +183,7 @@ mod tests {
             ("/tmp/x", "not of the form"),
             (":", "not of the form"),
             ("other:/x", "the host 'other'"),
-            (":/x/$drmaa_hd_ph$", "stand at the beginning"),
+            (":/x/$drmaa_hd_ph$", "at the beginning"),
             (":/x.$drmaa_incr_ph$", "bulk jobs only"),
         ] {
             let text = path(text, false).expect_err(text);

@@ -3,8 +3,8 @@
 
 use super::codes::{Code, Problem, Result};
 use super::dates;
-use super::paths::{self, PathContext, Use};
-use super::template::{self, Place, Values};
+use super::paths::{self, PathContext, PathUse};
+use super::template::{self, AttributeValues, HostContext};
 use corral::api::JobRequest;
 use corral::sys::caller;
 use corral::text::IndexSet;
@@ -12,8 +12,8 @@ use corral::text::indexset::MAX_INDEX;
 
 /// Builds the request. `array`: the index list of bulk jobs.
 pub(crate) fn build(
-    values: &Values,
-    place: &Place,
+    values: &AttributeValues,
+    place: &HostContext,
     array: Option<&IndexSet>,
 ) -> Result<JobRequest> {
     let mut job = JobRequest {
@@ -70,7 +70,7 @@ fn wrong(name: &str, why: &str) -> Problem {
 }
 
 /// The options of the category, then those of the job itself, which take precedence.
-fn options(values: &Values, place: &Place) -> Result<Vec<String>> {
+fn options(values: &AttributeValues, place: &HostContext) -> Result<Vec<String>> {
     let mut words = match values.get(template::CATEGORY) {
         Some(name) => template::category_words(place, name)?,
         None => Vec::new(),
@@ -81,7 +81,7 @@ fn options(values: &Values, place: &Place) -> Result<Vec<String>> {
     Ok(words)
 }
 
-fn command(values: &Values) -> Result<Vec<String>> {
+fn command(values: &AttributeValues) -> Result<Vec<String>> {
     let Some(program) = values.get(template::COMMAND) else {
         return Err(wrong(template::COMMAND, "it is not set"));
     };
@@ -92,7 +92,12 @@ fn command(values: &Values) -> Result<Vec<String>> {
 }
 
 /// The working directory, and the files for input and output.
-fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Result<()> {
+fn files(
+    job: &mut JobRequest,
+    values: &AttributeValues,
+    place: &HostContext,
+    bulk: bool,
+) -> Result<()> {
     let here = caller::working_directory();
     let here = here.map_err(|e| Problem::new(Code::InternalError, e.to_string()))?;
     let mut work = here.clone();
@@ -113,12 +118,12 @@ fn files(job: &mut JobRequest, values: &Values, place: &Place, bulk: bool) -> Re
     };
     let joined = values.get(template::JOIN) == Some("y");
     for (name, option, what) in [
-        (template::INPUT, "i", Use::Input),
-        (template::OUTPUT, "o", Use::Output),
-        (template::ERROR, "e", Use::Error),
+        (template::INPUT, "i", PathUse::Input),
+        (template::OUTPUT, "o", PathUse::Output),
+        (template::ERROR, "e", PathUse::Error),
     ] {
         // Error output without a file of its own goes to the same file as output.
-        if joined && what == Use::Error {
+        if joined && what == PathUse::Error {
             continue;
         }
         if let Some(text) = values.get(name) {
@@ -139,16 +144,16 @@ mod tests {
     use super::*;
     use corral::spool::Site;
 
-    fn place() -> Place {
+    fn place() -> HostContext {
         let conf = "/e/cb.conf".as_ref();
         let site = Site::from_conf(conf, "CB_SHARE=/none", Some("h1".into())).unwrap();
-        Place {
+        HostContext {
             site,
             home: "/u/a".into(),
         }
     }
 
-    fn values(set: &[(&str, &str)]) -> Values {
+    fn values(set: &[(&str, &str)]) -> AttributeValues {
         let t = Template::new(place());
         for (name, value) in set {
             t.set(name, (*value).to_owned()).unwrap();

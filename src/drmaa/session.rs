@@ -6,7 +6,7 @@
 use super::codes::{Code, Problem, Result};
 use super::own_jobs::{self, OwnJobs};
 use super::request;
-use super::template::{Place, Values};
+use super::template::{AttributeValues, HostContext};
 use corral::api;
 use corral::model::{JobKey, JobStat};
 use corral::spool::Site;
@@ -30,7 +30,7 @@ static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 /// A session; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) place: Place,
+    pub(crate) place: HostContext,
     /// Only jobs of this user are the caller's own.
     uid: u32,
     view: ViewReader,
@@ -64,7 +64,7 @@ pub(crate) fn begin(contact: &str) -> Result<()> {
     let me = users::current_user();
     *session = Some(Arc::new(Session {
         view: ViewReader::new(&site.layout()),
-        place: Place {
+        place: HostContext {
             site,
             home: me.home,
         },
@@ -139,7 +139,7 @@ impl Session {
     /// It is refused, or the cluster does not answer.
     pub(crate) fn submit(
         &self,
-        values: &Values,
+        values: &AttributeValues,
         indices: Option<&IndexSet>,
     ) -> Result<(Vec<JobKey>, Option<String>)> {
         let job = request::build(values, &self.place, indices)?;

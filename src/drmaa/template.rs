@@ -58,7 +58,7 @@ const ACTIVE: &str = "drmaa_active";
 
 /// Data of this host against which values are checked.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HostContext {
     pub(crate) site: Site,
     /// The user's home directory.
     pub(crate) home: PathBuf,
@@ -66,12 +66,12 @@ pub(crate) struct Place {
 
 /// The values that were set.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Values {
+pub(crate) struct AttributeValues {
     scalars: BTreeMap<&'static str, String>,
     vectors: BTreeMap<&'static str, Vec<String>>,
 }
 
-impl Values {
+impl AttributeValues {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.scalars.get(name).map(String::as_str)
     }
@@ -84,24 +84,24 @@ impl Values {
 /// A job template; several threads may use it.
 #[derive(Debug)]
 pub(crate) struct Template {
-    place: Place,
-    values: Mutex<Values>,
+    place: HostContext,
+    values: Mutex<AttributeValues>,
 }
 
 impl Template {
-    pub(crate) fn new(place: Place) -> Template {
+    pub(crate) fn new(place: HostContext) -> Template {
         Template {
             place,
             values: Mutex::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Values> {
+    fn lock(&self) -> MutexGuard<'_, AttributeValues> {
         // Values are consistent between any two steps.
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn values(&self) -> Values {
+    pub(crate) fn values(&self) -> AttributeValues {
         self.lock().clone()
     }
 
@@ -174,7 +174,7 @@ fn one_of(name: &str, given: &str, words: [&str; 2]) -> Result<()> {
 }
 
 /// Checks the value of an attribute.
-fn check(name: &str, given: &str, place: &Place) -> Result<()> {
+fn check(name: &str, given: &str, place: &HostContext) -> Result<()> {
     match name {
         COMMAND if given.trim().is_empty() => Err(value(format!("{name} is empty"))),
         STATE => one_of(name, given, [ON_HOLD, ACTIVE]),
@@ -199,7 +199,7 @@ fn check(name: &str, given: &str, place: &Place) -> Result<()> {
         NAME => {
             // With an index list the name would be that of an array.
             if given.contains(['[', ']', '%']) {
-                return Err(value(format!("{name}: '{given}' holds one of [ ] %")));
+                return Err(value(format!("{name}: '{given}' contains one of [ ] %")));
             }
             check_job_name(given).map_err(|e| value(format!("{name}: {}", e.message)))
         }
@@ -224,7 +224,7 @@ pub(crate) fn native_words(text: &str) -> Result<Vec<String>> {
 }
 
 /// The options of a job category.
-pub(crate) fn category_words(place: &Place, name: &str) -> Result<Vec<String>> {
+pub(crate) fn category_words(place: &HostContext, name: &str) -> Result<Vec<String>> {
     let words = categories::options(&place.site.conf, name);
     words.map_err(|e| value(format!("{CATEGORY}: {e}")))
 }
@@ -258,7 +258,7 @@ mod tests {
     fn template() -> Template {
         let conf = "/e/cb.conf".as_ref();
         let site = Site::from_conf(conf, "CB_SHARE=/none", Some("h1".into())).unwrap();
-        Template::new(Place {
+        Template::new(HostContext {
             site,
             home: "/u/a".into(),
         })

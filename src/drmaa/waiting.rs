@@ -16,7 +16,7 @@ const UNREAD_MS: u64 = 120_000;
 
 /// The jobs to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum WaitFor {
     /// Any job of the session.
     Any,
     One(JobKey),
@@ -47,17 +47,17 @@ pub(crate) fn timeout(timeout: c_long) -> Result<Timeout> {
 /// There is no such job, or the time is over.
 pub(crate) fn wait(
     session: &Session,
-    which: Which,
+    which: WaitFor,
     patience: Timeout,
 ) -> Result<(JobKey, Arc<End>)> {
-    if let Which::One(key) = which {
+    if let WaitFor::One(key) = which {
         session.know(key)?;
     }
     until(session, patience, || {
         let mut jobs = session.jobs();
         match which {
-            Which::Any => jobs.take_any(),
-            Which::One(key) => Ok(jobs.take(key)?.map(|end| (key, end))),
+            WaitFor::Any => jobs.take_any(),
+            WaitFor::One(key) => Ok(jobs.take(key)?.map(|end| (key, end))),
         }
     })
 }

@@ -48,7 +48,7 @@ pub(super) enum ItemResult {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// One for each document, in the order in which they were sent.
-    Fates(Vec<ItemResult>),
+    Results(Vec<ItemResult>),
     /// The request must be smaller.
     TooLarge,
     /// Nothing was stored, or it is not known what was: the reason, and the pause that the server
@@ -144,7 +144,7 @@ pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
             "the answer tells of {got} documents, {sent} were sent"
         ));
     }
-    Verdict::Fates(
+    Verdict::Results(
         items
             .items
             .iter()
@@ -235,7 +235,7 @@ mod tests {
             item(403, "cluster_block_exception"),
             item(404, "index_not_found_exception"),
         );
-        let Verdict::Fates(fates) = judge(&answer(200, &body), 7) else {
+        let Verdict::Results(fates) = judge(&answer(200, &body), 7) else {
             panic!("{body}");
         };
         let rejected = ItemResult::Rejected(400, "document_parsing_exception: r".into());
@@ -256,7 +256,7 @@ mod tests {
             assert!(matches!(verdict, Verdict::Later(..)), "{end}: {verdict:?}");
         }
         assert!(matches!(judge(&answer(200, whole), 2), Verdict::Later(..)));
-        assert!(matches!(judge(&answer(200, whole), 1), Verdict::Fates(_)));
+        assert!(matches!(judge(&answer(200, whole), 1), Verdict::Results(_)));
         assert_eq!(judge(&answer(413, ""), 1), Verdict::TooLarge);
         for status in [301, 400, 401, 404, 429, 500, 502, 503, 504] {
             let verdict = judge(&answer(status, whole), 1);

@@ -24,7 +24,7 @@ pub(super) trait DeliveryContext {
 
 /// How a delivery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum DeliveryOutcome {
     /// Every document is stored or rejected.
     Done,
     /// The program must end.
@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 
 /// The limits of a delivery.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct DeliveryLimits {
     /// Number of bytes of a request.
     pub bytes: usize,
     /// Longest pause, ms.
@@ -49,12 +49,12 @@ pub(super) struct Delivery<'a> {
     pub server: &'a mut dyn Server,
     pub context: &'a mut dyn DeliveryContext,
     pub counts: &'a mut Counts,
-    pub bounds: Bounds,
+    pub bounds: DeliveryLimits,
 }
 
 impl Delivery<'_> {
     /// Delivers all documents.
-    pub(super) fn deliver(&mut self, documents: &[Document]) -> Outcome {
+    pub(super) fn deliver(&mut self, documents: &[Document]) -> DeliveryOutcome {
         let mut left: Vec<&Document> = documents.iter().collect();
         let mut failures = 0;
         while !left.is_empty() {
@@ -64,7 +64,7 @@ impl Delivery<'_> {
                 Err(why) => Verdict::Later(why, None),
             };
             let trouble = match verdict {
-                Verdict::Fates(fates) => {
+                Verdict::Results(fates) => {
                     let before = left.len();
                     let why = self.sort(&mut left, &fates);
                     if left.len() < before {
@@ -82,15 +82,15 @@ impl Delivery<'_> {
             failures += 1;
             self.counts.failures += 1;
             if self.bounds.failures.is_some_and(|most| failures >= most) {
-                return Outcome::GaveUp(why);
+                return DeliveryOutcome::GaveUp(why);
             }
             let random = self.context.random();
             let pause = pause_ms(failures, self.bounds.pause_ms, asked, random);
             if self.context.wait(pause, &why) {
-                return Outcome::Stopped;
+                return DeliveryOutcome::Stopped;
             }
         }
-        Outcome::Done
+        DeliveryOutcome::Done
     }
 
     /// How many of the first documents fit into one request: at least one.

@@ -5,20 +5,20 @@
 
 use super::bulk::Document;
 use corral::api::accounting::RecordLine;
-use corral::api::events::{EventLine, Identity};
+use corral::api::events::{ClusterIdentity, EventLine};
 use corral::api::hosts::HostLine;
 use corral::record::acct::month_of;
 
 /// The destinations of a cluster's documents.
 pub(super) struct Naming {
     prefix: String,
-    cluster: Identity,
+    cluster: ClusterIdentity,
     /// The name of the cluster as a JSON text.
     name: String,
 }
 
 impl Naming {
-    pub(super) fn new(prefix: &str, cluster: &Identity) -> Naming {
+    pub(super) fn new(prefix: &str, cluster: &ClusterIdentity) -> Naming {
         Naming {
             prefix: prefix.to_owned(),
             cluster: cluster.clone(),
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn index_and_id_follow_from_the_record() {
-        let cluster = Identity {
+        let cluster = ClusterIdentity {
             id: "c0ffee".into(),
             name: "a\"b".into(),
         };

@@ -57,7 +57,7 @@ impl Client {
                 .collect();
             let certs = certs.map_err(|e| format!("{}: {e}", path.display()))?;
             if certs.is_empty() {
-                return Err(format!("{}: holds no certificate in PEM", path.display()));
+                return Err(format!("{}: contains no PEM certificate", path.display()));
             }
             let roots = RootCerts::new_with_certs(&certs);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());

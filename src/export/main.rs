@@ -23,39 +23,39 @@ use corral::program;
 use corral::spool::Site;
 use corral::sys;
 use http::{Client, success};
-use run::{End, Job};
+use run::{ExportRun, RunEnd};
 use settings::Settings;
 use state::State;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Events, accounting records and load of a Corral cluster to Elasticsearch
+/// Exports events, accounting records and load of a Corral cluster to Elasticsearch
 #[derive(Parser)]
 #[command(name = "cb-export", version)]
 #[command(after_help = "Examples:\n  \
-    cb-export --templates  # puts the index templates on the server, once\n  \
-    cb-export --check      # settings, login, templates, position\n  \
-    cb-export              # follows until it is ended (as a service: etc/systemd)\n  \
-    cb-export --once       # sends what there is, for cron\n  \
+    cb-export --templates  # installs the index templates on the server, once\n  \
+    cb-export --check      # checks settings, login, templates, position\n  \
+    cb-export              # exports until a signal ends it (as a service: etc/systemd)\n  \
+    cb-export --once       # exports everything up to now, for cron\n  \
     cb-export --dry-run    # prints what would be sent")]
 struct Options {
     /// Settings [export.yaml beside cb.yaml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Send everything up to now and end
+    /// Send everything up to now and exit
     #[arg(long, group = "act")]
     once: bool,
-    /// Try settings and server, say how far the export is; send nothing
+    /// Check the settings and the server, show the position of the export; send nothing
     #[arg(long, group = "act")]
     check: bool,
-    /// Print the bulk requests on standard output; send and remember nothing
+    /// Print the bulk requests on standard output; send and store nothing
     #[arg(long, group = "act")]
     dry_run: bool,
-    /// Put the index templates on the server
+    /// Install the index templates on the server
     #[arg(long, group = "act")]
     templates: bool,
-    /// Print the index templates as JSON, one a line after its name
+    /// Print the index templates as JSON, one per line after its name
     #[arg(long, group = "act")]
     print_templates: bool,
 }
@@ -69,15 +69,15 @@ fn main() -> ExitCode {
     sys::logging::start("info");
     match act(&options) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(End::Stopped) => ExitCode::SUCCESS,
-        Err(End::Failed(text)) => {
+        Err(RunEnd::Stopped) => ExitCode::SUCCESS,
+        Err(RunEnd::Failed(text)) => {
             program::print_error(&format!("cb-export: {text}"));
             ExitCode::FAILURE
         }
     }
 }
 
-fn act(options: &Options) -> Result<(), End> {
+fn act(options: &Options) -> Result<(), RunEnd> {
     let site = Site::find().map_err(|e| e.to_string())?;
     let path = match &options.config {
         Some(path) => path.clone(),
@@ -90,18 +90,21 @@ fn act(options: &Options) -> Result<(), End> {
     if options.templates {
         let mut client = Client::new(&settings.connection)?;
         templates::put(&mut client, &settings.prefix)?;
-        program::answer(&format!("index templates are put on {}", client.url()));
+        program::answer(&format!(
+            "index templates are installed on {}",
+            client.url()
+        ));
         return Ok(());
     }
     let cluster = events::identity(&site).map_err(|e| e.to_string())?;
     if !events::sees_all(&site).map_err(|e| e.to_string())? {
-        return Err(End::Failed(
+        return Err(RunEnd::Failed(
             "this account sees its own jobs only (general: user_view_alljobs in cb.yaml)\n\
              hint: run it as root, as the owner of the shared directory or as an administrator"
                 .to_owned(),
         ));
     }
-    let job = Job {
+    let job = ExportRun {
         site,
         cluster,
         settings,
@@ -118,7 +121,7 @@ fn act(options: &Options) -> Result<(), End> {
     run::run(job)
 }
 
-fn print_templates(prefix: &str) -> Result<(), End> {
+fn print_templates(prefix: &str) -> Result<(), RunEnd> {
     for (kind, template) in templates::ALL {
         let text = templates::text(prefix, kind, template);
         let doc: serde_json::Value =
@@ -128,10 +131,10 @@ fn print_templates(prefix: &str) -> Result<(), End> {
     Ok(())
 }
 
-fn check(job: &Job) -> Result<(), End> {
+fn check(job: &ExportRun) -> Result<(), RunEnd> {
     let mut client = Client::new(&job.settings.connection)?;
     let answer = client.get("/")?;
-    let body = success("cannot ask the server who it is", answer)?;
+    let body = success("cannot identify the server", answer)?;
     let about: serde_json::Value = serde_json::from_slice(&body)
         .map_err(|e| format!("{}: not an answer of Elasticsearch: {e}", client.url()))?;
     let text = |v: &serde_json::Value| v.as_str().unwrap_or("?").to_owned();
@@ -140,7 +143,7 @@ fn check(job: &Job) -> Result<(), End> {
         "" => "nothing was sent yet".to_owned(),
         at => format!("events up to {at} are sent"),
     };
-    say(&format!(
+    print(&format!(
         "cluster    {} ({})\nserver     {}, cluster {}, version {}\nposition   {at} ({})\n",
         job.cluster.name,
         job.cluster.id,
@@ -154,16 +157,16 @@ fn check(job: &Job) -> Result<(), End> {
         None => "the server does not show them to this login",
         Some([]) => "all there",
         Some(names) => {
-            return Err(End::Failed(format!(
+            return Err(RunEnd::Failed(format!(
                 "the server has no index template {}\nhint: cb-export --templates",
                 names.join(", ")
             )));
         }
     };
-    say(&format!("templates  {said}\n"))
+    print(&format!("templates  {said}\n"))
 }
 
-fn dry_run(job: &Job) -> Result<(), End> {
+fn dry_run(job: &ExportRun) -> Result<(), RunEnd> {
     let (s, naming) = (&job.settings, job.naming());
     let state: State = job.state()?;
     let (mut events, mut accounting) = job.followers(&state)?;
@@ -201,12 +204,12 @@ fn dry_run(job: &Job) -> Result<(), End> {
 }
 
 /// Prints a text for a person.
-fn say(text: &str) -> Result<(), End> {
+fn print(text: &str) -> Result<(), RunEnd> {
     put(&program::language().translate(text))
 }
 
-fn put(text: &str) -> Result<(), End> {
+fn put(text: &str) -> Result<(), RunEnd> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|e| End::Failed(format!("cannot write the output: {}", sys::reason(&e))))
+    written.map_err(|e| RunEnd::Failed(format!("cannot write the output: {}", sys::reason(&e))))
 }

@@ -5,14 +5,14 @@
 //! the same id.
 
 use super::bulk::{Document, pause_ms};
-use super::deliver::{Bounds, Delivery, DeliveryContext, Outcome};
+use super::deliver::{Delivery, DeliveryContext, DeliveryLimits, DeliveryOutcome};
 use super::documents::Naming;
 use super::http::Client;
 use super::settings::Settings;
 use super::state::{self, Rejected, State};
 use super::templates;
 use corral::api::accounting;
-use corral::api::events::{self, Identity};
+use corral::api::events::{self, ClusterIdentity};
 use corral::api::hosts;
 use corral::spool::Site;
 use corral::sys;
@@ -24,28 +24,28 @@ const ONCE_FAILURES: u32 = 6;
 const STATUS_MS: u64 = 600_000;
 
 /// Why the work ended early.
-pub(super) enum End {
+pub(super) enum RunEnd {
     /// A signal arrived.
     Stopped,
     Failed(String),
 }
 
-impl From<String> for End {
-    fn from(text: String) -> End {
-        End::Failed(text)
+impl From<String> for RunEnd {
+    fn from(text: String) -> RunEnd {
+        RunEnd::Failed(text)
     }
 }
 
 /// The cluster and the settings of this run.
-pub(super) struct Job {
+pub(super) struct ExportRun {
     pub site: Site,
-    pub cluster: Identity,
+    pub cluster: ClusterIdentity,
     pub settings: Settings,
     /// End when everything up to now is delivered.
     pub once: bool,
 }
 
-impl Job {
+impl ExportRun {
     pub(super) fn naming(&self) -> Naming {
         Naming::new(&self.settings.prefix, &self.cluster)
     }
@@ -69,11 +69,11 @@ impl Job {
 }
 
 /// Waiting, random numbers and rejected documents for a delivery.
-struct World {
+struct ExportContext {
     rejected: Rejected,
 }
 
-impl DeliveryContext for World {
+impl DeliveryContext for ExportContext {
     fn wait(&mut self, ms: u64, why: &str) -> bool {
         warn!("{why}; tries again in {:.1} s", ms as f64 / 1000.0);
         sys::service::status(&format!("waits: {why}"));
@@ -93,29 +93,29 @@ impl DeliveryContext for World {
 }
 
 struct Exporter {
-    job: Job,
+    job: ExportRun,
     state: State,
     naming: Naming,
     client: Client,
-    world: World,
+    context: ExportContext,
     events: events::EventFollower,
     accounting: accounting::RecordFollower,
     /// Time of the last load sample, ms since 1970.
     sampled_ms: i64,
     /// Number of bytes of a request that the server accepts.
     bytes: usize,
-    said_ms: u64,
+    logged_ms: u64,
 }
 
 /// Delivers until a signal arrives, or once.
-pub(super) fn run(job: Job) -> Result<(), End> {
+pub(super) fn run(job: ExportRun) -> Result<(), RunEnd> {
     let _lock = state::take(&job.settings.state_dir)?;
     let state = job.state()?;
     let (events, accounting) = job.followers(&state)?;
     let mut exporter = Exporter {
         naming: job.naming(),
         client: Client::new(&job.settings.connection)?,
-        world: World {
+        context: ExportContext {
             rejected: Rejected::new(&job.settings.state_dir, job.settings.rejected_max_bytes),
         },
         state,
@@ -123,7 +123,7 @@ pub(super) fn run(job: Job) -> Result<(), End> {
         accounting,
         sampled_ms: 0,
         bytes: job.settings.batch_bytes,
-        said_ms: 0,
+        logged_ms: 0,
         job,
     };
     sys::service::ready("looks for the server");
@@ -136,14 +136,14 @@ pub(super) fn run(job: Job) -> Result<(), End> {
 impl Exporter {
     /// Waits until the server reports that it has the index templates. Without them it would guess
     /// the types of fields, which cannot be corrected later.
-    fn need_templates(&mut self) -> Result<(), End> {
+    fn need_templates(&mut self) -> Result<(), RunEnd> {
         let mut failures = 0;
         loop {
             let why = match templates::missing(&mut self.client, &self.job.settings.prefix) {
                 Ok(None) => return Ok(()),
                 Ok(Some(names)) if names.is_empty() => return Ok(()),
                 Ok(Some(names)) => {
-                    return Err(End::Failed(format!(
+                    return Err(RunEnd::Failed(format!(
                         "the server has no index template {}\n\
                          hint: cb-export --templates puts them there",
                         names.join(", ")
@@ -155,12 +155,12 @@ impl Exporter {
         }
     }
 
-    fn work(&mut self) -> Result<(), End> {
+    fn work(&mut self) -> Result<(), RunEnd> {
         let mut failures = 0;
         loop {
             match self.round() {
                 Ok(()) => failures = 0,
-                Err(End::Failed(why)) if !self.job.once => {
+                Err(RunEnd::Failed(why)) if !self.job.once => {
                     self.pause(&mut failures, why)?;
                     continue;
                 }
@@ -171,31 +171,31 @@ impl Exporter {
                 return Ok(());
             }
             if sys::signals::sleep_unless_caught(self.job.settings.interval_s * 1000) {
-                return Err(End::Stopped);
+                return Err(RunEnd::Stopped);
             }
         }
     }
 
     /// Waits after a failure, longer after each.
-    fn pause(&mut self, failures: &mut u32, why: String) -> Result<(), End> {
+    fn pause(&mut self, failures: &mut u32, why: String) -> Result<(), RunEnd> {
         *failures += 1;
         if self.job.once && *failures >= ONCE_FAILURES {
-            return Err(End::Failed(why));
+            return Err(RunEnd::Failed(why));
         }
-        let random = self.world.random();
+        let random = self.context.random();
         let ms = pause_ms(
             *failures,
             self.job.settings.pause_max_s * 1000,
             None,
             random,
         );
-        match self.world.wait(ms, &why) {
-            true => Err(End::Stopped),
+        match self.context.wait(ms, &why) {
+            true => Err(RunEnd::Stopped),
             false => Ok(()),
         }
     }
 
-    fn round(&mut self) -> Result<(), End> {
+    fn round(&mut self) -> Result<(), RunEnd> {
         let kinds = self.job.settings.kinds;
         if kinds.hosts {
             self.load()?;
@@ -210,7 +210,7 @@ impl Exporter {
     }
 
     /// Returns true if there may be more at once.
-    fn some_events(&mut self) -> Result<bool, End> {
+    fn some_events(&mut self) -> Result<bool, RunEnd> {
         let s = &self.job.settings;
         let look = self.events.next_events(s.batch_documents, s.batch_bytes);
         let look = look.map_err(|e| e.to_string())?;
@@ -234,7 +234,7 @@ impl Exporter {
         Ok(look.more)
     }
 
-    fn some_records(&mut self) -> Result<bool, End> {
+    fn some_records(&mut self) -> Result<bool, RunEnd> {
         let s = &self.job.settings;
         let look = self
             .accounting
@@ -255,7 +255,7 @@ impl Exporter {
 
     /// Takes a sample of each host when it is due: at a multiple of the interval, so that two
     /// exporters take samples with the same ids.
-    fn load(&mut self) -> Result<(), End> {
+    fn load(&mut self) -> Result<(), RunEnd> {
         let every = i64::try_from(self.job.settings.load_interval_s * 1000).unwrap_or(i64::MAX);
         let moment = sys::clock::wall_ms() / every * every;
         if moment <= self.sampled_ms {
@@ -275,13 +275,13 @@ impl Exporter {
         Ok(())
     }
 
-    fn deliver(&mut self, documents: &[Document]) -> Result<(), End> {
+    fn deliver(&mut self, documents: &[Document]) -> Result<(), RunEnd> {
         let s = &self.job.settings;
         let mut delivery = Delivery {
             server: &mut self.client,
-            context: &mut self.world,
+            context: &mut self.context,
             counts: &mut self.state.counts,
-            bounds: Bounds {
+            bounds: DeliveryLimits {
                 bytes: self.bytes,
                 pause_ms: s.pause_max_s * 1000,
                 failures: self.job.once.then_some(ONCE_FAILURES),
@@ -291,16 +291,16 @@ impl Exporter {
         self.bytes = delivery.bounds.bytes;
         match outcome {
             // A signal that arrived meanwhile is handled after the position is written.
-            Outcome::Done => Ok(()),
-            Outcome::Stopped => Err(End::Stopped),
-            Outcome::GaveUp(why) => Err(End::Failed(why)),
+            DeliveryOutcome::Done => Ok(()),
+            DeliveryOutcome::Stopped => Err(RunEnd::Stopped),
+            DeliveryOutcome::GaveUp(why) => Err(RunEnd::Failed(why)),
         }
     }
 
-    fn remember(&mut self) -> Result<(), End> {
+    fn remember(&mut self) -> Result<(), RunEnd> {
         self.state.write(&self.job.settings.state_dir)?;
         match sys::signals::caught() {
-            true => Err(End::Stopped),
+            true => Err(RunEnd::Stopped),
             false => Ok(()),
         }
     }
@@ -330,8 +330,8 @@ impl Exporter {
         );
         sys::service::status(&text);
         let now = sys::clock::boot_ms();
-        if self.said_ms == 0 || now >= self.said_ms + STATUS_MS || self.job.once {
-            self.said_ms = now;
+        if self.logged_ms == 0 || now >= self.logged_ms + STATUS_MS || self.job.once {
+            self.logged_ms = now;
             info!("{text}");
         }
     }

@@ -24,7 +24,7 @@ enum Urls {
 /// The file as it is written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct SettingsFile {
     url: Urls,
     #[serde(default)]
     user: Option<String>,
@@ -126,7 +126,7 @@ impl Settings {
         if text.trim().is_empty() {
             return Err("it is empty; url at least is needed".to_owned());
         }
-        let w: Written = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
+        let w: SettingsFile = serde_yaml::from_str(text).map_err(|e| e.to_string())?;
         let bounded = |name, value: Option<u64>, default, least, most| match value {
             None => Ok(default),
             Some(n) if (least..=most).contains(&n) => Ok(n),
@@ -197,8 +197,8 @@ fn urls(urls: Urls) -> Result<Vec<String>, String> {
         };
         if rest.contains(['@', '?', '#', ' ']) {
             return Err(format!(
-                "url: '{url}' holds more than host, port and path; user and password have keys \
-                 of their own"
+                "url: '{url}' has more than host, port and path; user and password have their own \
+                 keys"
             ));
         }
         Ok(url.trim_end_matches('/').to_owned())
@@ -320,7 +320,7 @@ mod tests {
             ("", "url"),
             ("url: es:9200", "does not begin with https://HOST"),
             ("url: []", "1 to 100"),
-            ("url: https://u:p@es", "keys of their own"),
+            ("url: https://u:p@es", "their own keys"),
             ("url: http://a\nusr: x", "usr"),
             ("url: http://a\nuser: x", "password_file"),
             (

@@ -4,7 +4,7 @@
 //! exporter may use at the same time. Never writes into the shared directory.
 
 use super::bulk::Document;
-use corral::api::accounting::Places;
+use corral::api::accounting::FilePositions;
 use corral::sys;
 use corral::sys::append::Appender;
 use corral::sys::lock::Lock;
@@ -47,7 +47,7 @@ pub(super) struct State {
     #[serde(default)]
     pub events: String,
     #[serde(default)]
-    pub accounting: Places,
+    pub accounting: FilePositions,
     #[serde(default)]
     pub counts: Counts,
 }
@@ -70,8 +70,8 @@ impl State {
             return Ok(State::new(cluster, prefix));
         };
         let path = path.display();
-        let hint = "hint: remove the file to send all that is kept once more; \
-                    what the server has already stays as it is";
+        let hint = "hint: remove the file to send all kept events again; documents that the server \
+                    already has do not change";
         let state: State =
             serde_json::from_slice(&bytes).map_err(|e| format!("{path}: {e}\n{hint}"))?;
         if state.format > FORMAT {
@@ -87,7 +87,7 @@ impl State {
             if has != wanted {
                 return Err(format!(
                     "{path}: is of {what} '{has}', not '{wanted}'\n\
-                     hint: give each cluster and index_prefix a state_dir of its own"
+                     hint: use a separate state_dir for each cluster and index_prefix"
                 ));
             }
         }
@@ -110,7 +110,7 @@ pub(super) fn take(dir: &Path) -> Result<Lock, String> {
     sys::fs::ensure_file(&path, 0o600).map_err(text)?;
     Lock::try_take(&path).map_err(text)?.ok_or_else(|| {
         format!(
-            "{}: another cb-export holds it\n\
+            "{}: another cb-export uses it\n\
              hint: one program a state_dir; a second one may run with another state_dir, \
              even on another host: documents have the same ids",
             path.display()

@@ -1,7 +1,7 @@
 //! Deliveries over HTTP to a server that fails in every way: each document is stored once.
 
 use super::bulk::{Answer, Document};
-use super::deliver::{Bounds, Delivery, DeliveryContext, Outcome, Server};
+use super::deliver::{Delivery, DeliveryContext, DeliveryLimits, DeliveryOutcome, Server};
 use super::http::Client;
 use super::settings::{Connection, Login};
 use super::state::Counts;
@@ -201,7 +201,7 @@ fn take(fault: Fault, text: &str, stored: &mut Stored) -> String {
 
 /// Waits are counted, not carried out.
 #[derive(Default)]
-struct Around {
+struct TestContext {
     waits: Vec<(u64, String)>,
     rejected: Vec<String>,
     stop_after: Option<usize>,
@@ -209,7 +209,7 @@ struct Around {
     full: u32,
 }
 
-impl DeliveryContext for Around {
+impl DeliveryContext for TestContext {
     fn wait(&mut self, ms: u64, why: &str) -> bool {
         self.waits.push((ms, why.to_owned()));
         self.stop_after.is_some_and(|n| self.waits.len() >= n)
@@ -229,7 +229,7 @@ impl DeliveryContext for Around {
     }
 }
 
-const BOUNDS: Bounds = Bounds {
+const BOUNDS: DeliveryLimits = DeliveryLimits {
     bytes: 1 << 20,
     pause_ms: 60_000,
     failures: None,
@@ -246,10 +246,10 @@ fn documents(n: usize) -> Vec<Document> {
 
 fn deliver(
     server: &mut dyn Server,
-    around: &mut Around,
-    bounds: Bounds,
+    around: &mut TestContext,
+    bounds: DeliveryLimits,
     documents: &[Document],
-) -> (Outcome, Counts) {
+) -> (DeliveryOutcome, Counts) {
     let mut counts = Counts::default();
     let mut delivery = Delivery {
         server,
@@ -279,10 +279,10 @@ fn each_fault_leaves_every_document_stored_once() {
     ];
     for fault in faults {
         let server = FaultServer::start(&[fault, fault]);
-        let mut around = Around::default();
+        let mut around = TestContext::default();
         let all = documents(20);
         let (outcome, counts) = deliver(&mut server.client(), &mut around, BOUNDS, &all);
-        assert_eq!(outcome, Outcome::Done, "{fault:?}");
+        assert_eq!(outcome, DeliveryOutcome::Done, "{fault:?}");
         let stored = server.stored.lock().unwrap();
         let ids: Vec<&String> = stored.documents.keys().collect();
         assert_eq!(ids.len(), 20, "{fault:?}");
@@ -308,15 +308,15 @@ fn each_fault_leaves_every_document_stored_once() {
 #[test]
 fn a_document_that_cannot_be_stored_does_not_block_the_others() {
     let server = FaultServer::start(&[Fault::SomeWrong]);
-    let mut around = Around {
+    let mut around = TestContext {
         full: 1,
-        ..Around::default()
+        ..TestContext::default()
     };
     let all = documents(9);
     let (outcome, counts) = deliver(&mut server.client(), &mut around, BOUNDS, &all);
     // The first one could not be recorded as rejected; sent again, it is stored: the fault was
     // over.
-    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(outcome, DeliveryOutcome::Done);
     assert_eq!((counts.stored, counts.rejected), (7, 2));
     assert_eq!(around.rejected, ["c-1.1.5", "c-1.1.8"]);
     assert_eq!(server.stored.lock().unwrap().documents.len(), 7);
@@ -330,24 +330,24 @@ fn a_document_that_cannot_be_stored_does_not_block_the_others() {
 #[test]
 fn a_document_larger_than_the_server_takes_is_rejected_alone() {
     let server = FaultServer::start(&[Fault::Small(200); 50]);
-    let mut around = Around::default();
+    let mut around = TestContext::default();
     let mut all = documents(5);
     all[2].json = format!("{{\"x\":\"{}\"}}", "y".repeat(500));
     let (outcome, counts) = deliver(&mut server.client(), &mut around, BOUNDS, &all);
-    assert_eq!((outcome, counts.stored), (Outcome::Done, 4));
+    assert_eq!((outcome, counts.stored), (DeliveryOutcome::Done, 4));
     assert_eq!(around.rejected, ["c-1.1.2"]);
 }
 
 #[test]
 fn requests_keep_within_their_bound_and_pauses_grow() {
     let server = FaultServer::start(&[Fault::Busy(503); 4]);
-    let mut around = Around::default();
-    let bounds = Bounds {
+    let mut around = TestContext::default();
+    let bounds = DeliveryLimits {
         bytes: 400,
         ..BOUNDS
     };
     let (outcome, counts) = deliver(&mut server.client(), &mut around, bounds, &documents(40));
-    assert_eq!((outcome, counts.stored), (Outcome::Done, 40));
+    assert_eq!((outcome, counts.stored), (DeliveryOutcome::Done, 40));
     let stored = server.stored.lock().unwrap();
     assert!(stored.requests.iter().all(|(_, len)| *len <= 400));
     let line = &stored.requests[0].0;
@@ -363,20 +363,20 @@ fn requests_keep_within_their_bound_and_pauses_grow() {
 #[test]
 fn it_ends_when_it_is_told_or_has_tried_often_enough() {
     let server = FaultServer::start(&[Fault::Busy(503); 50]);
-    let mut around = Around {
+    let mut around = TestContext {
         stop_after: Some(3),
-        ..Around::default()
+        ..TestContext::default()
     };
     let all = documents(2);
     let (outcome, _) = deliver(&mut server.client(), &mut around, BOUNDS, &all);
-    assert_eq!((outcome, around.waits.len()), (Outcome::Stopped, 3));
-    let bounds = Bounds {
+    assert_eq!((outcome, around.waits.len()), (DeliveryOutcome::Stopped, 3));
+    let bounds = DeliveryLimits {
         failures: Some(5),
         ..BOUNDS
     };
-    let mut around = Around::default();
+    let mut around = TestContext::default();
     let (outcome, counts) = deliver(&mut server.client(), &mut around, bounds, &all);
-    assert!(matches!(outcome, Outcome::GaveUp(why) if why.contains("503")));
+    assert!(matches!(outcome, DeliveryOutcome::GaveUp(why) if why.contains("503")));
     assert_eq!((around.waits.len(), counts.failures), (4, 5));
 }
 
@@ -398,9 +398,9 @@ fn another_address_is_tried_and_the_login_is_sent() {
         timeout_s: 5,
     })
     .unwrap();
-    let mut around = Around::default();
+    let mut around = TestContext::default();
     let (outcome, counts) = deliver(&mut client, &mut around, BOUNDS, &documents(3));
-    assert_eq!((outcome, counts.failures), (Outcome::Done, 1));
+    assert_eq!((outcome, counts.failures), (DeliveryOutcome::Done, 1));
     let login = Login::User("ada".into(), key);
     deliver(
         &mut server.client_as(login),

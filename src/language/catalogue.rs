@@ -1,41 +1,41 @@
-//! The catalogue of what commands say: a pattern in English, its sentence in Chinese.
+//! The catalogue of the messages of commands: English patterns and Chinese sentences.
 //!
-//! Owns how a text is matched with the patterns. A pattern is the format string of the source: `{}`
-//! and `{name}` stand for what varies. In the sentence `{name}` and `{0}` (the first without a
-//! name) stand for the same text; `{name:t}` for it in Chinese, if the catalogue has it;
-//! `{name:T}` likewise, and without an entry the pattern does not fit; `{name:-}` for nothing;
-//! `{name:n}` for a number, and of something else the pattern does not fit.
-//! What stands where a plain value should be holds no `; `, nor `: ` unless the pattern ends with
-//! it. Of several patterns that fit, the one with the most characters of its own wins;
-//! see [`Pattern`].
+//! Owns the matching of texts with patterns. A pattern is the format string of the source; `{}` and
+//! `{name}` are its values. In the Chinese sentence, `{name}` and `{0}` (the first value without a
+//! name) are replaced by the same text, and
+//! `{name:t}` by its translation, if the catalogue has one;
+//! `{name:T}` likewise, but without an entry the pattern does not match;
+//! `{name:-}` by nothing;
+//! `{name:n}` by a number; the pattern does not match other texts.
+//! A plain value does not contain `; `, and contains `: ` only if the pattern ends with the value.
+//! Of several matching patterns, the one with the most literal characters applies; see [`Pattern`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// The text of the catalogue, in the format of GNU gettext: msgid and msgstr on a line each.
+/// The text of the catalogue, in the format of GNU gettext; each msgid and msgstr is one line.
 pub const CATALOGUE: &str = include_str!("zh_CN.po");
 
-/// Sentences within a line: how often one is looked up at most, so that a text that somebody made
-/// up costs little.
+/// Maximum number of lookups of sentences within a line: limits the cost of malicious texts.
 const LOOKS: u32 = 200;
-/// A pattern that joins sentences counts as much as one with so many characters of its own.
+/// A pattern that joins sentences ranks like a pattern with this many literal characters.
 const JOINT_RANK: usize = 12;
-/// The longest name of a command, `cadmin schedrestart`, bytes.
+/// Maximum length of the name of a command (`cadmin schedrestart`), in bytes.
 const NAME_MAX: usize = 20;
-/// A longer line is no message of ours, bytes.
+/// Maximum length of a message, in bytes.
 const LINE_MAX: usize = 8 << 10;
 
-/// An entry: the English pattern, the Chinese sentence, and the notes that stand before it.
+/// An entry: the English pattern, the Chinese sentence and the flag before them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     pub english: String,
     pub chinese: String,
-    /// What follows `#,`: how the entry is to be judged by tests.
+    /// The text after `#,`: how tests check the entry.
     pub flag: &'static str,
 }
 
-/// All entries in the order of the file, without its head.
+/// All entries in the order of the file, without its header.
 pub fn entries() -> Vec<Entry> {
     let mut out = Vec::new();
     let (mut english, mut flag) = (None, "");
@@ -57,7 +57,7 @@ pub fn entries() -> Vec<Entry> {
     out
 }
 
-/// What stands in the quotes after `word`.
+/// The quoted text after `word`.
 fn quoted(line: &'static str, word: &str) -> Option<Cow<'static, str>> {
     let text = line.strip_prefix(word)?.trim();
     let text = text.strip_prefix('"')?.strip_suffix('"')?;
@@ -80,16 +80,16 @@ fn quoted(line: &'static str, word: &str) -> Option<Cow<'static, str>> {
     Some(Cow::Owned(out))
 }
 
-/// A piece of a pattern or sentence.
+/// A part of a pattern or sentence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece<'a> {
+pub enum PatternPart<'a> {
     Text(&'a str),
-    /// What varies: its name, or its number as text when it has none; and what follows a colon.
+    /// A value: its name (or its number as text), and the text after the colon.
     Value(&'a str, &'a str),
 }
 
-/// Takes a pattern or sentence apart. A brace that does not belong to a name is text.
-pub fn pieces(pattern: &str) -> Vec<Piece<'_>> {
+/// Splits a pattern or sentence into parts. A brace that does not belong to a name is text.
+pub fn pattern_parts(pattern: &str) -> Vec<PatternPart<'_>> {
     let mut out = Vec::new();
     let mut rest = pattern;
     let mut from = 0;
@@ -108,28 +108,28 @@ pub fn pieces(pattern: &str) -> Vec<Piece<'_>> {
             continue;
         };
         if at > 0 {
-            out.push(Piece::Text(&rest[..at]));
+            out.push(PatternPart::Text(&rest[..at]));
         }
-        out.push(Piece::Value(name, how));
+        out.push(PatternPart::Value(name, how));
         rest = &rest[at + len + 2..];
         from = 0;
     }
     if !rest.is_empty() {
-        out.push(Piece::Text(rest));
+        out.push(PatternPart::Text(rest));
     }
     out
 }
 
-/// A pattern with at least one value, ready to be tried.
+/// A pattern with at least one value, prepared for matching.
 struct Pattern {
-    /// What stands before, between and behind the values.
+    /// The literal texts before, between and after the values.
     texts: Vec<String>,
-    /// The name of each value; of one without a name its number.
+    /// The name of each value, or its number if it has no name.
     names: Vec<String>,
-    /// Characters of its own.
+    /// Number of literal characters.
     own: usize,
-    /// What goes before what: patterns with more of their own, and of the short ones those that
-    /// join sentences, since all their parts must be sentences.
+    /// The order of matching: patterns with more literal characters first; among short ones, those
+    /// that join sentences first, since all their parts must be sentences.
     rank: usize,
     chinese: String,
 }
@@ -139,10 +139,12 @@ impl Pattern {
         let mut texts = vec![String::new()];
         let mut names: Vec<String> = Vec::new();
         let mut unnamed = 0;
-        for piece in pieces(english) {
+        for piece in pattern_parts(english) {
             match piece {
-                Piece::Text(text) => texts.last_mut().expect("it begins with one").push_str(text),
-                Piece::Value(name, _) => {
+                PatternPart::Text(text) => {
+                    texts.last_mut().expect("it begins with one").push_str(text)
+                }
+                PatternPart::Value(name, _) => {
                     names.push(match name {
                         "" => {
                             unnamed += 1;
@@ -175,7 +177,7 @@ impl Pattern {
             .strip_prefix(first.as_str())?
             .strip_suffix(last.as_str())?;
         let mut out = Vec::with_capacity(self.names.len());
-        // Of values without a text between them the first one has all.
+        // Of adjacent values without a text between them, the first gets everything.
         let mut without = 0;
         for part in between {
             if part.is_empty() {
@@ -192,28 +194,28 @@ impl Pattern {
         Some(out)
     }
 
-    /// Where a name or number should be, there is a part of another sentence: the pattern does not
-    /// fit.
+    /// Whether the text of a value is a part of another sentence: then the pattern does not match.
     fn is_more_than_a_value(&self, at: usize, value: &str) -> bool {
         let is_rest = at + 1 == self.names.len() && self.texts.last().is_some_and(String::is_empty);
         value.contains("; ") || !is_rest && value.contains(": ")
     }
 
-    /// The sentence with these values; `None` when one that must be in the catalogue is not.
+    /// The sentence with these values; `None` if a value that must be in the catalogue is missing
+    /// there.
     fn sentence(&self, all: &Catalogue, values: &[&str], looks: &mut u32) -> Option<String> {
         let mut out = String::with_capacity(self.chinese.len() + 32);
         let mut unnamed = 0;
-        for piece in pieces(&self.chinese) {
+        for piece in pattern_parts(&self.chinese) {
             let (name, how) = match piece {
-                Piece::Text(text) => {
+                PatternPart::Text(text) => {
                     out.push_str(text);
                     continue;
                 }
-                Piece::Value("", how) => {
+                PatternPart::Value("", how) => {
                     unnamed += 1;
                     (Cow::Owned((unnamed - 1_u32).to_string()), how)
                 }
-                Piece::Value(name, how) => (Cow::Borrowed(name), how),
+                PatternPart::Value(name, how) => (Cow::Borrowed(name), how),
             };
             let at = self.names.iter().position(|known| *known == name)?;
             let value = values[at];
@@ -233,11 +235,11 @@ impl Pattern {
     }
 }
 
-/// The catalogue, ready to be asked.
+/// The catalogue, prepared for lookups.
 struct Catalogue {
-    /// Sentences in which nothing varies.
+    /// Sentences without values.
     whole: HashMap<String, String>,
-    /// The others, those with the most characters of their own first.
+    /// The others in the order of matching.
     patterns: Vec<Pattern>,
 }
 
@@ -256,7 +258,7 @@ fn catalogue() -> &'static Catalogue {
                 all.patterns.push(pattern);
             }
         }
-        // Stable: of equals the first in the file.
+        // Stable: among equals, the first in the file.
         all.patterns
             .sort_by_key(|p| std::cmp::Reverse((p.rank, p.own)));
         all
@@ -264,7 +266,7 @@ fn catalogue() -> &'static Catalogue {
 }
 
 impl Catalogue {
-    /// A line in Chinese, if the catalogue has it.
+    /// The translation of a line, if the catalogue has it.
     fn line(&self, line: &str, looks: &mut u32) -> Option<String> {
         if *looks == 0 || line.is_empty() || line.len() > LINE_MAX {
             return None;
@@ -273,7 +275,7 @@ impl Catalogue {
         if let Some(found) = self.as_it_is(line, looks) {
             return Some(found);
         }
-        // Sentences that begin a line do so with a capital letter.
+        // Sentences at the beginning of a line have a capital letter.
         let first = line.chars().next().filter(char::is_ascii_uppercase)?;
         let small = format!("{}{}", first.to_ascii_lowercase(), &line[1..]);
         self.as_it_is(&small, looks)
@@ -290,7 +292,7 @@ impl Catalogue {
     }
 }
 
-/// A line in Chinese, with the name of the command that says it, if it begins with one.
+/// The translation of a line, which may begin with the name of the command that prints it.
 fn sentence(line: &str) -> Option<String> {
     let mut left = LOOKS;
     let looks = &mut left;
@@ -314,7 +316,7 @@ fn sentence(line: &str) -> Option<String> {
     }
 }
 
-/// A text in Chinese, line by line. An indented line is a quotation, but for its advice.
+/// Translates a text line by line. An indented line is a quotation, except for its advice.
 pub(super) fn translate(text: &str) -> Cow<'_, str> {
     let mut changed = false;
     let mut out = String::with_capacity(text.len());

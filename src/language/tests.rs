@@ -173,11 +173,11 @@ fn the_entries_are_whole_and_agree_in_what_varies() {
             flag,
         } = entry;
         // Names of what varies do not distinguish two patterns.
-        let shape: Vec<Option<String>> = pieces(english)
+        let shape: Vec<Option<String>> = pattern_parts(english)
             .iter()
             .map(|piece| match piece {
-                Piece::Text(text) => Some((*text).to_owned()),
-                Piece::Value(..) => None,
+                PatternPart::Text(text) => Some((*text).to_owned()),
+                PatternPart::Value(..) => None,
             })
             .collect();
         assert!(seen.insert(shape), "twice: {english}");
@@ -209,8 +209,8 @@ fn the_entries_are_whole_and_agree_in_what_varies() {
 fn values(text: &str) -> Vec<(String, String)> {
     let mut unnamed = 0;
     let mut out = Vec::new();
-    for piece in pieces(text) {
-        if let Piece::Value(name, how) = piece {
+    for piece in pattern_parts(text) {
+        if let PatternPart::Value(name, how) = piece {
             let name = match name {
                 "" => {
                     unnamed += 1;

@@ -15,13 +15,13 @@ use crate::spool::view::{JobSet, ViewItem};
 use jiff::tz::TimeZone;
 use std::collections::{BTreeMap, HashMap};
 
-/// Most jobs that are known; of further ones nobody is told.
+/// Maximum number of jobs that are followed; no notices are sent about further jobs.
 const JOBS_MAX: usize = 500_000;
 
-/// Most sentences about damage of the journal that are passed on.
+/// Maximum number of reported problems of the journal.
 const TROUBLES_MAX: usize = 100;
 
-/// To whom, and when.
+/// The context in which messages about jobs are created.
 pub(super) struct JobMessage<'a> {
     pub cluster: &'a str,
     pub notices: &'a Notices,
@@ -30,14 +30,16 @@ pub(super) struct JobMessage<'a> {
 
 pub(super) struct Jobs {
     history: History,
-    /// Events up to here were looked at; `None`: those that there are when it begins.
+    /// Whether a position is known after which events are reported; false: only events after the
+    /// first read are reported.
     began: bool,
-    /// Specifications that ask for something, by their numbers.
+    /// Specifications that request notices, by their numbers.
     asking: BTreeMap<u32, Box<Spec>>,
-    /// The first and last number read: one between them that is not there asks for nothing.
+    /// The first and last number read: a number between them that is not in `asking` requests no
+    /// notices.
     read: Option<(u32, u32)>,
     jobs: HashMap<u32, JobFacts>,
-    /// Hosts of present attempts.
+    /// Hosts of current attempts.
     hosts: BTreeMap<JobKey, String>,
     zone: TimeZone,
 }
@@ -48,7 +50,7 @@ impl Jobs {
         let began = state.seen != (0, 0, 0);
         let history = match began {
             true => history.after(state.seen),
-            // What there is was not asked for.
+            // Existing events are not reported.
             false => history.after((u64::MAX, 0, 0)),
         };
         let mut jobs = Jobs {
@@ -64,7 +66,7 @@ impl Jobs {
         jobs
     }
 
-    /// Learns from the published view; `ids`: of these jobs, empty = of all.
+    /// Reads the data of these jobs from the published view; no `ids`: of all jobs.
     fn learn(&mut self, source: &Source, ids: Vec<(u32, u32)>) {
         let asks = |spec: &Spec| spec.mail.is_wanted();
         let want = JobSet {
@@ -86,26 +88,26 @@ impl Jobs {
             }
         });
         if let Err(e) = read {
-            tracing::warn!("{e}: of jobs that were submitted before nobody is told");
+            tracing::warn!("{e}: no notices are sent about jobs that were submitted earlier");
         }
     }
 
-    /// Takes what is new in the journal; what hinders, one sentence each.
+    /// Reads new events of the journal; returns the problems, one sentence each.
     pub(super) fn follow(
         &mut self,
         source: &Source,
-        told: &JobMessage<'_>,
+        context: &JobMessage<'_>,
         state: &mut NotifierState,
     ) -> Vec<String> {
         let mut history = self.history.clone();
         let mut troubles = Vec::new();
-        // The first reading may be all that is kept: nothing of it is gathered.
+        // The first read may return everything that is kept: no messages are created from it.
         let old = self.began.then_some(state.seen);
         let read = history.read(&mut |entry| match entry {
             HistoryEntry::Event { at, event } => {
                 self.note(source, &event);
                 if old.is_some_and(|old| place(at) > old) {
-                    self.create_messages(told, &event, state);
+                    self.create_messages(context, &event, state);
                     state.seen = place(at);
                 }
                 self.forget(&event);
@@ -114,24 +116,24 @@ impl Jobs {
             HistoryEntry::Problem(_) => {}
         });
         if let Err(e) = read {
-            // What was read is read again, and nobody is told of it twice: `seen` says how far.
+            // The events are read again; `seen` prevents repeated messages.
             return vec![e.to_string()];
         }
         if self.began && !history.is_whole() {
-            let text = "events since the last notifier are not kept any more: of some jobs nobody \
-                        is told";
+            let text = "events since the last notifier are no longer kept: notices about some jobs \
+                        are missing";
             troubles.push(text.to_owned());
         }
         if !self.began {
-            // Only records that later ones refer to were given: the last of them is not the end.
+            // Only records to which later ones refer were passed: the last of them is not the end.
             state.seen = state.seen.max(history.last_read().unwrap_or_default());
         }
-        // What comes now is new.
+        // All events from here on are new.
         (self.history, self.began) = (history.after((0, 0, 0)), true);
         troubles
     }
 
-    /// Remembers what later events refer to.
+    /// Stores the data to which later events refer.
     fn note(&mut self, source: &Source, event: &Event) {
         match event {
             Event::Spec { id, spec } => {
@@ -151,7 +153,7 @@ impl Jobs {
                     self.jobs.insert(job.id, facts);
                 }
                 Some(_) => {}
-                // Its specification is older than what is kept.
+                // The specification is older than the kept journal.
                 None if !self.is_silent(job.s) && !self.jobs.contains_key(&job.id) => {
                     self.learn(source, vec![(job.id, job.id)]);
                 }
@@ -181,7 +183,7 @@ impl Jobs {
         }
     }
 
-    /// The specification is known and asks for nothing.
+    /// Whether the specification is known and requests no notices.
     fn is_silent(&self, s: u32) -> bool {
         let read = self
             .read
@@ -197,8 +199,8 @@ impl Jobs {
         }
     }
 
-    /// Makes the messages that an event leads to.
-    fn create_messages(&self, told: &JobMessage<'_>, event: &Event, state: &mut NotifierState) {
+    /// Creates the messages for an event.
+    fn create_messages(&self, context: &JobMessage<'_>, event: &Event, state: &mut NotifierState) {
         let (j, happening) = match event {
             Event::AlertSilenced {
                 name,
@@ -217,7 +219,7 @@ impl Jobs {
             }
             Event::Started { a, t, .. } => (a.j, JobNotice::Started { at: a.at, t: t.0 }),
             Event::Suspended { a, on: true, t } => (a.j, JobNotice::Suspended { at: a.at, t: t.0 }),
-            // It goes on: nobody needs to look.
+            // The job continues: no message.
             Event::Ended { requeue: true, .. } => return,
             Event::Ended { e, .. } => (e.a.j, JobNotice::Ended(e)),
             Event::Cancelled { j, by, t, .. } => (*j, JobNotice::Cancelled { by, t: t.0 }),
@@ -231,24 +233,29 @@ impl Jobs {
             hosts,
             ..job.clone()
         };
-        let time = (told.wall, &self.zone);
-        if let Some(letter) = alert::job_message(told.cluster, j, &job, &happening, time) {
-            push(told, &letter, &job, state);
+        let time = (context.wall, &self.zone);
+        if let Some(letter) = alert::job_message(context.cluster, j, &job, &happening, time) {
+            push(context, &letter, &job, state);
         }
     }
 }
 
-/// To the mail server if there is one, and to all receivers that want such messages.
-fn push(told: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
-    let receivers = told.notices.receivers.iter().filter(|(_, r)| r.job_notices);
+/// Queues the message for the mail server, if there is one, and for all receivers with
+/// `job_notices`.
+fn push(context: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
+    let receivers = context
+        .notices
+        .receivers
+        .iter()
+        .filter(|(_, r)| r.job_notices);
     for (name, _) in receivers {
         let mut copy = letter.clone();
         (copy.to, copy.user) = (name.clone(), String::new());
         alert::push(state, copy);
     }
-    if let Some(mail) = &told.notices.mail {
+    if let Some(mail) = &context.notices.mail {
         for copy in alert::copies(letter, job) {
-            alert::hold_or_send(state, copy, mail.hourly, told.wall);
+            alert::hold_or_send(state, copy, mail.hourly, context.wall);
         }
     }
 }

@@ -9,7 +9,7 @@ mod jobs;
 mod send;
 mod state_files;
 
-pub use send::{Letter, Post, Sent, Transport, Unsent};
+pub use send::{MailMessage, SendError, SendResult, Transport, WebhookRequest};
 
 use crate::alert::{self, Figure};
 use crate::client::metrics;
@@ -25,37 +25,37 @@ use send::Sender;
 use state_files::StateFiles;
 use std::sync::Arc;
 
-/// Pause between two looks at the journal and at what is due, in milliseconds.
+/// Interval at which the journal and due messages are checked, ms.
 const LOOK_MS: u64 = 500;
-/// Pause between two looks at the figures, in milliseconds.
+/// Interval at which the figures are evaluated, ms.
 const OBSERVE_MS: u64 = 5_000;
-/// Pause between two publications of what nobody changed, in milliseconds: readers see that it
-/// lives.
+/// Interval at which unchanged documents are published again, ms, so that readers see that the
+/// notifier is alive.
 const PUBLISH_MS: u64 = 30_000;
-/// Most troubles that are published.
+/// Maximum number of published problems.
 const TROUBLES_MAX: usize = 50;
 
-/// Everything that one run holds.
+/// The state of one run.
 struct Notifier {
     source: Source,
     owners: Owners,
     epoch: u64,
     cluster: String,
     config: Arc<Config>,
-    /// Which file it was read from.
+    /// Identifies the file from which `config` was read.
     config_mark: Option<fs::FileMark>,
     keep: StateFiles,
     state: NotifierState,
     jobs: Jobs,
     sender: Sender,
-    /// What hinders: in the figures, elsewhere.
+    /// Problems: with the figures, others.
     troubles: (Vec<String>, Vec<String>),
-    /// When figures were held against the rules, and the alerts were published (boot clock, ms).
+    /// When the rules were last evaluated, and when the alerts were published (boot clock, ms).
     observed_at: Option<u64>,
     published_at: Option<u64>,
 }
 
-/// Serves the leader of `epoch` until it does not lead any more; an exit code.
+/// Serves the leader of `epoch` until it no longer leads; returns the exit code.
 pub fn run(epoch: u64, transport: &'static dyn Transport) -> i32 {
     proc::die_with_parent(libc_term());
     signals::ignore_sigpipe();
@@ -98,7 +98,7 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
         published_at: None,
         source,
     };
-    tracing::info!("tells people for epoch {epoch}");
+    tracing::info!("sends notices for epoch {epoch}");
     while notifier.is_in_force() && proc::parent() == parent {
         notifier.update()?;
         notifier.sender.wait(LOOK_MS);
@@ -107,12 +107,12 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
 }
 
 impl Notifier {
-    /// The leader that this one belongs to has not been replaced.
+    /// Whether the leader of this notifier has not been replaced.
     fn is_in_force(&self) -> bool {
         let read = fs::read_small(&self.source.layout.epoch(), FIXED_LEN as u64 * 2);
         match read.map(|bytes| decode_fixed::<EpochDoc>(&bytes)) {
             Ok(Ok(doc)) => doc.epoch == self.epoch,
-            // Being overwritten, or not reachable: no word that another one leads.
+            // Being overwritten, or not reachable: no evidence of another leader.
             _ => true,
         }
     }
@@ -138,7 +138,7 @@ impl Notifier {
             self.publish(wall);
             self.published_at = Some(now);
         }
-        // Another one may have begun from an earlier state: it sends what this one would.
+        // A successor may have started from an earlier state and sends the same messages.
         if self.is_in_force() {
             self.sender
                 .start(&self.state, &self.config.notices, &self.cluster, wall);
@@ -165,12 +165,12 @@ impl Notifier {
     }
 
     fn follow(&mut self, wall: i64) {
-        let told = jobs::JobMessage {
+        let context = jobs::JobMessage {
             cluster: &self.cluster,
             notices: &self.config.notices,
             wall,
         };
-        let troubles = self.jobs.follow(&self.source, &told, &mut self.state);
+        let troubles = self.jobs.follow(&self.source, &context, &mut self.state);
         for text in troubles {
             tracing::warn!("{text}");
             self.troubles.1.push(text);

@@ -10,18 +10,18 @@ use crossbeam::channel::{self, Sender as Tell};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Most messages on their way at once.
+/// Maximum number of messages that are sent at a time.
 const AT_ONCE: usize = 8;
 /// Stack of a thread that sends, in bytes: TLS needs some.
 const STACK: usize = 1 << 20;
-/// Longest password or URL file, in bytes.
+/// Maximum size of a password or URL file, in bytes.
 const SECRET_MAX: u64 = 64 << 10;
 
 /// JSON for a webhook.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct WebhookRequest {
     pub url: String,
-    /// Of the message; also as header `Idempotency-Key`.
+    /// Of the message; also as header `Idempotency-DeliveryKey`.
     pub id: String,
     pub json: String,
     pub timeout_ms: u64,
@@ -29,10 +29,10 @@ pub struct Post {
 
 /// A mail of one text.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct MailMessage {
     pub server: MailServer,
     pub password: Option<String>,
-    /// Made of the message's id, for `Message-ID`.
+    /// Derived from the message's id, for `Message-ID`.
     pub id: String,
     pub to: Vec<String>,
     pub subject: String,
@@ -42,28 +42,28 @@ pub struct Letter {
 
 /// Why a message was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsent {
+pub struct SendError {
     pub why: String,
-    /// It may be later.
-    pub again: bool,
+    /// Whether sending may succeed later.
+    pub retry: bool,
 }
 
-/// How sending ended.
-pub type Sent = Result<(), Unsent>;
+/// The result of sending.
+pub type SendResult = Result<(), SendError>;
 
-/// Speaks HTTP and SMTP.
+/// Implements HTTP and SMTP.
 pub trait Transport: Send + Sync {
     /// # Errors
-    /// No answer, or one that says no.
-    fn post(&self, post: &Post) -> Sent;
+    /// No answer, or a refusal.
+    fn post(&self, post: &WebhookRequest) -> SendResult;
 
     /// # Errors
-    /// No answer, or one that says no.
-    fn mail(&self, letter: &Letter) -> Sent;
+    /// No answer, or a refusal.
+    fn mail(&self, letter: &MailMessage) -> SendResult;
 }
 
-/// What became of a delivery.
-pub(super) struct Ended {
+/// A delivery that has ended, with its outcome.
+pub(super) struct FinishedDelivery {
     pub id: String,
     pub to: String,
     pub user: String,
@@ -71,16 +71,16 @@ pub(super) struct Ended {
 }
 
 /// Id, receiver, user.
-type Key = (String, String, String);
+type DeliveryKey = (String, String, String);
 
 pub(super) struct Sender {
     transport: &'static dyn Transport,
     owners: Owners,
-    under_way: HashSet<Key>,
-    tell: Tell<Ended>,
-    hear: channel::Receiver<Ended>,
-    /// Heard while waiting.
-    heard: Vec<Ended>,
+    in_progress: HashSet<DeliveryKey>,
+    results_out: Tell<FinishedDelivery>,
+    results_in: channel::Receiver<FinishedDelivery>,
+    /// Results that arrived while waiting.
+    received: Vec<FinishedDelivery>,
 }
 
 impl Sender {
@@ -89,30 +89,31 @@ impl Sender {
         Sender {
             transport,
             owners,
-            under_way: HashSet::new(),
-            tell,
-            hear,
-            heard: Vec::new(),
+            in_progress: HashSet::new(),
+            results_out: tell,
+            results_in: hear,
+            received: Vec::new(),
         }
     }
 
-    /// Waits for the end of something, so long at most.
+    /// Waits until a delivery ends, at most for this time.
     pub(super) fn wait(&mut self, ms: u64) {
-        self.heard.extend(thread::recv_timeout(&self.hear, ms));
+        self.received
+            .extend(thread::recv_timeout(&self.results_in, ms));
     }
 
-    /// What has ended since the last call.
-    pub(super) fn ended(&mut self) -> Vec<Ended> {
-        let mut all = std::mem::take(&mut self.heard);
-        all.extend(self.hear.try_iter());
+    /// The deliveries that have ended since the last call.
+    pub(super) fn ended(&mut self) -> Vec<FinishedDelivery> {
+        let mut all = std::mem::take(&mut self.received);
+        all.extend(self.results_in.try_iter());
         for one in &all {
             let key = (one.id.clone(), one.to.clone(), one.user.clone());
-            self.under_way.remove(&key);
+            self.in_progress.remove(&key);
         }
         all
     }
 
-    /// Starts what is due and not under way.
+    /// Starts the deliveries that are due and not in progress.
     pub(super) fn start(
         &mut self,
         state: &NotifierState,
@@ -121,25 +122,25 @@ impl Sender {
         wall: i64,
     ) {
         for delivery in alert::due(state, wall) {
-            if self.under_way.len() >= AT_ONCE {
+            if self.in_progress.len() >= AT_ONCE {
                 return;
             }
             let key = key(delivery);
-            if self.under_way.contains(&key) {
+            if self.in_progress.contains(&key) {
                 continue;
             }
-            let (tell, delivery) = (self.tell.clone(), delivery.clone());
-            let how = how(&delivery, notices, cluster, self.owners);
+            let (tell, delivery) = (self.results_out.clone(), delivery.clone());
+            let how = resolve_receiver(&delivery, notices, cluster, self.owners);
             let transport = self.transport;
-            self.under_way.insert(key);
+            self.in_progress.insert(key);
             let body = move || {
                 let outcome = match how.and_then(|how| how.send(transport, &delivery)) {
                     Ok(()) => Outcome::Delivered,
-                    Err(unsent) if unsent.again => Outcome::Failed(unsent.why),
+                    Err(unsent) if unsent.retry => Outcome::Failed(unsent.why),
                     Err(unsent) => Outcome::Refused(unsent.why),
                 };
                 let Delivery { id, to, user, .. } = delivery;
-                drop(tell.send(Ended {
+                drop(tell.send(FinishedDelivery {
                     id,
                     to,
                     user,
@@ -154,28 +155,28 @@ impl Sender {
     }
 }
 
-fn key(d: &Delivery) -> Key {
+fn key(d: &Delivery) -> DeliveryKey {
     (d.id.clone(), d.to.clone(), d.user.clone())
 }
 
-fn later(why: impl Into<String>) -> Unsent {
-    Unsent {
+fn later(why: impl Into<String>) -> SendError {
+    SendError {
         why: why.into(),
-        again: true,
+        retry: true,
     }
 }
 
-fn never(why: impl Into<String>) -> Unsent {
-    Unsent {
+fn never(why: impl Into<String>) -> SendError {
+    SendError {
         why: why.into(),
-        again: false,
+        retry: false,
     }
 }
 
-/// A way that was resolved against the configuration.
+/// A receiver with its settings from the configuration.
 enum ResolvedReceiver {
-    Mail(Box<Letter>),
-    Post(Post),
+    Mail(Box<MailMessage>),
+    Post(WebhookRequest),
     Program {
         words: Vec<String>,
         owners: Owners,
@@ -184,12 +185,12 @@ enum ResolvedReceiver {
     },
 }
 
-fn how(
+fn resolve_receiver(
     delivery: &Delivery,
     notices: &Notices,
     cluster: &str,
     owners: Owners,
-) -> Result<ResolvedReceiver, Unsent> {
+) -> Result<ResolvedReceiver, SendError> {
     let server = || {
         notices
             .mail
@@ -233,7 +234,7 @@ fn how(
     }
 }
 
-/// The address of a user that gave none.
+/// The address of a user who gave none.
 fn at_home(user: &str, server: &MailServer) -> String {
     let domain = match server.domain.as_str() {
         "" => server
@@ -251,13 +252,13 @@ fn letter(
     server: MailServer,
     timeout_ms: u64,
     owners: Owners,
-) -> Result<ResolvedReceiver, Unsent> {
+) -> Result<ResolvedReceiver, SendError> {
     let password = match &server.account {
         None => None,
         Some(_) if server.tls == MailTls::No => None,
         Some((_, path)) => Some(secret(path, owners)?),
     };
-    Ok(ResolvedReceiver::Mail(Box::new(Letter {
+    Ok(ResolvedReceiver::Mail(Box::new(MailMessage {
         password,
         server,
         id: delivery.id.clone(),
@@ -268,8 +269,8 @@ fn letter(
     })))
 }
 
-fn post(delivery: &Delivery, url: String, timeout_ms: u64) -> Post {
-    Post {
+fn post(delivery: &Delivery, url: String, timeout_ms: u64) -> WebhookRequest {
+    WebhookRequest {
         url,
         id: delivery.id.clone(),
         json: delivery.json.clone(),
@@ -277,8 +278,8 @@ fn post(delivery: &Delivery, url: String, timeout_ms: u64) -> Post {
     }
 }
 
-/// The first line of a file that nobody else may read.
-fn secret(path: &str, owners: Owners) -> Result<String, Unsent> {
+/// The first line of a file that other users cannot read.
+fn secret(path: &str, owners: Owners) -> Result<String, SendError> {
     let file = Path::new(path);
     let found = fs::stat(file).map_err(|e| later(e.to_string()))?;
     if found.is_some_and(|stat| stat.mode & 0o077 != 0) {
@@ -292,7 +293,7 @@ fn secret(path: &str, owners: Owners) -> Result<String, Unsent> {
 }
 
 impl ResolvedReceiver {
-    fn send(self, transport: &dyn Transport, delivery: &Delivery) -> Sent {
+    fn send(self, transport: &dyn Transport, delivery: &Delivery) -> SendResult {
         match self {
             ResolvedReceiver::Mail(letter) => transport.mail(&letter),
             ResolvedReceiver::Post(post) => transport.post(&post),
@@ -313,12 +314,12 @@ fn run(
     timeout_ms: u64,
     cluster: &str,
     delivery: &Delivery,
-) -> Sent {
+) -> SendResult {
     let Some((program, args)) = words.split_first() else {
         return Err(never("no program is named"));
     };
     let program = Path::new(program);
-    // Whoever may change it would get the cluster's account.
+    // An account that can change the program would act as the cluster's account.
     let safe = owners.safe_to_load(program, fs::parent(program));
     safe.map_err(|e| later(e.to_string()))?;
     let env = [

@@ -1,22 +1,23 @@
 //! The documents of the notifier: one pair for each epoch, written by the notifier of its leader.
 //!
-//! A notifier that was replaced and does not know it yet writes into documents that no other
-//! process reads.
+//! A notifier that has been replaced without noticing it writes documents that no other process
+//! reads.
 
 use crate::record::notices::{AlertsDoc, DOC_MAX, NotifierState};
 use crate::spool::Layout;
 use crate::sys::{Result, fs};
 
-/// Most names looked at, and epochs whose documents stay.
+/// Maximum number of names that are read, and number of epochs whose documents are kept.
 const NAMES_MAX: usize = 10_000;
 const EPOCHS_KEPT: usize = 3;
-/// How often it is kept how far the journal was read, if nothing else changed (ms).
+/// Interval at which the position in the journal is saved if nothing else changed (ms).
 const SEEN_MS: u64 = 30_000;
 
 pub(super) struct StateFiles {
     layout: Layout,
     epoch: u64,
-    /// What was saved last, without how far the journal was read; that; when (boot clock, ms).
+    /// The state saved last, without the position in the journal; that position; when it was saved
+    /// (boot clock, ms).
     saved: Option<NotifierState>,
     seen: (u64, u64, u64),
     saved_at: u64,
@@ -34,7 +35,7 @@ impl StateFiles {
         })
     }
 
-    /// The newest state that can be read, and what was wrong with newer ones. Removes old ones.
+    /// The newest readable state, and the problems of newer ones. Removes old ones.
     pub(super) fn take_over(&self) -> (NotifierState, Vec<String>) {
         let mut notes = Vec::new();
         let mut epochs = states(&self.layout, self.epoch);
@@ -63,15 +64,14 @@ impl StateFiles {
         (NotifierState::default(), notes)
     }
 
-    /// Keeps the state if something of it changed that a successor must know; true when it did.
-    /// Events that led to no message may be looked at twice: how far the journal was read is kept
-    /// now and then.
+    /// Saves the state if a part changed that a successor needs; returns whether it did. Events
+    /// without messages may be read twice, so the position alone is saved only at intervals.
     pub(super) fn save(&mut self, state: &NotifierState, now: u64) -> Result<bool> {
-        let told = NotifierState {
+        let saved = NotifierState {
             seen: (0, 0, 0),
             ..state.clone()
         };
-        let changed = self.saved.as_ref() != Some(&told);
+        let changed = self.saved.as_ref() != Some(&saved);
         let stale = self.seen != state.seen && now.saturating_sub(self.saved_at) >= SEEN_MS;
         if !changed && !stale {
             return Ok(false);
@@ -79,7 +79,7 @@ impl StateFiles {
         let path = self.layout.notices_state(self.epoch);
         let bytes = serde_json::to_vec(state).expect("maps have text keys");
         fs::durable_write_mode(&path, &bytes, 0o600)?;
-        (self.saved, self.seen, self.saved_at) = (Some(told), state.seen, now);
+        (self.saved, self.seen, self.saved_at) = (Some(saved), state.seen, now);
         Ok(changed)
     }
 
@@ -89,7 +89,7 @@ impl StateFiles {
     }
 }
 
-/// Epochs up to this one that left a state.
+/// Epochs up to this one that have a saved state.
 fn states(layout: &Layout, upto: u64) -> Vec<u64> {
     let names = fs::names(&layout.notices(), NAMES_MAX).unwrap_or_default();
     let named = names
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::record::notices::{Alert, Silence};
 
-    /// Whoever takes over reads the journal from behind the event of a silence.
+    /// A successor reads the journal from the position after the event of a silence.
     #[test]
     fn a_silence_and_what_was_told_are_kept_over_a_takeover() {
         let dir = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ mod tests {
             read_on.seen = (epoch, 1, 1);
             assert!(!keep.save(&read_on, 2).unwrap());
         }
-        // One of a later epoch is not gone on from, a damaged one is named.
+        // A state of a later epoch is not continued; a damaged one is reported.
         fs::durable_write(&layout.notices_state(9), b"{").unwrap();
         fs::durable_write(&layout.notices_state(6), b"{").unwrap();
         let next = StateFiles::open(&layout, 7).unwrap();

@@ -3,30 +3,30 @@
 
 use crate::roots;
 use corral::config::MailTls;
-use corral::notifier::{Letter, Sent, Unsent};
+use corral::notifier::{MailMessage, SendError, SendResult};
 use lettre::message::{Mailbox, header};
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
 use lettre::{Message, SmtpTransport, Transport};
 use std::time::Duration;
 
-fn later(why: impl ToString) -> Unsent {
-    Unsent {
+fn later(why: impl ToString) -> SendError {
+    SendError {
         why: why.to_string(),
-        again: true,
+        retry: true,
     }
 }
 
-fn never(why: impl ToString) -> Unsent {
-    Unsent {
+fn never(why: impl ToString) -> SendError {
+    SendError {
         why: why.to_string(),
-        again: false,
+        retry: false,
     }
 }
 
 /// # Errors
 /// The server does not answer in time, or refuses the mail; permanently if it says so.
-pub(crate) fn send(letter: &Letter) -> Sent {
+pub(crate) fn send(letter: &MailMessage) -> SendResult {
     let message = message(letter)?;
     let server = &letter.server;
     let mut transport = SmtpTransport::builder_dangerous(&server.host)
@@ -62,7 +62,7 @@ fn chain(e: &dyn std::error::Error) -> String {
     text
 }
 
-fn message(letter: &Letter) -> Result<Message, Unsent> {
+fn message(letter: &MailMessage) -> Result<Message, SendError> {
     let from: Mailbox = letter.server.from.parse().map_err(never)?;
     let domain = from.email.domain().to_owned();
     let plain = |c: char| {
@@ -89,7 +89,7 @@ fn message(letter: &Letter) -> Result<Message, Unsent> {
     builder.body(letter.text.clone()).map_err(never)
 }
 
-fn parameters(host: &str) -> Result<TlsParameters, Unsent> {
+fn parameters(host: &str) -> Result<TlsParameters, SendError> {
     let mut builder = TlsParameters::builder(host.to_owned());
     if let Some(bundle) = roots::bundle() {
         let certificate = Certificate::from_pem(&bundle).map_err(later)?;
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use corral::config::MailServer;
 
-    fn letter() -> Letter {
-        Letter {
+    fn letter() -> MailMessage {
+        MailMessage {
             server: MailServer {
                 host: "127.0.0.1".into(),
                 port: 1,
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn a_server_that_is_not_there_may_come_back() {
         let unsent = send(&letter()).expect_err("nothing listens at port 1");
-        assert!(unsent.again, "{unsent:?}");
+        assert!(unsent.retry, "{unsent:?}");
         let mut wrong = letter();
         wrong.to = vec!["nobody".into()];
-        assert!(!send(&wrong).expect_err("no address").again);
+        assert!(!send(&wrong).expect_err("no address").retry);
     }
 }

@@ -9,10 +9,10 @@ mod roots;
 mod webhook;
 
 use clap::Parser;
-use corral::notifier::{Letter, Post, Sent, Transport, run};
+use corral::notifier::{MailMessage, SendResult, Transport, WebhookRequest, run};
 use corral::program;
 
-/// Tells people what a Corral cluster has to say: alerts, mails of jobs. Started by cbsched.
+/// Sends notices of a Corral cluster: alerts, and mails about jobs. Started by cbsched.
 #[derive(Parser)]
 #[command(name = "cbnotify", version)]
 struct Args {
@@ -24,11 +24,11 @@ struct Args {
 struct Network;
 
 impl Transport for Network {
-    fn post(&self, post: &Post) -> Sent {
+    fn post(&self, post: &WebhookRequest) -> SendResult {
         webhook::send(post)
     }
 
-    fn mail(&self, letter: &Letter) -> Sent {
+    fn mail(&self, letter: &MailMessage) -> SendResult {
         mail::send(letter)
     }
 }

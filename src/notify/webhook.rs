@@ -2,7 +2,7 @@
 //! administrator wrote is used.
 
 use crate::roots;
-use corral::notifier::{Post, Sent, Unsent};
+use corral::notifier::{SendError, SendResult, WebhookRequest};
 use std::sync::Arc;
 use std::time::Duration;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
@@ -14,7 +14,7 @@ const ANSWER_MAX: u64 = 64 << 10;
 
 /// # Errors
 /// No answer in time, or a status outside 200 to 299.
-pub(crate) fn send(post: &Post) -> Sent {
+pub(crate) fn send(post: &WebhookRequest) -> SendResult {
     let agent = ureq::Agent::config_builder()
         .timeout_global(Some(Duration::from_millis(post.timeout_ms)))
         .http_status_as_error(false)
@@ -29,9 +29,9 @@ pub(crate) fn send(post: &Post) -> Sent {
         .header("Content-Type", "application/json")
         .header("Idempotency-Key", &post.id)
         .send(&post.json);
-    let mut answer = answer.map_err(|e| Unsent {
+    let mut answer = answer.map_err(|e| SendError {
         why: without_url(&e.to_string(), &post.url),
-        again: !matches!(e, ureq::Error::BadUri(_)),
+        retry: !matches!(e, ureq::Error::BadUri(_)),
     })?;
     let status = answer.status().as_u16();
     if (200..300).contains(&status) {
@@ -43,9 +43,9 @@ pub(crate) fn send(post: &Post) -> Sent {
         .limit(ANSWER_MAX)
         .read_to_string();
     let text: String = text.unwrap_or_default().chars().take(QUOTED).collect();
-    Err(Unsent {
+    Err(SendError {
         why: format!("the server answered {status}: {}", text.trim()),
-        again: may_change(status),
+        retry: may_change(status),
     })
 }
 
@@ -104,13 +104,13 @@ mod tests {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
             listener.local_addr().expect("it has one").port()
         };
-        let post = Post {
+        let post = WebhookRequest {
             url: format!("http://127.0.0.1:{port}/x"),
             id: "i".into(),
             json: "{}".into(),
             timeout_ms: 2_000,
         };
         let unsent = send(&post).expect_err("nothing listens");
-        assert!(unsent.again, "{unsent:?}");
+        assert!(unsent.retry, "{unsent:?}");
     }
 }

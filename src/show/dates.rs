@@ -28,7 +28,7 @@ pub(crate) struct Dates {
 }
 
 /// The components of a time.
-struct Parts {
+struct DateParts {
     days: i64,
     year: i64,
     month: usize,
@@ -60,7 +60,7 @@ impl Dates {
         }
     }
 
-    fn is_other_year(&self, p: &Parts) -> bool {
+    fn is_other_year(&self, p: &DateParts) -> bool {
         ![0, p.year].contains(&self.this_year)
     }
 
@@ -81,7 +81,7 @@ impl Dates {
         offset
     }
 
-    fn parts(&self, ms: i64) -> Parts {
+    fn parts(&self, ms: i64) -> DateParts {
         let local = ms.div_euclid(1000).saturating_add(self.offset(ms));
         let days = local.div_euclid(86_400);
         // Days since 0000-03-01 in eras of 400 years: leap days then fall at the end of a year.
@@ -93,7 +93,7 @@ impl Dates {
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let month = (month_from_march + 2) % 12;
-        Parts {
+        DateParts {
             days,
             year: year_of_era + era * 400 + i64::from(month < 2),
             month: usize::try_from(month).unwrap_or(0),
@@ -118,9 +118,9 @@ impl Dates {
                 text.push(' ');
                 int(text, p.year);
             } else {
-                two(text, p.second / 3600);
+                two_digits(text, p.second / 3600);
                 text.push(':');
-                two(text, p.second / 60 % 60);
+                two_digits(text, p.second / 60 % 60);
             }
         }
         out.push_str(text);
@@ -136,9 +136,9 @@ impl Dates {
             int(out, p.year);
             out.push('/');
         }
-        two(out, p.month as i64 + 1);
+        two_digits(out, p.month as i64 + 1);
         out.push('/');
-        two(out, p.day);
+        two_digits(out, p.day);
         out.push('-');
         clock(out, p.second);
     }
@@ -158,22 +158,22 @@ impl Dates {
     }
 }
 
-fn month_day(out: &mut String, p: &Parts) {
+fn month_day(out: &mut String, p: &DateParts) {
     out.push_str(MONTHS[p.month]);
     out.push_str(if p.day < 10 { "  " } else { " " });
     int(out, p.day);
 }
 
 fn clock(out: &mut String, second: i64) {
-    two(out, second / 3600);
+    two_digits(out, second / 3600);
     out.push(':');
-    two(out, second / 60 % 60);
+    two_digits(out, second / 60 % 60);
     out.push(':');
-    two(out, second % 60);
+    two_digits(out, second % 60);
 }
 
 /// Two decimal digits.
-pub(crate) fn two(out: &mut String, n: i64) {
+pub(crate) fn two_digits(out: &mut String, n: i64) {
     if n < 10 {
         out.push('0');
     }

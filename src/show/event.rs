@@ -116,8 +116,8 @@ impl Sentences {
     }
 
     fn submitted(&self, s: &Submitted) -> String {
-        let nobody = ("?".to_owned(), "?".to_owned());
-        let (user, queue) = self.specs.get(&s.s).unwrap_or(&nobody);
+        let unknown = ("?".to_owned(), "?".to_owned());
+        let (user, queue) = self.specs.get(&s.s).unwrap_or(&unknown);
         let array = if s.array.is_empty() {
             String::new()
         } else {

@@ -14,19 +14,19 @@ use std::collections::HashMap;
 /// A position in the journal in the form that programs store: `EPOCH.SEGMENT.RECORD`. Later events
 /// have higher positions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct JournalPosition {
     pub epoch: u64,
     pub segment: u64,
     pub record: u64,
 }
 
-impl Place {
+impl JournalPosition {
     /// # Errors
     /// The text has another form.
-    pub(crate) fn parse(text: &str) -> Result<Place, String> {
+    pub(crate) fn parse(text: &str) -> Result<JournalPosition, String> {
         let wrong = || format!("'{text}' is not a position: write EPOCH.SEGMENT.RECORD, or 0");
         if text == "0" {
-            return Ok(Place::default());
+            return Ok(JournalPosition::default());
         }
         let digits = |part: &str| {
             let plain = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -34,7 +34,7 @@ impl Place {
         };
         let parts: Vec<Option<u64>> = text.split('.').map(digits).collect();
         match parts.as_slice() {
-            [Some(epoch), Some(segment), Some(record)] => Ok(Place {
+            [Some(epoch), Some(segment), Some(record)] => Ok(JournalPosition {
                 epoch: *epoch,
                 segment: *segment,
                 record: *record,
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for JournalPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}.{}", self.epoch, self.segment, self.record)
     }
@@ -144,7 +144,7 @@ impl Documents {
     }
 
     /// The document of an event, as a line without a newline; `None`: not an event for programs.
-    pub(crate) fn of(&self, place: Place, event: &Event) -> Option<String> {
+    pub(crate) fn of(&self, place: JournalPosition, event: &Event) -> Option<String> {
         let name = name_of(event)?;
         let mut out = String::with_capacity(256);
         let mut o = Object::begin(&mut out);
@@ -540,7 +540,7 @@ mod tests {
 
     fn line(docs: &mut Documents, event: &Event) -> Option<serde_json::Value> {
         docs.note(event);
-        let place = Place {
+        let place = JournalPosition {
             epoch: 7,
             segment: 1,
             record: 3,
@@ -655,11 +655,14 @@ mod tests {
 
     #[test]
     fn positions_are_read_back_and_ordered() {
-        let place = Place::parse("12.3.400").unwrap();
-        assert_eq!(Place::parse(&place.to_string()), Ok(place));
-        assert!(Place::parse("12.3.399").unwrap() < place && Place::parse("0").unwrap() < place);
+        let place = JournalPosition::parse("12.3.400").unwrap();
+        assert_eq!(JournalPosition::parse(&place.to_string()), Ok(place));
+        assert!(
+            JournalPosition::parse("12.3.399").unwrap() < place
+                && JournalPosition::parse("0").unwrap() < place
+        );
         for wrong in ["", "1", "1.2", "1.2.3.4", "1.x.3", "-1.2.3", "1..3"] {
-            assert!(Place::parse(wrong).is_err(), "{wrong}");
+            assert!(JournalPosition::parse(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -53,7 +53,7 @@ const UNCONFIGURED: &str = "its cbls reports and cb.yaml does not list it under 
                             then run 'cadmin reconfig'";
 
 /// The data about the cluster's health.
-pub(crate) struct Health<'a> {
+pub(crate) struct HealthInput<'a> {
     pub params: &'a Params,
     pub hosts: &'a [HostRow],
     pub leader: &'a Leader,
@@ -65,7 +65,7 @@ pub(crate) struct Health<'a> {
     pub alerts: Option<&'a AlertsDoc>,
 }
 
-impl Health<'_> {
+impl HealthInput<'_> {
     /// Whether everything is healthy. Warnings of working hosts do not count, because a site may
     /// accept some of them.
     pub(crate) fn is_well(&self) -> bool {
@@ -125,7 +125,7 @@ impl Health<'_> {
 
     /// Appends the page of `cinfo -health`.
     pub(crate) fn put(&self, out: &mut String, dates: &Dates) {
-        let Health { params, hosts, .. } = self;
+        let HealthInput { params, hosts, .. } = self;
         self.put_leader(out);
         let _ = put_standby(out, params, &self.leader.host, self.standby);
         match params.alarms.len() {
@@ -229,7 +229,7 @@ pub(crate) fn put_standby(
         (false, true) => line(out, &format!("STANDBY: {}", width::escape(&hosts))),
         (_, false) => {
             let (hosts, missing) = (width::escape(&hosts), width::escape(&missing));
-            let text = format!("STANDBY: {hosts}; no cbsched stands by on {missing}");
+            let text = format!("STANDBY: {hosts}; no standby cbsched runs on {missing}");
             line(out, &text);
         }
     }
@@ -284,7 +284,7 @@ mod tests {
             epoch: 3,
             quiet_ms: None,
         };
-        let health = Health {
+        let health = HealthInput {
             params: &params,
             hosts: &hosts,
             leader: &leader,
@@ -296,7 +296,7 @@ mod tests {
         health.put(&mut out, &dates);
         let want = "\
 LEADER: m1, epoch 3, has been silent for 23s
-STANDBY: m2; no cbsched stands by on m3
+STANDBY: m2; no standby cbsched runs on m3
 ALARMS: 1
   DISK FULL: 1 MB free
 HOSTS: 4 of 5 need attention
@@ -308,16 +308,16 @@ then run 'cadmin reconfig'
 ";
         assert_eq!(out, want);
         assert!(!health.is_well());
-        let well = Health {
+        let well = HealthInput {
             params: &Params::default(),
             hosts: &hosts[..2],
             silent_ms: None,
             ..health
         };
         assert!(well.is_well());
-        let nobody = Leader::default();
-        let leader = &nobody;
-        assert!(!Health { leader, ..well }.is_well());
+        let no_leader = Leader::default();
+        let leader = &no_leader;
+        assert!(!HealthInput { leader, ..well }.is_well());
         let full = HostRow {
             njobs: 4,
             slots: 4,

@@ -31,25 +31,25 @@ pub(crate) const COLUMNS: [JobStat; 6] = [
 ];
 
 /// Milliseconds spent in each state of [`COLUMNS`].
-pub(crate) type Spent = [u64; COLUMNS.len()];
+pub(crate) type TimeInStates = [u64; COLUMNS.len()];
 
 /// The state of a job over time.
 #[derive(Clone, Debug, Default)]
-struct Track {
+struct StateTimes {
     stat: JobStat,
     /// When it entered `stat`.
     since: i64,
-    spent: Spent,
+    spent: TimeInStates,
 }
 
-impl Track {
+impl StateTimes {
     fn set(&mut self, stat: JobStat, t: i64) {
         self.spent = self.at(t);
         (self.stat, self.since) = (stat, self.since.max(t));
     }
 
     /// The times until `t`, including the current state.
-    fn at(&self, t: i64) -> Spent {
+    fn at(&self, t: i64) -> TimeInStates {
         let mut spent = self.spent;
         if let Some(n) = COLUMNS.iter().position(|s| *s == self.stat) {
             spent[n] += Stamp(t).since_ms(Stamp(self.since));
@@ -60,8 +60,8 @@ impl Track {
 
 /// The history of one job or element.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Past {
-    track: Track,
+pub(crate) struct JobHistory {
+    track: StateTimes,
     attempt: u32,
     pub hosts: Vec<Share>,
     killing: Option<SignalAct>,
@@ -89,9 +89,9 @@ pub(crate) struct SubmissionHistory {
     /// All indices; `None` for a single job.
     pub all: Option<IndexSet>,
     /// The history of the job, or of the elements of an array that have not started yet.
-    head: Past,
+    head: JobHistory,
     /// Histories of the elements with events of their own.
-    works: BTreeMap<u32, Past>,
+    elements: BTreeMap<u32, JobHistory>,
 }
 
 /// The histories of all jobs that the events name.
@@ -139,7 +139,7 @@ impl Histories {
                 self.change(*j, t.0, || "Resume by the system".to_owned(), |_, _| {});
             }
             Event::Started { a, pid, t, bind } => self.started(*a, (*pid, bind), t.0),
-            Event::PartBound { .. } | Event::PartUsed { .. } => self.part_said(event),
+            Event::PartBound { .. } | Event::PartUsed { .. } => self.record_part(event),
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, t.0, host),
             Event::Signalled { j, act, by, t } => self.signalled(*j, *act, by, t.0),
@@ -160,7 +160,7 @@ impl Histories {
             Event::Moved { j, by, t, .. } => self.moved(*j, t.0, by),
             Event::Posted { j, message } => self.posted(*j, message),
             Event::Why { j, why, t } => self.why(*j, why, t.0),
-            Event::HostSeen { name, up, t, .. } => self.host_seen(name, *up, t.0),
+            Event::HostSeen { name, up, t, .. } => self.record_host(name, *up, t.0),
             Event::Epoch { .. }
             | Event::Seal { .. }
             | Event::Handled { .. }
@@ -222,10 +222,10 @@ impl Histories {
             },
             ..SubmissionHistory::default()
         };
-        story.head.track = Track {
+        story.head.track = StateTimes {
             stat,
             since: s.t.0,
-            ..Track::default()
+            ..StateTimes::default()
         };
         // Ids are reused after a long time: the new job replaces the old one.
         self.stories.insert(s.id, story);
@@ -233,7 +233,7 @@ impl Histories {
 
     /// The history of `j`. The first event of an element creates it from that of its array. For a
     /// job whose submission is no longer kept, it begins here.
-    fn past(&mut self, j: JobKey, t: i64) -> &mut Past {
+    fn past(&mut self, j: JobKey, t: i64) -> &mut JobHistory {
         let story = self
             .stories
             .entry(j.id)
@@ -248,10 +248,10 @@ impl Histories {
             return &mut story.head;
         }
         let head = &story.head;
-        story.works.entry(j.idx).or_insert_with(|| Past {
+        story.elements.entry(j.idx).or_insert_with(|| JobHistory {
             track: head.track.clone(),
             of_array: head.lines.len(),
-            ..Past::default()
+            ..JobHistory::default()
         })
     }
 
@@ -261,7 +261,7 @@ impl Histories {
         j: JobKey,
         t: i64,
         line: impl FnOnce() -> String,
-        how: impl FnOnce(&mut Past, i64),
+        how: impl FnOnce(&mut JobHistory, i64),
     ) {
         let detail = self.detail;
         let past = self.past(j, t);
@@ -347,7 +347,7 @@ impl Histories {
     }
 
     /// Applies an event of a host after the first.
-    fn part_said(&mut self, event: &Event) {
+    fn record_part(&mut self, event: &Event) {
         match event {
             Event::PartBound { a, part, t } => {
                 let line = || format!("Host <{}>: {}", part.host, part.bind);
@@ -537,8 +537,8 @@ impl Histories {
         self.change(j, t, || format!("Pending: {why}"), |_, _| {});
     }
 
-    fn host_seen(&mut self, name: &str, up: bool, t: i64) {
-        let on_it = |past: &Past| past.hosts.iter().any(|h| h.0 == name);
+    fn record_host(&mut self, name: &str, up: bool, t: i64) {
+        let on_it = |past: &JobHistory| past.hosts.iter().any(|h| h.0 == name);
         let keys: Vec<JobKey> = self.started.iter().copied().collect();
         for j in keys {
             let past = self.past(j, t);
@@ -593,7 +593,7 @@ impl Histories {
     }
 }
 
-impl Past {
+impl JobHistory {
     /// Ends a job that has never run.
     fn finish(&mut self, a: AttemptId, reason: TermReason, text: &str, t: i64) {
         if self.track.stat.is_finished() {
@@ -612,70 +612,70 @@ impl Past {
 
 /// One job or element with its history, in the form that pages use.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Episode<'h> {
+pub(crate) struct ElementHistory<'h> {
     pub key: JobKey,
-    pub story: &'h SubmissionHistory,
-    pub past: &'h Past,
+    pub submission: &'h SubmissionHistory,
+    pub history: &'h JobHistory,
 }
 
 impl SubmissionHistory {
     /// The job itself, or each of its elements by index.
-    pub(crate) fn episodes(&self) -> impl Iterator<Item = Episode<'_>> {
-        let single = self.all.is_none() && self.works.is_empty();
-        let own = single.then(|| Episode {
+    pub(crate) fn episodes(&self) -> impl Iterator<Item = ElementHistory<'_>> {
+        let single = self.all.is_none() && self.elements.is_empty();
+        let own = single.then(|| ElementHistory {
             key: JobKey::job(self.id),
-            story: self,
-            past: &self.head,
+            submission: self,
+            history: &self.head,
         });
         let known: Vec<u32> = match &self.all {
             Some(all) => all.iter().collect(),
-            None => self.works.keys().copied().collect(),
+            None => self.elements.keys().copied().collect(),
         };
-        let elements = known.into_iter().map(|idx| Episode {
+        let elements = known.into_iter().map(|idx| ElementHistory {
             key: JobKey::element(self.id, idx),
-            story: self,
-            past: self.works.get(&idx).unwrap_or(&self.head),
+            submission: self,
+            history: self.elements.get(&idx).unwrap_or(&self.head),
         });
         own.into_iter().chain(elements)
     }
 }
 
-impl<'h> Episode<'h> {
+impl<'h> ElementHistory<'h> {
     pub(crate) fn stat(&self) -> JobStat {
-        self.past.track.stat
+        self.history.track.stat
     }
 
     /// Time spent in each state until `now` (ms).
-    pub(crate) fn spent(&self, now: i64) -> Spent {
-        self.past.track.at(now)
+    pub(crate) fn spent(&self, now: i64) -> TimeInStates {
+        self.history.track.at(now)
     }
 
     /// The time of the last change of state.
     pub(crate) fn since(&self) -> i64 {
-        self.past.track.since
+        self.history.track.since
     }
 
     pub(crate) fn user(&self) -> &'h str {
-        self.story.spec.as_ref().map_or("-", |s| &s.user)
+        self.submission.spec.as_ref().map_or("-", |s| &s.user)
     }
 
     /// All events that concern it, oldest first, including those of its array.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &'h (i64, String)> {
-        let head = &self.story.head;
-        let inherited = if std::ptr::eq(self.past, head) {
+        let head = &self.submission.head;
+        let inherited = if std::ptr::eq(self.history, head) {
             0
         } else {
-            self.past.of_array.min(head.lines.len())
+            self.history.of_array.min(head.lines.len())
         };
-        head.lines[..inherited].iter().chain(&self.past.lines)
+        head.lines[..inherited].iter().chain(&self.history.lines)
     }
 
     /// Whether it has events between two times.
     pub(crate) fn touched(&self, from: i64, to: i64) -> bool {
-        let submitted = (from..to).contains(&self.story.submit);
+        let submitted = (from..to).contains(&self.submission.submit);
         submitted
             || (from..to).contains(&self.since())
-            || (from..to).contains(&self.past.dispatch)
+            || (from..to).contains(&self.history.dispatch)
             || self.lines().any(|(t, _)| (from..to).contains(t))
     }
 }

@@ -11,9 +11,9 @@ use crate::text::resreq::{
 use crate::text::{ParseError, units};
 
 /// The resources that the cluster has published.
-struct Declared<'p>(&'p Params);
+struct PublishedResources<'p>(&'p Params);
 
-impl Resources for Declared<'_> {
+impl Resources for PublishedResources<'_> {
     fn find<'a>(&'a self, name: &'a str) -> Option<ResourceDef<'a>> {
         let declared = |(name, kind, ..): &'a (String, String, String, String)| ResourceDef {
             name,
@@ -40,9 +40,9 @@ impl Resources for Declared<'_> {
 }
 
 /// The values of one published host for an expression.
-struct Facts<'h>(&'h HostRow);
+struct HostValues<'h>(&'h HostRow);
 
-impl Facts<'_> {
+impl HostValues<'_> {
     /// The value before reservations.
     fn value(&self, name: &str) -> Option<f64> {
         let h = self.0;
@@ -79,7 +79,7 @@ impl Facts<'_> {
     }
 }
 
-impl HostFacts for Facts<'_> {
+impl HostFacts for HostValues<'_> {
     fn number(&self, name: &str) -> Option<f64> {
         let value = self.value(name)?;
         let taken = self.0.reserved.get(name).copied().unwrap_or(0.0);
@@ -114,19 +114,19 @@ impl HostFacts for Facts<'_> {
 
 /// Whether a published host satisfies an expression.
 pub(crate) fn fits(host: &HostRow, select: &Select) -> bool {
-    select.accepts(&Facts(host))
+    select.accepts(&HostValues(host))
 }
 
 /// Keeps the hosts that satisfy `text`, which may only consist of a `select`.
 ///
 /// # Errors
 /// The text is invalid, or contains more than a selection.
-pub(crate) fn keep(
+pub(crate) fn retain_selected(
     hosts: &mut Vec<&HostRow>,
     text: &str,
     params: &Params,
 ) -> Result<(), ParseError> {
-    let req = ResReq::parse(text, &Declared(params))?;
+    let req = ResReq::parse(text, &PublishedResources(params))?;
     let only = |s: &&Simple| {
         let rest = Simple {
             select: None,
@@ -139,7 +139,7 @@ pub(crate) fn keep(
         return Err(ParseError::new(0, text.len(), message));
     };
     if let Some(select) = &simple.select {
-        hosts.retain(|h| select.accepts(&Facts(h)));
+        hosts.retain(|h| select.accepts(&HostValues(h)));
     }
     Ok(())
 }
@@ -160,7 +160,7 @@ mod tests {
         let (measured, mut silent) = (host(), host());
         silent.status = "unavail".into();
         let mut hosts = vec![&measured, &silent];
-        keep(&mut hosts, text, &params).map_err(|e| e.message)?;
+        retain_selected(&mut hosts, text, &params).map_err(|e| e.message)?;
         Ok(hosts.len())
     }
 

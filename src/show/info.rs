@@ -153,7 +153,7 @@ pub(crate) fn put_host_json(out: &mut String, h: &HostRow) {
 
 /// The parts of `cinfo` that are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct InfoTables {
     pub resources: bool,
     pub types: bool,
     pub models: bool,
@@ -165,7 +165,7 @@ fn wanted(names: &[String], name: &str) -> bool {
 }
 
 /// Appends the tables of `cinfo`. `names` limits the resources.
-pub(crate) fn put(out: &mut String, params: &Params, parts: Parts, names: &[String]) {
+pub(crate) fn put(out: &mut String, params: &Params, parts: InfoTables, names: &[String]) {
     let mut first = true;
     let mut gap = |out: &mut String| {
         if !std::mem::take(&mut first) {
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    const ALL: Parts = Parts {
+    const ALL: InfoTables = InfoTables {
         resources: true,
         types: true,
         models: true,

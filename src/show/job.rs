@@ -225,11 +225,11 @@ fn cpu_clock(out: &mut String, ms: u64) {
     }
     int(out, hours);
     out.push(':');
-    super::dates::two(out, (s / 60 % 60).cast_signed());
+    super::dates::two_digits(out, (s / 60 % 60).cast_signed());
     out.push(':');
-    super::dates::two(out, (s % 60).cast_signed());
+    super::dates::two_digits(out, (s % 60).cast_signed());
     out.push('.');
-    super::dates::two(out, (ms % 1000 / 10).cast_signed());
+    super::dates::two_digits(out, (ms % 1000 / 10).cast_signed());
 }
 
 pub(super) fn seconds(out: &mut String, ms: u64) {
@@ -307,7 +307,7 @@ fn time_left(v: &JobView<'_>, out: &mut String) {
         let left = (limit * 1000).saturating_sub(run) / 60_000;
         int(out, left / 60);
         out.push(':');
-        super::dates::two(out, (left % 60).cast_signed());
+        super::dates::two_digits(out, (left % 60).cast_signed());
         out.push_str(" L");
     }
 }

@@ -54,7 +54,7 @@ pub(crate) enum Users {
     /// Of the requested jobs, those that the caller may see: their own, those of `names`, and those
     /// in `queues`.
     Within {
-        asked: Box<Users>,
+        requested: Box<Users>,
         uid: u32,
         names: HashSet<String>,
         queues: HashSet<String>,
@@ -71,7 +71,7 @@ impl Users {
             Users::All => true,
             Users::These(uids, names) => uids.contains(&uid) || names.contains(name),
             Users::Within {
-                asked,
+                requested: asked,
                 uid: own,
                 names,
                 queues,
@@ -240,7 +240,7 @@ mod tests {
 
     fn within(asked: Users, name: &str, queue: &str) -> Users {
         Users::Within {
-            asked: Box::new(asked),
+            requested: Box::new(asked),
             uid: 7,
             names: [name.to_owned()].into(),
             queues: [queue.to_owned()].into(),

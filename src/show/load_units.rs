@@ -14,7 +14,7 @@ const HEADER: &str =
 
 /// The usage of one unit.
 #[derive(Default)]
-struct Use {
+struct UnitUsage {
     /// Thousandths.
     part: u32,
     jobs: Vec<JobKey>,
@@ -53,8 +53,8 @@ fn units_of(h: &HostRow) -> BTreeMap<&str, Vec<String>> {
     out
 }
 
-fn in_use<'h>(h: &'h HostRow, res: &str) -> BTreeMap<&'h str, Use> {
-    let mut out: BTreeMap<&str, Use> = BTreeMap::new();
+fn in_use<'h>(h: &'h HostRow, res: &str) -> BTreeMap<&'h str, UnitUsage> {
+    let mut out: BTreeMap<&str, UnitUsage> = BTreeMap::new();
     let parts = h.unit_parts.get(res);
     for (at, (unit, j)) in h.units.get(res).into_iter().flatten().enumerate() {
         let part = parts.and_then(|parts| parts.get(at)).copied();
@@ -142,7 +142,7 @@ fn put_gpu(out: &mut String, h: &HostRow, place: usize, only: bool) {
     out.push('\n');
 }
 
-fn put_unit(out: &mut String, at: (&HostRow, &str, usize), name: &str, used: Option<&Use>) {
+fn put_unit(out: &mut String, at: (&HostRow, &str, usize), name: &str, used: Option<&UnitUsage>) {
     let (h, res, place) = at;
     let part = used.map_or(0, |used| used.part);
     let free = f64::from(WHOLE_UNIT.saturating_sub(part)) / f64::from(WHOLE_UNIT);

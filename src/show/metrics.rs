@@ -10,7 +10,7 @@
 mod activity;
 mod page;
 
-pub(crate) use page::Point;
+pub(crate) use page::MetricPoint;
 
 use super::balance;
 use super::job_table::waiting_elements;
@@ -18,7 +18,7 @@ use super::params::Leader;
 use crate::model::{JobStat, Spec, WHOLE_UNIT};
 use crate::record::figures::Figures;
 use crate::record::view::{HostRow, JobRow, Params, QueueRow};
-use page::{Label, Page, label};
+use page::{Label, MetricsPage, label};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of users, groups and projects with their own points: those with the most slots,
@@ -31,7 +31,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 
 /// Number of unfinished jobs of a user, group or project, and what they hold.
 #[derive(Clone, Default, PartialEq, Debug)]
-struct Share {
+struct OwnerUsage {
     pending: u64,
     started: u64,
     slots: u64,
@@ -40,8 +40,8 @@ struct Share {
     units: BTreeMap<String, u64>,
 }
 
-impl Share {
-    fn add(&mut self, other: &Share) {
+impl OwnerUsage {
+    fn add(&mut self, other: &OwnerUsage) {
         self.pending += other.pending;
         self.started += other.started;
         self.slots += other.slots;
@@ -54,7 +54,7 @@ impl Share {
 
 /// The waiting times of the jobs of a queue.
 #[derive(Clone, Copy, Default, Debug)]
-struct Waiting {
+struct WaitingTimes {
     jobs: u64,
     sum_s: f64,
     most_s: f64,
@@ -65,10 +65,10 @@ struct Waiting {
 pub(crate) struct JobSums {
     now_ms: i64,
     jobs: BTreeMap<(String, JobStat), u64>,
-    waiting: BTreeMap<String, Waiting>,
-    users: BTreeMap<String, Share>,
-    projects: BTreeMap<String, Share>,
-    groups: BTreeMap<String, Share>,
+    waiting: BTreeMap<String, WaitingTimes>,
+    users: BTreeMap<String, OwnerUsage>,
+    projects: BTreeMap<String, OwnerUsage>,
+    groups: BTreeMap<String, OwnerUsage>,
 }
 
 impl JobSums {
@@ -92,10 +92,10 @@ impl JobSums {
         let key = (spec.queue.clone(), row.stat);
         *self.jobs.entry(key).or_default() += n;
         let slots = row.hosts.iter().map(|share| u64::from(share.1));
-        let mut share = Share {
+        let mut share = OwnerUsage {
             slots: slots.sum(),
             memory_b: row.usage.mem_kb as f64 * 1024.0,
-            ..Share::default()
+            ..OwnerUsage::default()
         };
         for units in &row.units {
             let one = if units.part == 0 {
@@ -133,7 +133,7 @@ impl JobSums {
 }
 
 /// The data from which the text is made.
-pub(crate) struct Facts<'a> {
+pub(crate) struct MetricsInput<'a> {
     pub params: &'a Params,
     pub leader: &'a Leader,
     /// How long the leader has been silent, if longer than permitted, ms.
@@ -155,17 +155,17 @@ pub(crate) struct Facts<'a> {
 ///
 /// # Errors
 /// The encoder refuses a name or value.
-pub(crate) fn text(facts: &Facts<'_>) -> Result<String, std::fmt::Error> {
+pub(crate) fn text(facts: &MetricsInput<'_>) -> Result<String, std::fmt::Error> {
     page(facts).text()
 }
 
 /// Every figure that is a single number, for alert rules; histograms are left out.
-pub(crate) fn points(facts: &Facts<'_>) -> Vec<Point> {
+pub(crate) fn points(facts: &MetricsInput<'_>) -> Vec<MetricPoint> {
     page(facts).points()
 }
 
-fn page(facts: &Facts<'_>) -> Page {
-    let mut page = Page::default();
+fn page(facts: &MetricsInput<'_>) -> MetricsPage {
+    let mut page = MetricsPage::default();
     put_cluster(&mut page, facts);
     put_share(&mut page, facts.share);
     put_jobs(&mut page, facts.jobs);
@@ -182,7 +182,7 @@ fn page(facts: &Facts<'_>) -> Page {
 }
 
 /// Size of the shared directory and its space available to the service account, in bytes.
-fn put_share(page: &mut Page, share: Option<(u64, u64)>) {
+fn put_share(page: &mut MetricsPage, share: Option<(u64, u64)>) {
     if let Some((size, free)) = share {
         page.one(
             "corral_share_size_bytes",
@@ -205,7 +205,7 @@ fn count(n: usize) -> f64 {
 }
 
 /// How evenly the hosts are used.
-fn put_spread(page: &mut Page, hosts: &[HostRow]) {
+fn put_spread(page: &mut MetricsPage, hosts: &[HostRow]) {
     let hosts: Vec<&HostRow> = hosts.iter().collect();
     for row in balance::of(&hosts) {
         let (name, help) = match row.index {
@@ -222,8 +222,8 @@ fn put_spread(page: &mut Page, hosts: &[HostRow]) {
     }
 }
 
-fn put_cluster(page: &mut Page, facts: &Facts<'_>) {
-    let Facts { params, leader, .. } = facts;
+fn put_cluster(page: &mut MetricsPage, facts: &MetricsInput<'_>) {
+    let MetricsInput { params, leader, .. } = facts;
     let mut about = label("cluster", &params.cluster);
     about.push(("version", params.version.clone()));
     page.put(
@@ -284,7 +284,7 @@ fn put_cluster(page: &mut Page, facts: &Facts<'_>) {
     );
 }
 
-fn put_jobs(page: &mut Page, sums: &JobSums) {
+fn put_jobs(page: &mut MetricsPage, sums: &JobSums) {
     let jobs = sums.jobs.iter().map(|((queue, stat), n)| {
         let mut labels = label("queue", queue);
         labels.push(("state", stat.word().to_lowercase()));
@@ -295,8 +295,9 @@ fn put_jobs(page: &mut Page, sums: &JobSums) {
         "Unfinished jobs and elements of arrays",
         jobs,
     );
-    let waiting = |of: fn(&Waiting) -> f64| {
-        let one = move |(queue, waiting): (&String, &Waiting)| (label("queue", queue), of(waiting));
+    let waiting = |of: fn(&WaitingTimes) -> f64| {
+        let one =
+            move |(queue, waiting): (&String, &WaitingTimes)| (label("queue", queue), of(waiting));
         sums.waiting.iter().map(one)
     };
     page.put(
@@ -311,7 +312,7 @@ fn put_jobs(page: &mut Page, sums: &JobSums) {
     );
 }
 
-fn put_queues(page: &mut Page, queues: &[QueueRow], hosts: &[HostRow]) {
+fn put_queues(page: &mut MetricsPage, queues: &[QueueRow], hosts: &[HostRow]) {
     let open: BTreeSet<&str> = hosts
         .iter()
         .filter(|h| takes_jobs(h))
@@ -399,7 +400,7 @@ fn takes_jobs(host: &HostRow) -> bool {
     matches!(host.status.as_str(), "ok" | "closed_Full" | "closed_Excl")
 }
 
-fn put_shares(page: &mut Page, sums: &JobSums) {
+fn put_shares(page: &mut MetricsPage, sums: &JobSums) {
     let all = [&sums.users, &sums.projects, &sums.groups];
     for ((name, metrics), shares) in OWNERS.into_iter().zip(all) {
         let shares = bounded(shares);
@@ -433,22 +434,23 @@ fn put_shares(page: &mut Page, sums: &JobSums) {
 }
 
 /// The [`NAMED_MAX`] largest entries by name, and the sum of the others.
-fn bounded(all: &BTreeMap<String, Share>) -> Vec<(&str, Share)> {
-    let mut ranked: Vec<(&str, &Share)> = all.iter().map(|(who, s)| (who.as_str(), s)).collect();
+fn bounded(all: &BTreeMap<String, OwnerUsage>) -> Vec<(&str, OwnerUsage)> {
+    let mut ranked: Vec<(&str, &OwnerUsage)> =
+        all.iter().map(|(who, s)| (who.as_str(), s)).collect();
     ranked.sort_by_key(|(_, s)| std::cmp::Reverse((s.slots, s.started, s.pending)));
     let rest = ranked.split_off(ranked.len().min(NAMED_MAX));
     ranked.sort_unstable_by_key(|(who, _)| *who);
-    let mut named: Vec<(&str, Share)> = Vec::with_capacity(ranked.len() + 1);
+    let mut named: Vec<(&str, OwnerUsage)> = Vec::with_capacity(ranked.len() + 1);
     named.extend(ranked.into_iter().map(|(who, share)| (who, share.clone())));
     if !rest.is_empty() {
-        let mut sum = Share::default();
+        let mut sum = OwnerUsage::default();
         rest.iter().for_each(|(_, share)| sum.add(share));
         named.push((OTHERS, sum));
     }
     named
 }
 
-fn put_hosts(page: &mut Page, hosts: &[HostRow], now_ms: i64) {
+fn put_hosts(page: &mut MetricsPage, hosts: &[HostRow], now_ms: i64) {
     let status = hosts.iter().map(|h| {
         let mut labels = label("host", &h.name);
         labels.push(("status", h.status.clone()));
@@ -479,7 +481,7 @@ fn each(hosts: &[HostRow], of: fn(&HostRow) -> f64) -> impl Iterator<Item = (Vec
     hosts.iter().map(one)
 }
 
-fn put_host_slots(page: &mut Page, hosts: &[HostRow]) {
+fn put_host_slots(page: &mut MetricsPage, hosts: &[HostRow]) {
     let each = |of| each(hosts, of);
     page.put("corral_host_slots", "Slots", each(|h| f64::from(h.slots)));
     page.put(
@@ -494,7 +496,7 @@ fn put_host_slots(page: &mut Page, hosts: &[HostRow]) {
     );
 }
 
-fn put_host_load(page: &mut Page, hosts: &[HostRow]) {
+fn put_host_load(page: &mut MetricsPage, hosts: &[HostRow]) {
     let each = |of| each(hosts, of);
     page.put(
         "corral_host_memory_bytes",
@@ -523,7 +525,7 @@ fn put_host_load(page: &mut Page, hosts: &[HostRow]) {
     );
 }
 
-fn put_host_resources(page: &mut Page, hosts: &[HostRow]) {
+fn put_host_resources(page: &mut MetricsPage, hosts: &[HostRow]) {
     let resource = |h: &HostRow, name: &str, value: f64| {
         let mut labels = label("host", &h.name);
         labels.push(("resource", name.to_owned()));
@@ -561,12 +563,12 @@ mod tests {
 
     #[test]
     fn of_many_users_the_largest_have_a_figure_of_their_own_and_none_is_lost() {
-        let share = |slots| Share {
+        let share = |slots| OwnerUsage {
             slots,
             started: 1,
-            ..Share::default()
+            ..OwnerUsage::default()
         };
-        let all: BTreeMap<String, Share> = (0..NAMED_MAX as u64 + 50)
+        let all: BTreeMap<String, OwnerUsage> = (0..NAMED_MAX as u64 + 50)
             .map(|n| (format!("u{n:03}"), share(n)))
             .collect();
         let bounded = bounded(&all);

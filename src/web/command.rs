@@ -29,38 +29,38 @@ const SYSTEM: u8 = 5;
 #[derive(Parser, Debug)]
 #[command(name = "cbweb", version)]
 struct Options {
-    /// Port on 127.0.0.1; 0: one that is free.
+    /// Port on 127.0.0.1; 0: any free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// Listen on this Unix socket instead, which only you can open.
+    /// Listen on this Unix socket instead; only you can open it.
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
     socket: Option<PathBuf>,
-    /// A name by which browsers may call the portal, besides localhost; may be given again.
+    /// A host name of the portal, besides localhost; may be given more than once.
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
-    /// Programs of jobs are at names below this one, all of which must lead here (*.DOMAIN).
+    /// Programs of jobs get host names below this domain; *.DOMAIN must resolve to the portal.
     #[arg(long, value_name = "DOMAIN")]
     apps_domain: Option<String>,
-    /// Ask for no token at /metrics.
+    /// Serve /metrics without a token.
     #[arg(long)]
     metrics_open: bool,
-    /// Serve all users of this host, each with their own rights: started as root. What is not said
-    /// here section portal of cb.yaml says.
+    /// Serve all users of this host, each with their own rights; started as root. Section portal of
+    /// cb.yaml has the settings that are not given here.
     #[arg(long, conflicts_with_all = ["port", "socket", "as_root"])]
     service: bool,
-    /// With --service: the account that speaks HTTP and has no rights; corral-web by default.
+    /// With --service: the unprivileged account of the HTTP process; corral-web by default.
     #[arg(long, value_name = "NAME", requires = "service")]
     user: Option<String>,
-    /// With --service: where it listens; 127.0.0.1:8080 by default.
+    /// With --service: the address to listen on; 127.0.0.1:8080 by default.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "service")]
     listen: Option<SocketAddr>,
-    /// With --service: file of the certificate (PEM); it encrypts connections.
+    /// With --service: file of the TLS certificate (PEM).
     #[arg(long, value_name = "FILE", requires_all = ["service", "tls_key"])]
     tls_cert: Option<PathBuf>,
     /// With --service: file of the certificate's key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Serve root, on a development cluster that root has started.
+    /// Serve root, on a development cluster that was started by root.
     #[arg(long)]
     as_root: bool,
 }

@@ -3,7 +3,7 @@
 //!
 //! Handlers return a [`WebError`]; the guard, which knows path and language, formats it.
 
-use crate::words::Words;
+use crate::translations::Translations;
 use askama::Template;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -64,7 +64,7 @@ impl WebError {
     }
 
     /// Renders the refusal as a problem document or as a page.
-    pub fn render(&self, words: Words, as_json: bool, theme: &str) -> Response {
+    pub fn render(&self, words: Translations, as_json: bool, theme: &str) -> Response {
         let mut response = match as_json {
             true => self.problem(words),
             false => self.page(words, theme),
@@ -77,7 +77,7 @@ impl WebError {
         response
     }
 
-    fn problem(&self, words: Words) -> Response {
+    fn problem(&self, words: Translations) -> Response {
         let mut problem = serde_json::json!({
             "type": "about:blank",
             "title": words.t(self.title()),
@@ -92,7 +92,7 @@ impl WebError {
         (kind, problem.to_string()).into_response()
     }
 
-    fn page(&self, words: Words, theme: &str) -> Response {
+    fn page(&self, words: Translations, theme: &str) -> Response {
         let page = ErrorPage {
             w: words,
             theme,
@@ -109,7 +109,7 @@ impl WebError {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
-    w: Words,
+    w: Translations,
     theme: &'a str,
     title: &'static str,
     error: &'a WebError,

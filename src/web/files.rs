@@ -237,12 +237,12 @@ fn disposition(name: &[u8]) -> String {
 }
 
 /// Pieces of a file on their way to one reader.
-struct Pieces {
+struct FileStream {
     from: mpsc::Receiver<io::Result<Bytes>>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Stream for Pieces {
+impl Stream for FileStream {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -252,7 +252,7 @@ impl Stream for Pieces {
 
 /// How the bytes of a file are delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Give {
+pub enum Delivery {
     /// To be saved: never with a type that a browser displays.
     Download,
     /// A picture, for a page of the portal.
@@ -268,14 +268,16 @@ pub async fn send_file(
     caller: Caller,
     at: FileLocation,
     headers: &HeaderMap,
-    how: Give,
+    how: Delivery,
 ) -> Result<Response, WebError> {
     let (here, of, who) = (app.clone(), at.clone(), caller.who.clone());
     let first = blocking(move || read(&here, &who, &of, 0, 16)).await?;
     let (head, mark) = first;
     let kind = match how {
-        Give::Download => "application/octet-stream",
-        Give::Picture => picture(&head).ok_or_else(|| WebError::wrong("it is not a picture"))?,
+        Delivery::Download => "application/octet-stream",
+        Delivery::Picture => {
+            picture(&head).ok_or_else(|| WebError::wrong("it is not a picture"))?
+        }
     };
     let tag = format!("\"{:x}-{:x}-{:x}\"", mark.ino, mark.size, mark.mtime_ns);
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());
@@ -287,7 +289,7 @@ pub async fn send_file(
     };
     let permit = app.streams.clone().try_acquire_owned().map_err(|_| {
         let why = format!(
-            "{} streams are open, the most there may be",
+            "{} streams are open, which is the maximum",
             crate::STREAMS_MAX
         );
         WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
@@ -296,7 +298,7 @@ pub async fn send_file(
     let (to, pieces) = mpsc::channel(WAITING);
     let name = split_last(&at.path).1.to_vec();
     tokio::spawn(send(app, caller.who, (at, mark), (from, end), to));
-    let body = Body::from_stream(Pieces {
+    let body = Body::from_stream(FileStream {
         from: pieces,
         _permit: permit,
     });
@@ -310,7 +312,7 @@ pub async fn send_file(
     set(header::CONTENT_LENGTH, (end - from).to_string());
     set(header::ACCEPT_RANGES, "bytes".to_owned());
     set(header::ETAG, tag);
-    if how == Give::Download {
+    if how == Delivery::Download {
         set(header::CONTENT_DISPOSITION, disposition(&name));
     }
     if part.is_some() {

@@ -9,7 +9,7 @@ use crate::fields::Fields;
 use crate::identity::{Identity, Proof};
 use crate::peer::{Origin, Peer, origin};
 use crate::sessions::is_same;
-use crate::words::{Language, Words};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking, routes};
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
@@ -55,7 +55,7 @@ pub struct Caller {
 /// Language and theme of the responses to a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DisplaySettings {
-    pub words: Words,
+    pub words: Translations,
     /// `light`, `dark`, or empty: the setting of the system.
     pub theme: &'static str,
 }
@@ -65,7 +65,7 @@ impl DisplaySettings {
         let accepted = text(headers, header::ACCEPT_LANGUAGE);
         let chosen = cookie(headers, LANGUAGE).and_then(Language::parse);
         DisplaySettings {
-            words: Words(chosen.unwrap_or_else(|| Language::accepted(accepted))),
+            words: Translations(chosen.unwrap_or_else(|| Language::accepted(accepted))),
             theme: match cookie(headers, THEME) {
                 Some("dark") => "dark",
                 Some("light") => "light",

@@ -1,14 +1,14 @@
 //! The requester, and actions with the requester's rights.
 //!
-//! Everything that needs a user's rights goes through [`AsUser`]. [`SameUser`] acts as the user of
-//! this process and serves no other user; a service uses its broker through the same trait
+//! Everything that needs a user's rights goes through [`UserAccess`]. [`SameUser`] acts as the user
+//! of this process and serves no other user; a service uses its broker through the same trait
 //! (`broker::client`), whose processes use [`SameUser`] after becoming the user. No other code in
 //! this package submits, acts, or opens a file of a user.
 
 use crate::broker::wire::PasswordResult;
 use crate::secret::Secret;
 use corral::api::admin::{self, AdminAction, AdminAnswer};
-use corral::api::attend::{self, AttachRequest};
+use corral::api::attach::{self, AttachRequest};
 use corral::api::files::{self, FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, take_login, token_of};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -107,7 +107,7 @@ impl AttachedProgram {
 }
 
 /// Acting with a user's rights. Calls may block and wait for the leader.
-pub trait AsUser: Send + Sync {
+pub trait UserAccess: Send + Sync {
     /// The user's view of the cluster.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ impl SameUser {
     }
 }
 
-impl AsUser for SameUser {
+impl UserAccess for SameUser {
     fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
         self.check(who)?;
         Ok(reader_for(&self.site, self.me.clone()))
@@ -307,7 +307,7 @@ impl AsUser for SameUser {
 
     fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         self.check(who)?;
-        let (end, attended) = attend::attend(&self.site, &self.me, ask, false)?;
+        let (end, attended) = attach::start_attached(&self.site, &self.me, ask, false)?;
         Ok(AttachedProgram::new(end, attended))
     }
 

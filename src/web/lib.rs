@@ -10,7 +10,7 @@
 //! - `cluster`: the view, read once for all clients; `history`: samples of it. `sessions`: who is
 //!   logged in.
 //! - `guard`: the checks of every request; `peer`: its origin; `secret`: passwords typed by users;
-//!   `error`: the form of refusals; `words`: texts for users.
+//!   `error`: the form of refusals; `translations`: texts for users.
 //! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
 //! - `terminal`: shells in a page; `apps`: programs of jobs, each with its own host name.
@@ -39,14 +39,14 @@ pub mod sessions;
 pub mod submission;
 pub mod terminal;
 pub mod tls;
-pub mod words;
+pub mod translations;
 
 use apps::Apps;
 use cluster::Cluster;
 use corral::api::portal::Portal;
 use error::WebError;
 use history::History;
-use identity::{AsUser, Identity};
+use identity::{Identity, UserAccess};
 use sessions::{Limits, Sessions};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -76,7 +76,7 @@ pub struct Settings {
 pub struct Shared {
     pub settings: Settings,
     pub cluster: Cluster,
-    pub actor: Arc<dyn AsUser>,
+    pub actor: Arc<dyn UserAccess>,
     /// The settings of section `portal` that apply while the portal runs.
     portal: RwLock<Arc<Portal>>,
     sessions: Mutex<Sessions>,
@@ -98,7 +98,7 @@ impl Shared {
     pub fn new(
         settings: Settings,
         cluster: Cluster,
-        actor: Arc<dyn AsUser>,
+        actor: Arc<dyn UserAccess>,
         ending: watch::Receiver<bool>,
     ) -> App {
         Arc::new(Shared {

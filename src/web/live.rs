@@ -6,7 +6,7 @@
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::Caller;
-use crate::rest::{Answered, RestQuery, key_of};
+use crate::rest::{RestQuery, RestResult, key_of};
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -53,7 +53,7 @@ fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
     let permit = app.streams.clone().try_acquire_owned();
     let permit = permit.map_err(|_| {
         let why = format!(
-            "{} event streams are open, the most there may be",
+            "{} event streams are open, which is the maximum",
             crate::STREAMS_MAX
         );
         WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
@@ -81,7 +81,10 @@ async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
 }
 
 /// Sends an event after each change of the view.
-pub(crate) async fn view(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
+pub(crate) async fn view(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> RestResult {
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         let mut changes = app.cluster.changes();
@@ -104,7 +107,7 @@ pub(crate) async fn log(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     let key = key_of(&id)?;
     let (seer, who) = (app.clone(), caller.who.clone());
     blocking(move || Ok(seer.actor.reader(&who)?.job(key).map(drop)?)).await?;
@@ -174,7 +177,7 @@ pub(crate) async fn events(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     Query(asked): RestQuery,
-) -> Answered {
+) -> RestResult {
     let asked = Fields(asked);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
     let after = last.unwrap_or_else(|| asked.get("after")).to_owned();

@@ -3,7 +3,7 @@
 //! Owns the two formats; the metrics come from `corral::api`.
 
 use crate::guard::Caller;
-use crate::rest::Answered;
+use crate::rest::RestResult;
 use crate::{App, blocking};
 use axum::Extension;
 use axum::extract::State;
@@ -19,7 +19,7 @@ pub(crate) async fn metrics(
     State(app): State<App>,
     caller: Option<Extension<Caller>>,
     headers: HeaderMap,
-) -> Answered {
+) -> RestResult {
     let open = asks_for_open_metrics(&headers);
     blocking(move || {
         let page = match caller {

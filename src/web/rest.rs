@@ -16,7 +16,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use corral::api::jobs::{JobQuery, ListedJob, job_key};
-use corral::api::read::{OUTPUT_MAX, Reading};
+use corral::api::read::{OUTPUT_MAX, ReadCommand};
 use corral::model::JobStat;
 use corral::record::ack::Code;
 use corral::sys;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 pub const COUNT: usize = 100;
 
 /// The result of a handler.
-pub type Answered = Result<Response, WebError>;
+pub type RestResult = Result<Response, WebError>;
 /// A query, with names that may occur more than once.
 pub type RestQuery = Query<Vec<(String, String)>>;
 
@@ -50,7 +50,7 @@ fn list(lines: &str) -> Response {
     text(out)
 }
 
-pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Answered {
+pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> RestResult {
     let now = app.cluster.now();
     let head = &now.head;
     Ok(object(&json!({
@@ -72,7 +72,7 @@ pub fn job_query(asked: &Fields) -> JobQuery {
     let yes = |name: &str| matches!(asked.get(name), "yes" | "true" | "1" | "on");
     JobQuery {
         filter: asked.get("filter").to_owned(),
-        own: yes("own"),
+        own_only: yes("own"),
         finished: yes("finished"),
         sort: asked.get("sort").to_owned(),
         reverse: yes("reverse"),
@@ -116,7 +116,7 @@ pub(crate) async fn jobs(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Query(asked): RestQuery,
-) -> Answered {
+) -> RestResult {
     let query = job_query(&Fields(asked));
     blocking(move || {
         let seen = Cluster::visible_jobs(&app.actor.reader(&caller.who)?)?;
@@ -152,7 +152,7 @@ pub(crate) async fn job(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     blocking(move || {
         let reader = app.actor.reader(&caller.who)?;
         let job = reader.job(key_of(&id)?)?;
@@ -162,7 +162,7 @@ pub(crate) async fn job(
         } else {
             &["--json", &id]
         };
-        let lines = reader.answer(Reading::Jobs, words)?;
+        let lines = reader.answer(ReadCommand::Jobs, words)?;
         let first = lines.lines().next().unwrap_or("{}");
         Ok(text(first.to_owned()))
     })
@@ -173,11 +173,13 @@ pub(crate) async fn history(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     blocking(move || {
         let reader = app.actor.reader(&caller.who)?;
         reader.job(key_of(&id)?)?;
-        Ok(list(&reader.answer(Reading::History, &["--json", &id])?))
+        Ok(list(
+            &reader.answer(ReadCommand::History, &["--json", &id])?,
+        ))
     })
     .await
 }
@@ -186,7 +188,7 @@ pub(crate) async fn output(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     blocking(move || {
         let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;
         let files = app.actor.output(&caller.who, &job, OUTPUT_MAX)?;
@@ -203,7 +205,7 @@ pub(crate) async fn output(
 }
 
 /// The output of a reading command, as a list.
-async fn reading(app: App, caller: Caller, what: Reading, words: Vec<String>) -> Answered {
+async fn reading(app: App, caller: Caller, what: ReadCommand, words: Vec<String>) -> RestResult {
     blocking(move || {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let reader = app.actor.reader(&caller.who)?;
@@ -219,47 +221,50 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 pub(crate) async fn queues(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Answered {
-    reading(app, caller, Reading::Queues, words(["--json"])).await
+) -> RestResult {
+    reading(app, caller, ReadCommand::Queues, words(["--json"])).await
 }
 
 pub(crate) async fn hosts(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Answered {
-    reading(app, caller, Reading::Hosts, words(["--json"])).await
+) -> RestResult {
+    reading(app, caller, ReadCommand::Hosts, words(["--json"])).await
 }
 
-pub(crate) async fn load(State(app): State<App>, Extension(caller): Extension<Caller>) -> Answered {
-    reading(app, caller, Reading::Load, words(["--json"])).await
+pub(crate) async fn load(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+) -> RestResult {
+    reading(app, caller, ReadCommand::Load, words(["--json"])).await
 }
 
 pub(crate) async fn limits(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Answered {
-    reading(app, caller, Reading::Limits, words(["--json"])).await
+) -> RestResult {
+    reading(app, caller, ReadCommand::Limits, words(["--json"])).await
 }
 
 pub(crate) async fn users(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Answered {
-    reading(app, caller, Reading::Users, words(["--json", "all"])).await
+) -> RestResult {
+    reading(app, caller, ReadCommand::Users, words(["--json", "all"])).await
 }
 
 pub(crate) async fn crons(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-) -> Answered {
-    reading(app, caller, Reading::Crons, words(["--json"])).await
+) -> RestResult {
+    reading(app, caller, ReadCommand::Crons, words(["--json"])).await
 }
 
 pub(crate) async fn acct(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Query(asked): RestQuery,
-) -> Answered {
+) -> RestResult {
     let asked = Fields(asked);
     let mut line = words(["--json"]);
     for (name, option) in [("user", "-u"), ("queue", "-q"), ("ended", "-C")] {
@@ -267,7 +272,7 @@ pub(crate) async fn acct(
             line.extend(words([option, operand(asked.get(name))?]));
         }
     }
-    reading(app, caller, Reading::Accounting, line).await
+    reading(app, caller, ReadCommand::Accounting, line).await
 }
 
 /// The job in a JSON body, with the key of the header.
@@ -298,7 +303,7 @@ pub(crate) async fn submit(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
-) -> Answered {
+) -> RestResult {
     let form = job_of(&headers, &body)?;
     blocking(move || {
         let home = app.actor.reader(&caller.who)?.user().home.clone();
@@ -328,7 +333,7 @@ pub(crate) async fn dry_run(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Bytes,
-) -> Answered {
+) -> RestResult {
     let form = job_of(&headers, &body)?;
     blocking(move || {
         let home = app.actor.reader(&caller.who)?.user().home.clone();
@@ -338,7 +343,7 @@ pub(crate) async fn dry_run(
     .await
 }
 
-async fn act(app: App, caller: Caller, id: String, act: JobAction) -> Answered {
+async fn act(app: App, caller: Caller, id: String, act: JobAction) -> RestResult {
     blocking(move || {
         key_of(&id)?;
         let outcomes = app.actor.act(&caller.who, act, vec![id])?;
@@ -360,7 +365,7 @@ pub(crate) async fn kill(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     act(app, caller, id, JobAction::Kill).await
 }
 
@@ -368,7 +373,7 @@ pub(crate) async fn stop(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     act(app, caller, id, JobAction::Stop).await
 }
 
@@ -376,7 +381,7 @@ pub(crate) async fn resume(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     act(app, caller, id, JobAction::Resume).await
 }
 
@@ -384,7 +389,7 @@ pub(crate) async fn requeue(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     act(app, caller, id, JobAction::Requeue).await
 }
 

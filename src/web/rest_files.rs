@@ -4,9 +4,9 @@
 //! the home directory) and `path` below it, both percent-encoded.
 
 use crate::error::WebError;
-use crate::files::{self, ByteQuery, Give, encoded, shown};
+use crate::files::{self, ByteQuery, Delivery, encoded, shown};
 use crate::guard::Caller;
-use crate::rest::{Answered, key_of};
+use crate::rest::{RestResult, key_of};
 use crate::{App, blocking, routes};
 use axum::Extension;
 use axum::body::Bytes;
@@ -43,7 +43,7 @@ async fn answer(
     caller: Caller,
     query: Option<String>,
     ask: impl FnOnce(FileLocation, &ByteQuery) -> Result<FileRequest, WebError> + Send + 'static,
-) -> Answered {
+) -> RestResult {
     blocking(move || {
         let asked = ByteQuery::parse(query.as_deref())?;
         let at = files::place(&app, &caller, &asked)?;
@@ -74,7 +74,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, |at, asked| {
         let number = |name, otherwise| {
             let n = asked.number(name, otherwise)?;
@@ -94,18 +94,18 @@ pub(crate) async fn content(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-) -> Answered {
+) -> RestResult {
     let asked = ByteQuery::parse(query.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
     let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::send_file(app, caller, at, &headers, Give::Download).await
+    files::send_file(app, caller, at, &headers, Delivery::Download).await
 }
 
 pub(crate) async fn received(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, |at, _| Ok(FileRequest::Received { at })).await
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn upload(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
     body: Bytes,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, move |at, asked| {
         if asked.get("size").is_empty() {
             return Err(WebError::wrong("size: give the bytes of the whole file"));
@@ -134,7 +134,7 @@ pub(crate) async fn make_dir(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, |at, _| Ok(FileRequest::MakeDir { at })).await
 }
 
@@ -142,7 +142,7 @@ pub(crate) async fn rename(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, |at, asked| {
         Ok(FileRequest::Rename {
             at,
@@ -156,7 +156,7 @@ pub(crate) async fn remove(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
-) -> Answered {
+) -> RestResult {
     answer(app, caller, query, |at, _| Ok(FileRequest::Remove { at })).await
 }
 
@@ -165,7 +165,7 @@ pub(crate) async fn clone_job(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Answered {
+) -> RestResult {
     let key = headers.get("idempotency-key").map(|key| key.to_str());
     let key = key.transpose();
     let key = key.map_err(|_| WebError::wrong("Idempotency-Key: not plain text"))?;
@@ -194,7 +194,7 @@ pub(crate) async fn texts(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Answered {
+) -> RestResult {
     blocking(move || {
         files::allow(&caller)?;
         let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;

@@ -14,7 +14,7 @@ pub const API: &str = "/api/v1";
 
 /// The kind of a route's response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum ResponseKind {
     /// One JSON object.
     Object,
     /// An object with a list `items`.
@@ -36,7 +36,7 @@ pub struct Route {
     pub query: &'static [(&'static str, &'static str)],
     /// The name of the body's schema.
     pub body: Option<&'static str>,
-    pub answer: Answer,
+    pub answer: ResponseKind,
     handler: fn() -> MethodRouter<App>,
 }
 
@@ -44,7 +44,7 @@ const fn read(
     path: &'static str,
     about: &'static str,
     query: &'static [(&'static str, &'static str)],
-    answer: Answer,
+    answer: ResponseKind,
     handler: fn() -> MethodRouter<App>,
 ) -> Route {
     Route {
@@ -72,7 +72,7 @@ const fn change(
         about,
         query: &[],
         body,
-        answer: Answer::Object,
+        answer: ResponseKind::Object,
         handler,
     }
 }
@@ -82,7 +82,7 @@ const fn file(
     (method, path): (&'static str, &'static str),
     about: &'static str,
     query: &'static [(&'static str, &'static str)],
-    answer: Answer,
+    answer: ResponseKind,
     handler: fn() -> MethodRouter<App>,
 ) -> Route {
     Route {
@@ -144,14 +144,14 @@ pub const ROUTES: &[Route] = &[
         "/cluster",
         "the cluster as a whole",
         &[],
-        Answer::Object,
+        ResponseKind::Object,
         || get(rest::cluster),
     ),
     read(
         "/jobs",
         "a page of the list of jobs",
         JOBS_QUERY,
-        Answer::List,
+        ResponseKind::List,
         || get(rest::jobs),
     ),
     change(
@@ -170,21 +170,21 @@ pub const ROUTES: &[Route] = &[
         "/jobs/{id}",
         "a job, an element, or an array",
         &[],
-        Answer::Object,
+        ResponseKind::Object,
         || get(rest::job),
     ),
     read(
         "/jobs/{id}/history",
         "its history, as chist --json",
         &[],
-        Answer::List,
+        ResponseKind::List,
         || get(rest::history),
     ),
     read(
         "/jobs/{id}/output",
         "the end of what it has written",
         &[],
-        Answer::Object,
+        ResponseKind::Object,
         || get(rest::output),
     ),
     change("/jobs/{id}/kill", "kill it", None, || post(rest::kill)),
@@ -205,28 +205,28 @@ pub const ROUTES: &[Route] = &[
         ("get", "/jobs/{id}/texts"),
         "script and environment, for its user",
         &[],
-        Answer::Object,
+        ResponseKind::Object,
         || get(rest_files::texts),
     ),
     file(
         ("get", "/files"),
         "the names of a directory",
         LIST_QUERY,
-        Answer::List,
+        ResponseKind::List,
         || get(rest_files::list),
     ),
     file(
         ("get", "/files/content"),
         "the bytes of a file; Range gives a part",
         &[ROOT, PATH],
-        Answer::Bytes,
+        ResponseKind::Bytes,
         || get(rest_files::content),
     ),
     file(
         ("get", "/files/upload"),
         "how many bytes of an upload have come",
         &[ROOT, PATH],
-        Answer::Object,
+        ResponseKind::Object,
         || get(rest_files::received),
     ),
     Route {
@@ -235,7 +235,7 @@ pub const ROUTES: &[Route] = &[
             ("post", "/files/upload"),
             "a part of a file, at most 4 MiB; the last one ends it",
             UPLOAD_QUERY,
-            Answer::Object,
+            ResponseKind::Object,
             || post(rest_files::upload),
         )
     },
@@ -243,49 +243,73 @@ pub const ROUTES: &[Route] = &[
         ("post", "/files/mkdir"),
         "make a directory",
         &[ROOT, PATH],
-        Answer::Object,
+        ResponseKind::Object,
         || post(rest_files::make_dir),
     ),
     file(
         ("post", "/files/rename"),
         "give another name; nothing is replaced",
         &[ROOT, PATH, ("to", "the new path below root")],
-        Answer::Object,
+        ResponseKind::Object,
         || post(rest_files::rename),
     ),
     file(
         ("post", "/files/remove"),
         "remove a file, a link or an empty directory",
         &[ROOT, PATH],
-        Answer::Object,
+        ResponseKind::Object,
         || post(rest_files::remove),
     ),
-    read("/queues", "as cqueues --json", &[], Answer::List, || {
-        get(rest::queues)
-    }),
-    read("/hosts", "as chosts --json", &[], Answer::List, || {
-        get(rest::hosts)
-    }),
-    read("/load", "as cload --json", &[], Answer::List, || {
+    read(
+        "/queues",
+        "as cqueues --json",
+        &[],
+        ResponseKind::List,
+        || get(rest::queues),
+    ),
+    read(
+        "/hosts",
+        "as chosts --json",
+        &[],
+        ResponseKind::List,
+        || get(rest::hosts),
+    ),
+    read("/load", "as cload --json", &[], ResponseKind::List, || {
         get(rest::load)
     }),
-    read("/limits", "as climits --json", &[], Answer::List, || {
-        get(rest::limits)
-    }),
-    read("/users", "as cusers --json all", &[], Answer::List, || {
-        get(rest::users)
-    }),
-    read("/cron", "as ccron show --json", &[], Answer::List, || {
-        get(rest::crons)
-    }),
-    read("/acct", "as cacct --json", ACCT_QUERY, Answer::List, || {
-        get(rest::acct)
-    }),
+    read(
+        "/limits",
+        "as climits --json",
+        &[],
+        ResponseKind::List,
+        || get(rest::limits),
+    ),
+    read(
+        "/users",
+        "as cusers --json all",
+        &[],
+        ResponseKind::List,
+        || get(rest::users),
+    ),
+    read(
+        "/cron",
+        "as ccron show --json",
+        &[],
+        ResponseKind::List,
+        || get(rest::crons),
+    ),
+    read(
+        "/acct",
+        "as cacct --json",
+        ACCT_QUERY,
+        ResponseKind::List,
+        || get(rest::acct),
+    ),
     read(
         "/events",
         "the documents of cevents after the position in Last-Event-ID or in the parameter after",
         &[("after", "a position; 0: all that are kept")],
-        Answer::Events,
+        ResponseKind::Events,
         || get(live::events),
     ),
 ];
@@ -360,18 +384,18 @@ fn operation(route: &Route) -> Value {
         }));
     }
     let kind = match route.answer {
-        Answer::Events => "text/event-stream",
-        Answer::Bytes => "application/octet-stream",
-        Answer::Object | Answer::List => "application/json",
+        ResponseKind::Events => "text/event-stream",
+        ResponseKind::Bytes => "application/octet-stream",
+        ResponseKind::Object | ResponseKind::List => "application/json",
     };
     let schema = match route.answer {
-        Answer::List => json!({
+        ResponseKind::List => json!({
             "type": "object", "required": ["items"],
             "properties": {"items": {"type": "array", "items": {"type": "object"}}},
         }),
-        Answer::Object => json!({"type": "object"}),
-        Answer::Events => json!({"type": "string"}),
-        Answer::Bytes => json!({"type": "string", "format": "binary"}),
+        ResponseKind::Object => json!({"type": "object"}),
+        ResponseKind::Events => json!({"type": "string"}),
+        ResponseKind::Bytes => json!({"type": "string", "format": "binary"}),
     };
     let problem = json!({"$ref": "#/components/schemas/Problem"});
     let mut operation = json!({

@@ -6,7 +6,7 @@
 //! user nor serves HTTP.
 
 use crate::broker::client;
-use crate::broker::{Broker, Ended};
+use crate::broker::{Broker, BrokerEnd};
 use crate::cluster::{self, Cluster};
 use crate::command::{Refusal, in_runtime, until_signal};
 use crate::server::{Listener, serve};
@@ -147,8 +147,8 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         Ok(())
     });
     match ended {
-        Ok(Ended::BySignal) => Ok(()),
-        Ok(Ended::Alone) => Err(Refusal::system("the HTTP process has ended")),
+        Ok(BrokerEnd::BySignal) => Ok(()),
+        Ok(BrokerEnd::Alone) => Err(Refusal::system("the HTTP process has ended")),
         Err(failure) => Err(Refusal::system(failure)),
     }
 }
@@ -158,8 +158,8 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     let (listen, is_far) = (start.listen, !start.listen.ip().is_loopback());
     if is_far && start.tls.is_none() {
         return Err(Refusal::usage(format!(
-            "--listen {listen}: not an address of this host for itself, and what travels is not \
-             encrypted\nhint: give --tls-cert and --tls-key, or let a proxy with TLS forward to it"
+            "--listen {listen}: not a loopback address, and the traffic is not encrypted\n\
+             hint: give --tls-cert and --tls-key, or let a proxy with TLS forward to it"
         )));
     }
     if is_far && start.names.is_empty() {

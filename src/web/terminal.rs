@@ -62,18 +62,18 @@ const TAKEN: u16 = 4_001;
 const TOO_MUCH: u16 = 4_002;
 
 /// A terminal, as seen by requests.
-struct Entry {
+struct TerminalEntry {
     uid: u32,
     /// The secret of the session that started it.
     session: String,
     /// What was requested, for the list.
     label: String,
-    pages: mpsc::Sender<Page>,
+    pages: mpsc::Sender<AttachedPage>,
     end: watch::Sender<bool>,
 }
 
 /// A page that connects to a terminal.
-struct Page {
+struct AttachedPage {
     keys: mpsc::Receiver<Bytes>,
     sizes: watch::Receiver<(u16, u16)>,
     /// Pieces of output; closed when the terminal is over.
@@ -84,10 +84,10 @@ struct Page {
 
 /// All terminals.
 #[derive(Default)]
-pub struct Terminals(Mutex<HashMap<String, Entry>>);
+pub struct Terminals(Mutex<HashMap<String, TerminalEntry>>);
 
 impl Terminals {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, TerminalEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl Terminals {
             (_, true) => TERMINALS_MAX,
             _ => return Ok(()),
         };
-        let why = format!("{most} terminals are open, the most there may be");
+        let why = format!("{most} terminals are open, which is the maximum");
         Err(WebError {
             hint: "close one".to_owned(),
             ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
@@ -135,14 +135,14 @@ impl Terminals {
         }
     }
 
-    fn pages(&self, caller: &Caller, name: &str) -> Option<mpsc::Sender<Page>> {
+    fn pages(&self, caller: &Caller, name: &str) -> Option<mpsc::Sender<AttachedPage>> {
         let all = self.all();
         let entry = all.get(name).filter(|entry| entry.is_of(caller))?;
         Some(entry.pages.clone())
     }
 }
 
-impl Entry {
+impl TerminalEntry {
     /// Another session of the same user is a separate login: its pages have no access to this
     /// terminal.
     fn is_of(&self, caller: &Caller) -> bool {
@@ -173,7 +173,7 @@ pub fn begin(
     let name = sys::clock::nonce(16);
     let (pages, coming) = mpsc::channel(1);
     let (end, ending) = watch::channel(false);
-    let entry = Entry {
+    let entry = TerminalEntry {
         uid: caller.who.uid,
         session: caller.secret.clone(),
         label,
@@ -205,7 +205,7 @@ struct RunningTerminal {
     session: String,
     master: AsyncFd<File>,
     kept: VecDeque<u8>,
-    coming: mpsc::Receiver<Page>,
+    coming: mpsc::Receiver<AttachedPage>,
     ending: watch::Receiver<bool>,
 }
 
@@ -214,7 +214,7 @@ enum DisconnectReason {
     /// The terminal is over.
     Over,
     Away,
-    For(Page),
+    For(AttachedPage),
 }
 
 impl RunningTerminal {
@@ -244,8 +244,8 @@ impl RunningTerminal {
     }
 
     /// Serves a page until it disconnects or another one connects.
-    async fn with(&mut self, page: Page) -> DisconnectReason {
-        let Page {
+    async fn with(&mut self, page: AttachedPage) -> DisconnectReason {
+        let AttachedPage {
             mut keys,
             sizes,
             out,
@@ -422,12 +422,12 @@ impl PendingKeys {
 }
 
 /// The connection of a page, from its start to its end.
-async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<Page>) {
+async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<AttachedPage>) {
     let (keys, typed) = mpsc::channel(1);
     let (size, sizes) = watch::channel((0, 0));
     let (out, mut output) = mpsc::channel(WAITING);
     let (taken, mut is_taken) = watch::channel(false);
-    let page = Page {
+    let page = AttachedPage {
         keys: typed,
         sizes,
         out,

@@ -12,14 +12,14 @@ const NAME_ROOM: usize = NAME.len().next_multiple_of(4);
 const WHOLE: usize = FIXED + NAME_ROOM + Cookie::LEN;
 
 /// The bytes of one client until it is admitted.
-pub(super) struct Gate {
+pub(super) struct ClientSetup {
     fake: Cookie,
     head: Vec<u8>,
 }
 
 /// The decision about a client.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Gated {
+pub(super) enum SetupProgress {
     /// Its first message is incomplete.
     More,
     /// It is admitted; these bytes are for the display.
@@ -28,23 +28,23 @@ pub(super) enum Gated {
     Refused(&'static str),
 }
 
-impl Gate {
+impl ClientSetup {
     /// A gate for clients with this cookie.
-    pub(super) fn new(fake: Cookie) -> Gate {
+    pub(super) fn new(fake: Cookie) -> ClientSetup {
         let head = Vec::new();
-        Gate { fake, head }
+        ClientSetup { fake, head }
     }
 
     /// Takes the next bytes. `real`: the cookie that the display expects; `None`: none.
-    pub(super) fn take(&mut self, bytes: &[u8], real: Option<&Cookie>) -> Gated {
+    pub(super) fn take(&mut self, bytes: &[u8], real: Option<&Cookie>) -> SetupProgress {
         let (mine, rest) = bytes.split_at(bytes.len().min(WHOLE - self.head.len()));
         self.head.extend_from_slice(mine);
         let head = &self.head;
         if head.first().is_some_and(|order| !b"Bl".contains(order)) {
-            return Gated::Refused("it does not speak X11");
+            return SetupProgress::Refused("it does not speak X11");
         }
         let Some(fixed) = head.first_chunk::<FIXED>() else {
-            return Gated::More;
+            return SetupProgress::More;
         };
         let number = |at: usize| match fixed[0] {
             b'B' => u16::from_be_bytes([fixed[at], fixed[at + 1]]),
@@ -52,18 +52,18 @@ impl Gate {
         };
         let lens = (usize::from(number(6)), usize::from(number(8)));
         if lens != (NAME.len(), Cookie::LEN) {
-            return Gated::Refused("it brings no cookie");
+            return SetupProgress::Refused("it brings no cookie");
         }
         if head.len() < WHOLE {
-            return Gated::More;
+            return SetupProgress::More;
         }
         let name = &head[FIXED..FIXED + NAME.len()];
         if name != NAME || !self.fake.is(&head[FIXED + NAME_ROOM..]) {
-            return Gated::Refused("its cookie is not the one of this job");
+            return SetupProgress::Refused("its cookie is not the one of this job");
         }
         let mut out = words(fixed[0], [fixed[2], fixed[3], fixed[4], fixed[5]], real);
         out.extend_from_slice(rest);
-        Gated::Pass(out)
+        SetupProgress::Pass(out)
     }
 }
 
@@ -94,8 +94,8 @@ mod tests {
     const FAKE: [u8; 16] = *b"0123456789abcdef";
     const REAL: [u8; 16] = *b"the display's co";
 
-    fn gate() -> Gate {
-        Gate::new(Cookie::new(FAKE))
+    fn gate() -> ClientSetup {
+        ClientSetup::new(Cookie::new(FAKE))
     }
 
     fn version(order: u8) -> [u8; 4] {
@@ -124,14 +124,14 @@ mod tests {
                     let mut gate = gate();
                     let first = gate.take(&said[..cut], real);
                     let got = match first {
-                        Gated::More => gate.take(&said[cut..], real),
-                        Gated::Pass(mut bytes) => {
+                        SetupProgress::More => gate.take(&said[cut..], real),
+                        SetupProgress::Pass(mut bytes) => {
                             bytes.extend_from_slice(&said[cut..]);
-                            Gated::Pass(bytes)
+                            SetupProgress::Pass(bytes)
                         }
-                        Gated::Refused(why) => panic!("at byte {cut}: {why}"),
+                        SetupProgress::Refused(why) => panic!("at byte {cut}: {why}"),
                     };
-                    assert_eq!(got, Gated::Pass(want.clone()), "at byte {cut}");
+                    assert_eq!(got, SetupProgress::Pass(want.clone()), "at byte {cut}");
                 }
             }
         }
@@ -151,7 +151,7 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] ^= 1;
                 let padding = (30..32).contains(&at);
-                let passed = matches!(gate().take(&bad, Some(&real)), Gated::Pass(_));
+                let passed = matches!(gate().take(&bad, Some(&real)), SetupProgress::Pass(_));
                 assert_eq!(passed, padding, "byte {at}");
             }
             let cases = [
@@ -171,16 +171,19 @@ mod tests {
             ];
             for bad in cases {
                 let said = gate().take(&bad, Some(&real));
-                assert!(matches!(said, Gated::Refused(_)), "{bad:?}");
+                assert!(matches!(said, SetupProgress::Refused(_)), "{bad:?}");
             }
         }
         // Rejected as early as possible, but not before a wrong byte has arrived.
         let mut gate = gate();
         assert_eq!(
             gate.take(&client(b'l', FAKE)[..47], Some(&real)),
-            Gated::More
+            SetupProgress::More
         );
-        assert_eq!(gate.take(b"", Some(&real)), Gated::More);
-        assert!(matches!(gate.take(b"?", Some(&real)), Gated::Refused(_)));
+        assert_eq!(gate.take(b"", Some(&real)), SetupProgress::More);
+        assert!(matches!(
+            gate.take(b"?", Some(&real)),
+            SetupProgress::Refused(_)
+        ));
     }
 }

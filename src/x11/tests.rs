@@ -16,15 +16,15 @@ const REAL: [u8; 16] = *b"the display's co";
 const MUCH: usize = 4 << 20;
 
 /// The end of the waiting command: plain lanes, or those of a display.
-enum Home {
+enum TestHome {
     Lanes(Lanes, Vec<(u32, File)>),
     Windows(Box<Windows>),
 }
 
-struct Bed {
+struct TestDisplay {
     host: Lanes,
     mine: Link,
-    home: Home,
+    home: TestHome,
     its: Link,
     warned: Vec<String>,
     /// The messages to the host.
@@ -33,8 +33,8 @@ struct Bed {
     waited: usize,
 }
 
-impl Bed {
-    fn new(home: Home) -> Bed {
+impl TestDisplay {
+    fn new(home: TestHome) -> TestDisplay {
         let key = Key::new([1; 32]);
         let mut mine = Link::caller(&key, "x", &Hello::default());
         let mut its = Link::called(&key, "x");
@@ -45,7 +45,7 @@ impl Bed {
         mine.welcomed().unwrap();
         move_all(&mut mine, &mut its);
         assert_eq!(its.next_message(), Ok(Some(Message::Begin)));
-        Bed {
+        TestDisplay {
             host: Lanes::default(),
             mine,
             home,
@@ -61,7 +61,7 @@ impl Bed {
         let (client, socket) = sockets();
         self.host.open(n, Some(socket)).unwrap();
         self.mine.send(&Message::X(XMessage::Open(n)));
-        if let (Home::Lanes(_, displays), Some(display)) = (&mut self.home, display) {
+        if let (TestHome::Lanes(_, displays), Some(display)) = (&mut self.home, display) {
             displays.push((n, display));
         }
         client
@@ -72,24 +72,24 @@ impl Bed {
         let ready = stream::wait(&list, Some(0)).unwrap();
         self.host.transfer(&ready, BUDGET, &mut self.mine);
         let list: Vec<PollEntry> = match &self.home {
-            Home::Lanes(lanes, _) => lanes.watched(BUDGET).collect(),
-            Home::Windows(windows) => windows.watched(BUDGET).collect(),
+            TestHome::Lanes(lanes, _) => lanes.watched(BUDGET).collect(),
+            TestHome::Windows(windows) => windows.watched(BUDGET).collect(),
         };
         let ready = stream::wait(&list, Some(0)).unwrap();
         match &mut self.home {
-            Home::Lanes(lanes, _) => drop(lanes.transfer(&ready, BUDGET, &mut self.its)),
-            Home::Windows(windows) => windows.transfer(&ready, BUDGET, &mut self.its),
+            TestHome::Lanes(lanes, _) => drop(lanes.transfer(&ready, BUDGET, &mut self.its)),
+            TestHome::Windows(windows) => windows.transfer(&ready, BUDGET, &mut self.its),
         }
         let waited = self.mine.outgoing().len().max(self.its.outgoing().len());
         self.waited = self.waited.max(waited);
         move_all(&mut self.mine, &mut self.its);
         while let Some(Message::X(said)) = self.its.next_message().unwrap() {
             match &mut self.home {
-                Home::Windows(windows) => {
+                TestHome::Windows(windows) => {
                     let warned = windows.handle_message(said, &mut self.its).unwrap();
                     self.warned.extend(warned);
                 }
-                Home::Lanes(lanes, displays) => match said {
+                TestHome::Lanes(lanes, displays) => match said {
                     XMessage::Open(n) => {
                         let at = displays.iter().position(|(of, _)| *of == n).unwrap();
                         lanes.open(n, Some(displays.remove(at).1)).unwrap();
@@ -153,8 +153,8 @@ fn fill(to: &mut UnixStream, bytes: &[u8]) -> usize {
     }
 }
 
-fn plain() -> Bed {
-    Bed::new(Home::Lanes(Lanes::default(), Vec::new()))
+fn plain() -> TestDisplay {
+    TestDisplay::new(TestHome::Lanes(Lanes::default(), Vec::new()))
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn more_than_a_channel_may_carry_ends_it() {
     assert!((256 << 10..1 << 20).contains(&taken), "{taken}");
 }
 
-fn windows() -> (tempfile::TempDir, UnixListener, Bed, Cookie) {
+fn windows() -> (tempfile::TempDir, UnixListener, TestDisplay, Cookie) {
     let d = tempfile::tempdir().unwrap();
     let path = d.path().join("X0");
     let listener = UnixListener::bind(&path).unwrap();
@@ -254,7 +254,7 @@ fn windows() -> (tempfile::TempDir, UnixListener, Bed, Cookie) {
     (
         d,
         listener,
-        Bed::new(Home::Windows(Box::new(windows))),
+        TestDisplay::new(TestHome::Windows(Box::new(windows))),
         fake,
     )
 }

@@ -4,7 +4,7 @@
 
 use super::lanes::Lanes;
 use super::server::Server;
-use super::setup::{Gate, Gated};
+use super::setup::{ClientSetup, SetupProgress};
 use crate::channel::{ChannelError, Cookie, Link, XMessage};
 use crate::sys::stream::PollEntry;
 use crate::sys::{self, clock};
@@ -18,9 +18,9 @@ pub(crate) struct Windows {
     server: Server,
     fake: Cookie,
     /// Clients that are not admitted yet.
-    gates: BTreeMap<u32, Gate>,
+    pending_clients: BTreeMap<u32, ClientSetup>,
     lanes: Lanes,
-    named: usize,
+    rejections_reported: usize,
 }
 
 impl Windows {
@@ -31,9 +31,9 @@ impl Windows {
         Windows {
             server,
             fake: Cookie::new(bytes),
-            gates: BTreeMap::new(),
+            pending_clients: BTreeMap::new(),
             lanes: Lanes::default(),
-            named: 0,
+            rejections_reported: 0,
         }
     }
 
@@ -64,7 +64,7 @@ impl Windows {
         match said {
             XMessage::Open(n) => {
                 self.lanes.open(n, None)?;
-                self.gates.insert(n, Gate::new(self.fake));
+                self.pending_clients.insert(n, ClientSetup::new(self.fake));
                 Ok(None)
             }
             XMessage::Took(n, bytes) => {
@@ -81,18 +81,22 @@ impl Windows {
         bytes: &[u8],
         link: &mut Link,
     ) -> Result<Option<String>, ChannelError> {
-        let Some(gate) = self.gates.get_mut(&n).filter(|_| !bytes.is_empty()) else {
-            self.gates.remove(&n);
+        let Some(gate) = self
+            .pending_clients
+            .get_mut(&n)
+            .filter(|_| !bytes.is_empty())
+        else {
+            self.pending_clients.remove(&n);
             self.lanes.handle_message(n, bytes, link)?;
             return Ok(None);
         };
         let gated = gate.take(bytes, self.server.cookie());
-        if gated == Gated::More {
+        if gated == SetupProgress::More {
             return Ok(None);
         }
-        self.gates.remove(&n);
+        self.pending_clients.remove(&n);
         let why = match gated {
-            Gated::Pass(bytes) => match self.server.call() {
+            SetupProgress::Pass(bytes) => match self.server.call() {
                 Ok(socket) => {
                     self.lanes.connect(n, socket);
                     self.lanes.handle_message(n, &bytes, link)?;
@@ -100,12 +104,12 @@ impl Windows {
                 }
                 Err(e) => format!("the display does not answer: {}", sys::reason(&e)),
             },
-            Gated::Refused(why) => why.to_owned(),
-            Gated::More => return Ok(None),
+            SetupProgress::Refused(why) => why.to_owned(),
+            SetupProgress::More => return Ok(None),
         };
         self.lanes.close(n, link);
-        self.named += 1;
-        let say = self.named <= NAMED_MAX;
+        self.rejections_reported += 1;
+        let say = self.rejections_reported <= NAMED_MAX;
         Ok(say.then(|| format!("an X11 client of the job was refused: {why}")))
     }
 }

@@ -216,7 +216,7 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
     masters.iter().for_each(|pid| signal(*pid, "-CONT"));
     // Whoever woke first leads. A leader that was overtaken ends, and nothing starts it again here.
     until("a leader is at work again", &|said, wrong| {
-        let overtaken = said.contains("epoch 2") && said.contains("no cbsched stands by on ");
+        let overtaken = said.contains("epoch 2") && said.contains("no standby cbsched runs on ");
         (!wrong || overtaken) && !said.contains("has been silent for")
     });
 }

@@ -5,7 +5,7 @@
 
 use crate::cluster::{Cluster, text};
 use crate::{source, tidy};
-use corral::language::{Entry, Language, Piece, entries, pieces};
+use corral::language::{Entry, Language, PatternPart, entries, pattern_parts};
 use std::process::Output;
 
 /// Where sentences that people read come from. The others write logs and files.
@@ -65,7 +65,7 @@ const NOT_THESE: &[&str] = &[
     "src/client/slurm",
     "src/client/slurm.rs",
     "src/client/lsf_names.rs",
-    "src/client/csub/batch.rs",
+    "src/client/csub/sbatch_job.rs",
     "src/admin/badmin.rs",
     "src/admin/lsf_conf.rs",
     "src/admin/showconf.rs",
@@ -213,10 +213,10 @@ const NOT_THIS: &[&str] = &[
 /// A sentence of ours: two words with a blank between them, not counting what varies.
 fn is_sentence(text: &str) -> bool {
     let mut own = String::new();
-    for piece in pieces(text) {
+    for piece in pattern_parts(text) {
         own.push_str(match piece {
-            Piece::Text(text) => text,
-            Piece::Value(..) => "\0",
+            PatternPart::Text(text) => text,
+            PatternPart::Value(..) => "\0",
         });
     }
     let word = |word: &&str| {
@@ -482,11 +482,11 @@ fn the_catalogue_has_no_sentence_that_nothing_says() {
         if ["clap", "system"].contains(&flag) {
             continue;
         }
-        let texts: Vec<&str> = pieces(&english)
+        let texts: Vec<&str> = pattern_parts(&english)
             .into_iter()
             .filter_map(|piece| match piece {
-                Piece::Text(text) => Some(text.trim()),
-                Piece::Value(..) => None,
+                PatternPart::Text(text) => Some(text.trim()),
+                PatternPart::Value(..) => None,
             })
             .collect();
         let missing = |text: &&&str| !said.contains(**text);

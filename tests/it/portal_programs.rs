@@ -287,7 +287,7 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
     wait_until("it runs", SOON, runs);
     let none = said(place, &format!("GET /apps/{id}"), &[&login.0], "");
     assert!(
-        status(&none) == 502 && none.contains("announced nothing"),
+        status(&none) == 502 && none.contains("not announced"),
         "{none}"
     );
 }

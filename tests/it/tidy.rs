@@ -622,7 +622,17 @@ const PLAIN_ROOMS: &[&str] = &[
     "src/web/",
     "src/faults/",
     "src/replay/",
+    "src/client/",
+    "src/admin/",
+    "src/api/",
+    "src/api.rs",
+    "src/show/",
+    "src/notifier/",
+    "src/language/",
+    "src/language.rs",
+    "src/program.rs",
     "src/commands/",
+    "src/commands.rs",
     "src/bin/",
     "src/cbsim.rs",
     "src/lib.rs",
@@ -636,7 +646,8 @@ const PLAIN_ROOMS: &[&str] = &[
 ];
 
 /// Words that made sentences odd: name the subject, say "after", "reported", "again", "separated
-/// by", "ignored", "the user". A name of a test in quotes may have them.
+/// by", "ignored", "the user", "which is the maximum", "use --mem", "the result of". A name of a test
+/// in quotes may have them.
 const ODD_WORDS: &[&str] = &[
     "somebody",
     "whoever",
@@ -651,6 +662,12 @@ const ODD_WORDS: &[&str] = &[
     "himself",
     "his",
     "he",
+    "the most there may be",
+    "say it with",
+    "what came of",
+    "what became of",
+    "in spite of obstacles",
+    "as it stands",
 ];
 
 /// Phrases that were taken out of the documents and manual pages: say "at growing intervals",
@@ -659,7 +676,6 @@ const ODD_IN_DOCUMENTS: &[&str] = &[
     "ever more rarely",
     "ever more slowly",
     "what becomes of",
-    "what became of",
     "not together with",
     "all the same",
     "made again",

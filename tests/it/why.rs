@@ -97,7 +97,7 @@ fn changes_that_are_offered_start_waiting_jobs() {
         "{said:#}"
     );
     let page = cluster.ok("cjobs", &["--why", &never.to_string()]);
-    assert!(page.contains(" Start: never, as it stands\n"), "{page}");
+    assert!(page.contains(" Start: never without a change\n"), "{page}");
     assert!(
         page.contains("too small even when empty: mem (needs 97.7T)"),
         "{page}"

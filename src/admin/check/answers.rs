@@ -25,14 +25,14 @@ pub(super) struct AcknowledgedJobs {
 impl AcknowledgedJobs {
     /// Reads the newest acknowledgements.
     pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> AcknowledgedJobs {
-        let mut told = AcknowledgedJobs { jobs: Vec::new() };
+        let mut acknowledged = AcknowledgedJobs { jobs: Vec::new() };
         let newest = Chain::newest(&ctx.layout).unwrap_or(0);
         for epoch in (1..=newest).rev().take(EPOCHS as usize) {
             for path in [ctx.layout.acks(epoch), ctx.layout.acks_before(epoch)] {
-                told.file(epoch, &path, out);
+                acknowledged.file(epoch, &path, out);
             }
         }
-        told
+        acknowledged
     }
 
     fn file(&mut self, epoch: u64, path: &Path, out: &mut Vec<Finding>) {

@@ -15,7 +15,7 @@ const DEFECT: &str = "a defect of Corral: please report it, with the bundle of '
 /// The severity; the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Level {
+pub(crate) enum Severity {
     /// A promise does not hold, or will not after the next fault.
     Broken,
     /// Could not be checked.
@@ -27,7 +27,7 @@ pub(crate) enum Level {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    pub level: Level,
+    pub level: Severity,
     /// What was checked: share, config, journal, state, view, answers, orders, hosts, leader.
     pub area: &'static str,
     /// File, host or job.
@@ -44,7 +44,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn new(
-        level: Level,
+        level: Severity,
         area: &'static str,
         place: impl ToString,
         what: impl Into<String>,
@@ -67,7 +67,7 @@ impl Finding {
         what: impl Into<String>,
         todo: impl Into<String>,
     ) -> Finding {
-        Finding::new(Level::Broken, area, place, what, todo)
+        Finding::new(Severity::Broken, area, place, what, todo)
     }
 
     /// A finding that no fault of a disk, a host or a user explains.
@@ -85,7 +85,7 @@ impl Finding {
         what: impl Into<String>,
         todo: impl Into<String>,
     ) -> Finding {
-        Finding::new(Level::Warning, area, place, what, todo)
+        Finding::new(Severity::Warning, area, place, what, todo)
     }
 
     /// A finding for something that could not be read: neither broken nor sound.
@@ -95,7 +95,7 @@ impl Finding {
         what: impl Into<String>,
     ) -> Finding {
         let todo = "run it as root or as the account that owns the share";
-        Finding::new(Level::Unknown, area, place, what, todo)
+        Finding::new(Severity::Unknown, area, place, what, todo)
     }
 
     /// A finding for a failed read: unknown if permission is missing, else broken.
@@ -127,17 +127,17 @@ pub(crate) struct CheckedCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub findings: Vec<Finding>,
-    pub seen: CheckedCounts,
+    pub counts: CheckedCounts,
 }
 
 impl Report {
-    fn count(&self, level: Level) -> usize {
+    fn count(&self, level: Severity) -> usize {
         self.findings.iter().filter(|f| f.level == level).count()
     }
 
     /// The exit code.
     pub(crate) fn code(&self) -> i32 {
-        match (self.count(Level::Broken), self.count(Level::Unknown)) {
+        match (self.count(Severity::Broken), self.count(Severity::Unknown)) {
             (0, 0) => Exit::Ok.code(),
             (0, _) => UNKNOWN,
             _ => Exit::NotFound.code(),
@@ -151,13 +151,13 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
     let put = |out: &mut String, args: std::fmt::Arguments<'_>| {
         out.write_fmt(args).expect("a string takes every write");
     };
-    let told = |f: &&Finding| !quiet || f.level != Level::Warning;
-    let all: Vec<&Finding> = report.findings.iter().filter(told).collect();
+    let is_shown = |f: &&Finding| !quiet || f.level != Severity::Warning;
+    let all: Vec<&Finding> = report.findings.iter().filter(is_shown).collect();
     for f in all.iter().take(most) {
         let word = match f.level {
-            Level::Broken => "BROKEN",
-            Level::Unknown => "UNKNOWN",
-            Level::Warning => "warning",
+            Severity::Broken => "BROKEN",
+            Severity::Unknown => "UNKNOWN",
+            Severity::Warning => "warning",
         };
         let word = pad_right(&translated(word), 7);
         let (area, place) = (translated(f.area), place(&f.place));
@@ -182,7 +182,7 @@ pub(super) fn text(report: &Report, quiet: bool, most: usize) -> String {
             &mut out,
             format_args!(
                 "{} ",
-                translated(&format!("Checked {}.", checked(&report.seen)))
+                translated(&format!("Checked {}.", checked(&report.counts)))
             ),
         );
     }
@@ -224,7 +224,10 @@ fn checked(seen: &CheckedCounts) -> String {
 }
 
 fn verdict(report: &Report) -> String {
-    let (broken, unknown) = (report.count(Level::Broken), report.count(Level::Unknown));
+    let (broken, unknown) = (
+        report.count(Severity::Broken),
+        report.count(Severity::Unknown),
+    );
     let mut text = match (broken, unknown) {
         (0, 0) => "No problems found".to_owned(),
         (0, n) => format!("Incomplete: {} failed", count(n, "check")),
@@ -235,7 +238,7 @@ fn verdict(report: &Report) -> String {
             count(m, "check")
         ),
     };
-    match report.count(Level::Warning) {
+    match report.count(Severity::Warning) {
         0 => {}
         n => text.push_str(&format!("; {}", count(n, "warning"))),
     }
@@ -244,13 +247,13 @@ fn verdict(report: &Report) -> String {
 
 /// The report as one JSON object.
 pub(super) fn json(report: &Report) -> String {
-    let n = &report.seen;
+    let n = &report.counts;
     let value = serde_json::json!({
         "ok": report.code() == 0,
         "code": report.code(),
-        "broken": report.count(Level::Broken),
-        "unknown": report.count(Level::Unknown),
-        "warnings": report.count(Level::Warning),
+        "broken": report.count(Severity::Broken),
+        "unknown": report.count(Severity::Unknown),
+        "warnings": report.count(Severity::Warning),
         "checked": {
             "epochs": n.epochs, "events": n.events, "jobs": n.jobs, "rows": n.rows,
             "hosts": n.hosts,

@@ -41,32 +41,32 @@ struct ReportWithMark {
 
 /// One host's newest reports file.
 #[derive(Default)]
-struct Log {
+struct HostReports {
     /// Attempts that have started and not ended, with their marks.
     live: FxHashMap<AttemptId, u32>,
     /// All attempts that are mentioned.
-    said: FxHashSet<AttemptId>,
+    mentioned: FxHashSet<AttemptId>,
     /// Whether the file contains everything that the host knows.
     complete: bool,
 }
 
 /// All orders to hosts and reports of hosts.
 #[derive(Default)]
-pub(super) struct Logs {
-    hosts: Vec<(String, Log)>,
+pub(super) struct OrdersAndReports {
+    hosts: Vec<(String, HostReports)>,
     /// Orders to start: host and attempt.
     orders: Vec<(String, AttemptId)>,
     /// Index of the host that reported the start of an attempt with this mark.
     starts: FxHashMap<(AttemptId, u32), u32>,
-    twice: Vec<(AttemptId, String, String)>,
+    duplicate_starts: Vec<(AttemptId, String, String)>,
     bytes: u64,
     left_out: usize,
 }
 
-impl Logs {
+impl OrdersAndReports {
     /// Reads the orders to all hosts and their reports.
-    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> Logs {
-        let mut logs = Logs::default();
+    pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> OrdersAndReports {
+        let mut logs = OrdersAndReports::default();
         let entries = match sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX) {
             Ok(entries) => entries,
             Err(e) => {
@@ -124,10 +124,10 @@ impl Logs {
         }
         reports.sort_unstable();
         let at = u32::try_from(self.hosts.len()).unwrap_or(u32::MAX);
-        self.hosts.push((host.to_owned(), Log::default()));
+        self.hosts.push((host.to_owned(), HostReports::default()));
         for n in reports {
             let path = ctx.layout.reports(host, n);
-            let mut log = Log::default();
+            let mut log = HostReports::default();
             let read =
                 records::<ReportWithMark>(&path, &mut |said| self.report(at, &mut log, said));
             self.read_of("hosts", &path, read, out);
@@ -163,26 +163,26 @@ impl Logs {
         }
     }
 
-    fn report(&mut self, at: u32, log: &mut Log, said: ReportWithMark) {
+    fn report(&mut self, at: u32, log: &mut HostReports, said: ReportWithMark) {
         let mark = said.mark;
         match said.report {
-            Report::Hello { .. } => *log = Log::default(),
+            Report::Hello { .. } => *log = HostReports::default(),
             Report::Complete { .. } => log.complete = true,
             Report::Started { a, .. } => {
                 log.live.insert(a, mark);
-                log.said.insert(a);
+                log.mentioned.insert(a);
                 self.start(a, mark, at);
             }
             Report::Ended(e) => {
                 log.live.remove(&e.a);
-                log.said.insert(e.a);
+                log.mentioned.insert(e.a);
                 if e.start != 0 {
                     self.start(e.a, mark, at);
                 }
             }
             Report::Never { a, .. } => {
                 log.live.remove(&a);
-                log.said.insert(a);
+                log.mentioned.insert(a);
             }
             _ => {}
         }
@@ -193,15 +193,15 @@ impl Logs {
             return;
         }
         let first = *self.starts.entry((a, mark)).or_insert(at);
-        if first != at && self.twice.len() < EACH_MAX {
+        if first != at && self.duplicate_starts.len() < EACH_MAX {
             let name = |n: u32| self.hosts[n as usize].0.clone();
-            self.twice.push((a, name(first), name(at)));
+            self.duplicate_starts.push((a, name(first), name(at)));
         }
     }
 
     /// Compares everything with the journal, which was read later.
     pub(super) fn check_against(&self, state: &State, out: &mut Vec<Finding>) {
-        for (a, first, second) in &self.twice {
+        for (a, first, second) in &self.duplicate_starts {
             let what = format!("it was started on {first} and on {second}");
             out.push(Finding::defect("hosts", format!("attempt {a}"), what));
         }
@@ -267,7 +267,7 @@ fn fate(work: &Work) -> TermReason {
 }
 
 /// Attempts that run on a host according to the journal, but that the host does not mention.
-fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
+fn forgotten(state: &State, host: &str, log: &HostReports) -> Vec<Finding> {
     let mut out = Vec::new();
     for (j, _) in state.on_host(host) {
         let Some(work) = state.work(j) else { continue };
@@ -278,7 +278,7 @@ fn forgotten(state: &State, host: &str, log: &Log) -> Vec<Finding> {
         let run = work.run.as_deref();
         let started = run.is_some_and(|run| run.start != Stamp(0));
         let here = first_host(state, j).is_some_and(|h| h == host);
-        if started && here && !log.said.contains(&a) && out.len() < EACH_MAX {
+        if started && here && !log.mentioned.contains(&a) && out.len() < EACH_MAX {
             out.push(Finding::broken(
                 "hosts",
                 format!("host {host}, attempt {a}"),

@@ -135,7 +135,7 @@ impl Walk {
                     .push((format!("{}:{offset}", path.display()), what));
             }
             // The record is being written, or was never acknowledged.
-            ReadFinding::Half(..) => {}
+            ReadFinding::Partial(..) => {}
         }
     }
 }

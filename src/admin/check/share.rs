@@ -26,7 +26,7 @@ pub(super) fn check_all(ctx: &Ctx) -> Vec<Finding> {
     let mut out = Vec::new();
     owners(ctx, &mut out);
     leftovers(ctx, &mut out);
-    room(ctx, &mut out);
+    disk_space(ctx, &mut out);
     mount(ctx, &mut out);
     out
 }
@@ -65,7 +65,7 @@ fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
         out.push(Finding::broken("share", &place, what, todo));
     }
     if s.mode & OTHERS != 0 {
-        let what = format!("its mode {:04o} lets others write", s.mode & 0o7777);
+        let what = format!("its mode {:04o} allows others to write", s.mode & 0o7777);
         let todo = format!("chmod go-w {place}");
         out.push(Finding::broken("share", &place, what, todo));
     }
@@ -188,7 +188,7 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     }
 }
 
-fn room(ctx: &Ctx, out: &mut Vec<Finding>) {
+fn disk_space(ctx: &Ctx, out: &mut Vec<Finding>) {
     let root = ctx.layout.root();
     let free = match sys::statfs::disk_free(root) {
         Ok(free) => free,

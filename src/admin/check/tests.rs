@@ -238,7 +238,14 @@ impl TestShare {
         findings.extend(round(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
         findings.extend(share::check_all(&self.ctx));
         let seen = CheckedCounts::default();
-        finding::text(&Report { findings, seen }, false, 99)
+        finding::text(
+            &Report {
+                findings,
+                counts: seen,
+            },
+            false,
+            99,
+        )
     }
 
     fn finds(&self, due: &str) {
@@ -404,7 +411,7 @@ fn files_that_others_can_write_and_a_broken_configuration_are_told_of() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
     mode(&layout.epochs(), 0o775);
-    bed.finds("its mode 0775 lets others write");
+    bed.finds("its mode 0775 allows others to write");
     mode(&layout.epochs(), 0o755);
     mode(&layout.inbox(), 0o777);
     bed.finds("users could remove or see each other's requests");

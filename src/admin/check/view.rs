@@ -15,15 +15,15 @@ const REBUILD: &str = "a new leader publishes the view again: 'cadmin schedresta
      not affected";
 
 /// The fields of a row that must agree.
-type Facts = (JobStat, u32);
+type StateAndAttempt = (JobStat, u32);
 
 /// The rows of the view.
 pub(super) struct ViewRows {
-    rows: FxHashMap<JobKey, Facts>,
+    rows: FxHashMap<JobKey, StateAndAttempt>,
     all: bool,
 }
 
-fn facts(row: &JobRow<'_>) -> Facts {
+fn facts(row: &JobRow<'_>) -> StateAndAttempt {
     (row.stat, row.attempt)
 }
 

@@ -32,7 +32,7 @@ struct DemoJob {
     elements: u32,
     /// The number of its line of progress.
     line: usize,
-    said: bool,
+    end_reported: bool,
 }
 
 /// Submits jobs, shows their progress and what to type next.
@@ -161,7 +161,7 @@ fn show(progress: &mut ProgressLines, label: &str, id: u32, elements: u32) -> De
         id,
         elements,
         line,
-        said: false,
+        end_reported: false,
     }
 }
 
@@ -192,8 +192,8 @@ fn watch(site: &Site, shown: &mut [DemoJob], progress: &mut ProgressLines) -> Re
                 (_, _, n) => format!("{n} running"),
             };
             progress.set(one.line, count.ended, translated(&state).into_owned());
-            if ended && !one.said && progress.is_hidden() {
-                one.said = true;
+            if ended && !one.end_reported && progress.is_hidden() {
+                one.end_reported = true;
                 answer!(
                     "Job <{}>: {} of {} ended",
                     one.id,

@@ -33,7 +33,7 @@ const KEPT: [&str; 10] = [
 
 /// A started daemon, as written to D/run/<name>.json for administrators and scripts.
 #[derive(Serialize, Debug)]
-struct Record<'a> {
+struct DaemonRecord<'a> {
     role: &'a str,
     host: &'a str,
     pid: i32,
@@ -98,7 +98,7 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
     };
     let child = background.start()?;
     let pid = child.id() as i32;
-    let record = Record {
+    let record = DaemonRecord {
         role: daemon.role,
         host: &daemon.host,
         pid,

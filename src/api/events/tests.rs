@@ -9,17 +9,17 @@ use crate::record::event::Submitted;
 use crate::record::leader::{ClusterDoc, encode_fixed};
 use std::path::Path;
 
-struct Bed {
+struct TestCluster {
     dir: tempfile::TempDir,
     site: Site,
 }
 
-impl Bed {
-    fn new() -> Bed {
+impl TestCluster {
+    fn new() -> TestCluster {
         let dir = tempfile::tempdir().unwrap();
         let conf = format!("CB_SHARE={}\n", dir.path().display());
         let site = Site::from_conf(Path::new("/e/cb.conf"), &conf, None).unwrap();
-        let bed = Bed { dir, site };
+        let bed = TestCluster { dir, site };
         for (dir, _) in bed.layout().directories() {
             std::fs::create_dir_all(dir).unwrap();
         }
@@ -102,7 +102,7 @@ fn positions(look: &EventBatch) -> Vec<&str> {
     look.events.iter().map(|e| e.position.as_str()).collect()
 }
 
-fn seal_of(bed: &Bed, epoch: u64) -> Event {
+fn seal_of(bed: &TestCluster, epoch: u64) -> Event {
     let bytes = std::fs::read(bed.layout().journal(epoch, 1)).unwrap();
     let next_seq = bytes.iter().filter(|b| **b == b'\n').count() as u64;
     Event::Seal {
@@ -115,7 +115,7 @@ fn seal_of(bed: &Bed, epoch: u64) -> Event {
 
 #[test]
 fn batches_follow_each_other_without_a_gap_and_a_position_resumes() {
-    let bed = Bed::new();
+    let bed = TestCluster::new();
     bed.claim(1);
     let mut writer = bed.lead(1, &[]);
     (1..=5).for_each(|id| submit(&mut writer, id));
@@ -146,7 +146,7 @@ fn batches_follow_each_other_without_a_gap_and_a_position_resumes() {
 
 #[test]
 fn what_a_replaced_leader_appends_is_never_given() {
-    let bed = Bed::new();
+    let bed = TestCluster::new();
     bed.claim(1);
     let mut old = bed.lead(1, &[]);
     submit(&mut old, 1);
@@ -169,7 +169,7 @@ fn what_a_replaced_leader_appends_is_never_given() {
 
 #[test]
 fn a_position_that_is_not_kept_any_more_is_said_once() {
-    let bed = Bed::new();
+    let bed = TestCluster::new();
     bed.claim(1);
     let mut writer = bed.lead(1, &[]);
     submit(&mut writer, 1);

@@ -5,7 +5,7 @@
 //! same user and queue and their names differ only in digits; without a name, the program is
 //! compared instead. Reads no file.
 
-use super::totals::Spread;
+use super::totals::Distribution;
 use crate::model::TermReason;
 use crate::record::acct::AttemptRecord;
 use crate::show::cell::{self, Object};
@@ -42,22 +42,22 @@ struct JobKind {
 
 /// What similar jobs requested and used. Memory in KB, run time in s, cores in thousandths.
 #[derive(Clone, Default, Debug)]
-struct Use {
+struct KindUsage {
     mem_killed: u64,
     run_killed: u64,
-    mem_asked: Spread,
-    mem_used: Spread,
-    run_asked: Spread,
-    run_used: Spread,
-    slots: Spread,
-    cores: Spread,
+    mem_asked: Distribution,
+    mem_used: Distribution,
+    run_asked: Distribution,
+    run_used: Distribution,
+    slots: Distribution,
+    cores: Distribution,
     slot_ms: u128,
 }
 
 /// All kinds of jobs among the selected attempts.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Advice {
-    kinds: FxHashMap<JobKind, Use>,
+    kinds: FxHashMap<JobKind, KindUsage>,
     /// Attempts of kinds beyond the maximum.
     left_out: u64,
 }
@@ -92,8 +92,8 @@ impl Advice {
     }
 
     /// Kinds with enough jobs, those with the most slot time first.
-    fn rows(&self) -> Vec<(&JobKind, &Use)> {
-        let enough = |(_, of): &(&JobKind, &Use)| of.run_used.count() >= RUNS_MIN;
+    fn rows(&self) -> Vec<(&JobKind, &KindUsage)> {
+        let enough = |(_, of): &(&JobKind, &KindUsage)| of.run_used.count() >= RUNS_MIN;
         let mut rows: Vec<_> = self.kinds.iter().filter(enough).collect();
         rows.sort_unstable_by(|a, b| b.1.slot_ms.cmp(&a.1.slot_ms).then(a.0.cmp(b.0)));
         rows
@@ -216,7 +216,7 @@ struct RequestAdvice {
     slots: Option<u64>,
 }
 
-impl Use {
+impl KindUsage {
     fn add(&mut self, record: &AttemptRecord<'_>) {
         if let Some(bytes) = record.mem_b {
             self.mem_asked.add(bytes >> 10);
@@ -239,7 +239,7 @@ impl Use {
         self.slot_ms += u128::from(run_ms) * u128::from(record.slots());
     }
 
-    fn merge(&mut self, other: &Use) {
+    fn merge(&mut self, other: &KindUsage) {
         self.mem_killed += other.mem_killed;
         self.run_killed += other.run_killed;
         self.slot_ms += other.slot_ms;
@@ -258,7 +258,7 @@ impl Use {
     fn advice(&self) -> RequestAdvice {
         let runs = self.run_used.count();
         let too_low = |killed: u64| killed > 0 && killed * KILLED_ONE_OF >= runs + killed;
-        let limit = |asked: &Spread, used: &Spread, killed: u64, margin: u64| {
+        let limit = |asked: &Distribution, used: &Distribution, killed: u64, margin: u64| {
             let asked = asked.middle()?;
             if too_low(killed) {
                 return Some(asked.saturating_mul(RAISED_PERCENT) / 100);
@@ -298,11 +298,11 @@ fn run_text(seconds: u64) -> String {
     format!("{}:{:02}", minutes / 60, minutes % 60)
 }
 
-fn advice_text(told: &RequestAdvice) -> String {
+fn advice_text(advice: &RequestAdvice) -> String {
     let parts = [
-        told.mem_mb.map(|mb| format!("-M {mb}M")),
-        told.run_s.map(|s| format!("-W {}", run_text(s))),
-        told.slots.map(|n| format!("-n {n}")),
+        advice.mem_mb.map(|mb| format!("-M {mb}M")),
+        advice.run_s.map(|s| format!("-W {}", run_text(s))),
+        advice.slots.map(|n| format!("-n {n}")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    fn told(records: &[AttemptRecord<'_>]) -> Option<RequestAdvice> {
+    fn advice(records: &[AttemptRecord<'_>]) -> Option<RequestAdvice> {
         let mut advice = Advice::default();
         records.iter().for_each(|r| advice.add(r));
         let rows = advice.rows();
@@ -350,9 +350,9 @@ mod tests {
             run_s: Some(900),
             slots: Some(2),
         };
-        assert_eq!(told(&all), Some(want));
+        assert_eq!(advice(&all), Some(want));
         assert_eq!(advice_text(&want), "-M 1300M -W 0:15 -n 2");
-        assert_eq!(told(&all[1..]), None);
+        assert_eq!(advice(&all[1..]), None);
     }
 
     #[test]
@@ -362,7 +362,7 @@ mod tests {
             ..record("x", 7000, 25_000)
         };
         let mut all = vec![busy; 9];
-        assert_eq!(told(&all), Some(RequestAdvice::default()));
+        assert_eq!(advice(&all), Some(RequestAdvice::default()));
         all.push(AttemptRecord {
             code: None,
             sig: 9,
@@ -373,14 +373,14 @@ mod tests {
             mem_mb: Some(13_000),
             ..RequestAdvice::default()
         };
-        assert_eq!(told(&all), Some(want));
+        assert_eq!(advice(&all), Some(want));
         // An end for another reason tells nothing about the limits.
         all.pop();
         all.push(AttemptRecord {
             code: Some(1),
             ..record("x", 8192, 10)
         });
-        assert_eq!(told(&all), Some(RequestAdvice::default()));
+        assert_eq!(advice(&all), Some(RequestAdvice::default()));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! once, half up, to a millionth of the currency; sums are sums of these. Never reads a file.
 
 use super::totals::{HostPart, host_parts};
-use crate::client::visibility::Sets;
+use crate::client::visibility::UserSets;
 use crate::model::{Charge, Price, WHOLE_DISCOUNT, WHOLE_UNIT};
 use crate::record::acct::AttemptRecord;
 use crate::record::view::Params;
@@ -27,7 +27,7 @@ const DISCOUNTS_MAX: usize = 128;
 /// Prices and discounts, prepared for use.
 pub(super) struct Rates<'p> {
     charge: &'p Charge,
-    sets: Sets<'p>,
+    sets: UserSets<'p>,
     /// One entry for each discount; `None`: always valid.
     windows: Vec<Option<Windows>>,
     zone: Zone,
@@ -44,15 +44,15 @@ pub(super) struct DiscountMemo {
 
 /// What an attempt cost on each of its hosts, in millionths.
 #[derive(Default)]
-pub(super) struct Bill<'r>(Vec<(&'r str, u128)>);
+pub(super) struct AttemptCost<'r>(Vec<(&'r str, u128)>);
 
-impl Bill<'_> {
+impl AttemptCost<'_> {
     pub(super) fn total(&self) -> u128 {
         let costs = self.0.iter().map(|(_, cost)| *cost);
         costs.fold(0, u128::saturating_add)
     }
 
-    pub(super) fn on(&self, host: &str) -> u128 {
+    pub(super) fn on_host(&self, host: &str) -> u128 {
         let here = self.0.iter().find(|(name, _)| *name == host);
         here.map_or(0, |(_, cost)| *cost)
     }
@@ -65,7 +65,7 @@ impl<'p> Rates<'p> {
     /// The rates are of a newer version with windows or zones that this program does not know.
     pub(super) fn of(
         params: &'p Params,
-        os_groups: crate::client::visibility::Groups<'p>,
+        os_groups: crate::client::visibility::GroupsOfUser<'p>,
     ) -> Result<Option<Rates<'p>>, String> {
         let Some(charge) = &params.charge else {
             return Ok(None);
@@ -81,7 +81,7 @@ impl<'p> Rates<'p> {
         }
         Ok(Some(Rates {
             charge,
-            sets: Sets::new(params, os_groups),
+            sets: UserSets::new(params, os_groups),
             windows,
             zone: Zone::named(&charge.timezone)?,
         }))
@@ -95,7 +95,7 @@ impl<'p> Rates<'p> {
         &self,
         known: &mut DiscountMemo,
         record: &'r AttemptRecord<'_>,
-    ) -> Bill<'r> {
+    ) -> AttemptCost<'r> {
         let weight = self.weight(known, record);
         let parts = host_parts(record);
         let costs = parts.iter().map(|part| {
@@ -107,7 +107,7 @@ impl<'p> Rates<'p> {
             let cost = price.map_or(0, |price| cost(price, weight, record, part));
             (part.host, cost)
         });
-        Bill(costs.collect())
+        AttemptCost(costs.collect())
     }
 
     /// Run time in ms times the thousandths of a percent that are charged. Of suspensions only the

@@ -120,7 +120,7 @@ fn usage(out: &mut String, record: &AttemptRecord<'_>) {
         text => Some(format!("-R {}", escape(text))),
     };
     for option in [memory, time, request].into_iter().flatten() {
-        let _ = writeln!(out, " {} {option}", translated("asked:"));
+        let _ = writeln!(out, " {} {option}", translated("requested:"));
     }
 }
 

@@ -4,7 +4,7 @@
 //! Text from users is escaped before it reaches a terminal. Never reads a file.
 
 use super::cost::Rates;
-use super::totals::{ByName, Spread, Totals};
+use super::totals::{ByName, Distribution, Totals};
 use crate::model::{JobKey, Money};
 use crate::record::acct::AttemptRecord;
 use crate::show::Dates;
@@ -272,7 +272,7 @@ fn pair(out: &mut String, (left, a): (&str, String), (right, b): (&str, String))
     let _ = writeln!(out, " {left:<34}{a:>12}   {right:<34}{b:>12}");
 }
 
-fn three(out: &mut String, what: &str, spread: &Spread) {
+fn three(out: &mut String, what: &str, spread: &Distribution) {
     let average = format!("Average {what}:");
     pair(
         out,

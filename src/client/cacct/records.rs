@@ -28,7 +28,7 @@ const PEEK: usize = 64 << 10;
 const NAMES_MAX: usize = 1_000_000;
 
 /// A file. Files are read in the order of month, leader and part.
-struct File {
+struct RecordFile {
     path: PathBuf,
     place: (String, u64, u64),
 }
@@ -36,7 +36,7 @@ struct File {
 /// See the top of this file.
 pub(crate) struct Records {
     cluster: String,
-    files: Vec<File>,
+    files: Vec<RecordFile>,
     /// For each record that may have copies, the last file that contains it.
     copies: FxHashMap<Key, usize>,
     /// Size of the piece of a file that a thread reads before it takes the next one, in bytes.
@@ -66,7 +66,7 @@ impl Records {
                 if let Some((epoch, part)) = Layout::parse_acct_name(&name) {
                     let path = dir.join(name);
                     let place = (month.clone(), epoch, part);
-                    files.push(File { path, place });
+                    files.push(RecordFile { path, place });
                 }
             }
         }
@@ -191,7 +191,7 @@ impl Records {
         })?;
         let mut spans = read.into_inner().ok()?;
         spans.sort_unstable_by_key(|span| span.from);
-        let follows = |pair: &[Span]| pair[0].to == pair[1].from;
+        let follows = |pair: &[ReadRange]| pair[0].to == pair[1].from;
         let whole = spans.len() as u64 == pieces && spans.windows(2).all(follows);
         (whole && !odd.into_inner()).then_some(sums)
     }
@@ -203,7 +203,7 @@ impl Records {
         piece: u64,
         is_last: bool,
         on: &mut dyn FnMut(&AttemptRecord<'_>),
-    ) -> Option<Span> {
+    ) -> Option<ReadRange> {
         let path = &self.files[n].path;
         let from = match piece {
             0 => (0, 0),
@@ -236,7 +236,7 @@ impl Records {
             }
         }
         let to = (lines.offset(), lines.next_seq());
-        Some(Span { from, to })
+        Some(ReadRange { from, to })
     }
 
     fn read(
@@ -305,7 +305,7 @@ impl Records {
 
 /// What was read of a file: offset and sequence number of the first line, and those after the last
 /// one.
-struct Span {
+struct ReadRange {
     from: (u64, u64),
     to: (u64, u64),
 }

@@ -10,7 +10,7 @@ use crate::record::header::{FileKind, Header};
 use crate::record::view;
 use std::path::PathBuf;
 
-/// A cluster with the cluster file that the bed of the view lacks.
+/// A cluster with the cluster file that the test view lacks.
 fn bed() -> TestView {
     let bed = test_cluster::cluster();
     let doc =

@@ -3,17 +3,17 @@
 //! Owns the sums, the spread of waiting times (to within 2 %) and the division of an attempt among
 //! its hosts. Never reads a file and never prints.
 
-use super::cost::Bill;
+use super::cost::AttemptCost;
 use crate::record::acct::AttemptRecord;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Bits of a value that its place in a [`Spread`] keeps, not counting the highest one.
+/// Bits of a value that its place in a [`Distribution`] keeps, not counting the highest one.
 const KEPT_BITS: u32 = 6;
 
 /// A distribution of values: each counts at a place whose width is at most 1/64 of the value.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Spread {
+pub(super) struct Distribution {
     places: FxHashMap<u32, u64>,
     count: u64,
     sum: u128,
@@ -21,7 +21,7 @@ pub(super) struct Spread {
     most: u64,
 }
 
-impl Spread {
+impl Distribution {
     pub(super) fn add(&mut self, value: u64) {
         *self.places.entry(place_of(value)).or_default() += 1;
         self.count += 1;
@@ -31,7 +31,7 @@ impl Spread {
     }
 
     /// Adds the values of another distribution.
-    pub(super) fn merge(&mut self, other: &Spread) {
+    pub(super) fn merge(&mut self, other: &Distribution) {
         for (place, n) in &other.places {
             *self.places.entry(*place).or_default() += n;
         }
@@ -108,19 +108,19 @@ pub(super) struct Totals {
     pub done: u64,
     pub exited: u64,
     pub requeued: u64,
-    pub cpu: Spread,
+    pub cpu: Distribution,
     /// Slots, and units of `gpu` in thousandths, times the run time in ms.
     pub slot_ms: u128,
     pub gpu_ms: u128,
     /// In millionths of the currency.
     pub cost: u128,
     /// Of attempts that were the last of their jobs.
-    pub wait: Spread,
-    pub turnaround: Spread,
+    pub wait: Distribution,
+    pub turnaround: Distribution,
 }
 
 /// What is counted of an attempt.
-struct Part {
+struct AttemptUsage {
     cpu_ms: u64,
     slots: u64,
     gpu: u64,
@@ -161,8 +161,8 @@ pub(super) fn host_parts<'r>(record: &'r AttemptRecord<'_>) -> Vec<HostPart<'r>>
 }
 
 impl Totals {
-    pub(super) fn add(&mut self, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
-        let part = Part {
+    pub(super) fn add(&mut self, record: &AttemptRecord<'_>, bill: &AttemptCost<'_>) {
+        let part = AttemptUsage {
             cpu_ms: record.cpu_ms,
             slots: record.slots(),
             gpu: record.unit_parts("gpu"),
@@ -184,7 +184,7 @@ impl Totals {
         self.turnaround.merge(&other.turnaround);
     }
 
-    fn count(&mut self, record: &AttemptRecord<'_>, part: &Part) {
+    fn count(&mut self, record: &AttemptRecord<'_>, part: &AttemptUsage) {
         let run_ms = u128::from(record.run_ms());
         self.cpu.add(part.cpu_ms);
         self.slot_ms += run_ms * u128::from(part.slots);
@@ -207,7 +207,7 @@ impl Totals {
 
 /// What totals are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum By {
+pub(super) enum Grouping {
     User,
     Group,
     Project,
@@ -216,23 +216,23 @@ pub(super) enum By {
     Host,
 }
 
-impl By {
-    pub(super) const ALL: [(&'static str, By); 6] = [
-        ("user", By::User),
-        ("group", By::Group),
-        ("project", By::Project),
-        ("app", By::App),
-        ("queue", By::Queue),
-        ("host", By::Host),
+impl Grouping {
+    pub(super) const ALL: [(&'static str, Grouping); 6] = [
+        ("user", Grouping::User),
+        ("group", Grouping::Group),
+        ("project", Grouping::Project),
+        ("app", Grouping::App),
+        ("queue", Grouping::Queue),
+        ("host", Grouping::Host),
     ];
 
-    pub(super) fn parse(word: &str) -> Option<By> {
-        let row = By::ALL.iter().find(|(name, _)| *name == word);
+    pub(super) fn parse(word: &str) -> Option<Grouping> {
+        let row = Grouping::ALL.iter().find(|(name, _)| *name == word);
         row.map(|(_, by)| *by)
     }
 
     pub(super) fn word(self) -> &'static str {
-        let row = By::ALL.iter().find(|(_, by)| *by == self);
+        let row = Grouping::ALL.iter().find(|(_, by)| *by == self);
         row.map_or("", |(word, _)| *word)
     }
 }
@@ -257,28 +257,33 @@ pub(super) fn merge(groups: &mut ByName, other: &ByName) {
 
 /// Counts an attempt for its name. By host, each host of an attempt counts its own slots and units,
 /// and CPU time in proportion to the slots.
-pub(super) fn count_by(groups: &mut ByName, by: By, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
+pub(super) fn count_by(
+    groups: &mut ByName,
+    by: Grouping,
+    record: &AttemptRecord<'_>,
+    bill: &AttemptCost<'_>,
+) {
     let name = match by {
-        By::User => &record.user,
-        By::Group => &record.group,
-        By::Project => &record.project,
-        By::App => &record.app,
-        By::Queue => &record.queue,
-        By::Host => return count_by_host(groups, record, bill),
+        Grouping::User => &record.user,
+        Grouping::Group => &record.group,
+        Grouping::Project => &record.project,
+        Grouping::App => &record.app,
+        Grouping::Queue => &record.queue,
+        Grouping::Host => return count_by_host(groups, record, bill),
     };
     let name = if name.is_empty() { "-" } else { name };
     of(groups, name).add(record, bill);
 }
 
-fn count_by_host(groups: &mut ByName, record: &AttemptRecord<'_>, bill: &Bill<'_>) {
+fn count_by_host(groups: &mut ByName, record: &AttemptRecord<'_>, bill: &AttemptCost<'_>) {
     let all = u128::from(record.slots().max(1));
     for HostPart { host, slots, gpu } in host_parts(record) {
         let cpu_ms = u128::from(record.cpu_ms) * u128::from(slots) / all;
-        let part = Part {
+        let part = AttemptUsage {
             cpu_ms: u64::try_from(cpu_ms).unwrap_or(u64::MAX),
             slots,
             gpu,
-            cost: bill.on(host),
+            cost: bill.on_host(host),
         };
         of(groups, host).count(record, &part);
     }
@@ -290,18 +295,18 @@ mod tests {
 
     #[test]
     fn percentiles_are_exact_for_small_values_and_near_for_large_ones() {
-        let mut spread = Spread::default();
+        let mut spread = Distribution::default();
         (1..=100).for_each(|n| spread.add(n));
         assert_eq!((spread.percentile(50), spread.mean()), (50, 50));
         assert_eq!((spread.least(), spread.most()), (1, 100));
         assert_eq!(spread.percentile(95), 95);
-        let mut spread = Spread::default();
+        let mut spread = Distribution::default();
         (1..=10_000).for_each(|n| spread.add(n * 1000));
         for (percent, exact) in [(50, 5_000_000), (95, 9_500_000), (100, 10_000_000)] {
             let found = spread.percentile(percent);
             assert!(found >= exact && found - exact <= exact / 50, "{found}");
         }
-        assert_eq!(Spread::default().percentile(95), 0);
+        assert_eq!(Distribution::default().percentile(95), 0);
         for value in [0, 1, 127, 128, 129, 1 << 40, u64::MAX] {
             let top = top_of(place_of(value));
             assert!(top >= value && top - value <= value / 64, "{value} {top}");

@@ -10,7 +10,7 @@ use crate::client::claunch::{LaunchedCommand, catch_signals};
 use crate::client::cpeek;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
-use crate::client::interactive::several::RunResult;
+use crate::client::interactive::host_commands::RunResult;
 use crate::client::job_requests::finish;
 use crate::model::{AttemptId, JobStat};
 use crate::spool::view::{ViewJob, ViewReader};
@@ -20,7 +20,7 @@ use std::io::Write as _;
 /// What runs beside the job. A host's own programs: those of another version are another form.
 const FAR_END: &str = "exec \"$CB_BINDIR/cb\" capps far-end";
 
-/// Runs it; returns the exit code. Who reads the frames is told why there are none.
+/// Runs it; returns the exit code. The reader of the frames gets the reason if there are none.
 pub(super) fn run(operands: &[String]) -> i32 {
     let done = tunnel(operands);
     if let Err(fail) = &done {

@@ -80,13 +80,13 @@ impl Settings {
     }
 }
 
-type Wrong = (usize, String);
+type LineError = (usize, String);
 
 /// The schedule and command of a job; `None`: a line without a job.
 fn one_line(
     line: &str,
     settings: &mut Settings,
-) -> std::result::Result<Option<(String, String)>, Wrong> {
+) -> std::result::Result<Option<(String, String)>, LineError> {
     let start = line.len() - line.trim_start().len();
     let body = &line[start..];
     if body.is_empty() || body.starts_with('#') {

@@ -3,7 +3,7 @@
 //! Owns the names of the keys. Refuses everything unknown, with its position. Reads
 //! no file: the caller provides job specifications from separate files.
 
-use crate::client::definition_file::{Reader, at, entries, tree};
+use crate::client::definition_file::{Reader, entries, failure_at, tree};
 use crate::client::exit::{Fail, Result};
 use crate::client::job_description::{self, Description};
 use crate::record::cron::{CronDef, HISTORY_DEFAULT, Overlap, PACK_MAX};
@@ -135,7 +135,7 @@ fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
         "schedule" => {
             let schedule = Schedule::parse(text).map_err(|e| {
                 let caret = e.caret(text);
-                at(r.place, pos, &e.message, &format!("\n{}", caret.trim_end()))
+                failure_at(r.place, pos, &e.message, &format!("\n{}", caret.trim_end()))
             })?;
             def.schedule = schedule.to_string();
         }

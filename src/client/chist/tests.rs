@@ -93,7 +93,7 @@ fn events() -> Vec<Event> {
     ]
 }
 
-fn ask_on(bed: &TestView, line: &[&str]) -> Result<Answer, Fail> {
+fn ask_on(bed: &TestView, line: &[&str]) -> Result<HistoryPage, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let ctx = Ctx {

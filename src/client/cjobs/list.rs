@@ -42,7 +42,7 @@ pub(super) type TextSink<'p> = &'p (dyn Fn(&str) -> Result<(), Fail> + Sync);
 /// The view cannot be read, or a requested queue does not exist.
 pub(super) fn run_at(
     source: &Source,
-    asked: &ListRequest,
+    request: &ListRequest,
     ctx: Ctx,
     put: TextSink<'_>,
 ) -> Result<Outcome, Fail> {
@@ -54,7 +54,7 @@ pub(super) fn run_at(
     let mut make = |left: Vec<List<'_>>| -> Vec<List<'_>> {
         let sent: Vec<JobKey> = left.into_iter().flat_map(|list| list.rows.sent).collect();
         let mut lists: Vec<_> = (0..threads)
-            .map(|_| List::new(asked, ctx.same(), &priority, put))
+            .map(|_| List::new(request, ctx.same(), &priority, put))
             .collect();
         for list in &mut lists {
             list.rows.skip.extend(sent.iter().copied());
@@ -66,7 +66,7 @@ pub(super) fn run_at(
     };
     let (lists, reading) = source
         .view
-        .stream_into(&want(asked), &mut make, List::job)
+        .stream_into(&want(request), &mut make, List::job)
         .map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     let list = List::adopt(lists, source)?;
@@ -89,7 +89,7 @@ impl ArrayText {
 }
 
 /// An element that was read before its array.
-struct Orphan {
+struct EarlyElement {
     row: JobRow<'static>,
     spec: Arc<Spec>,
     why: Option<PendReason>,
@@ -98,7 +98,7 @@ struct Orphan {
 struct List<'a> {
     rows: Rows<'a>,
     arrays: HashMap<u32, ArrayText>,
-    orphans: Vec<Orphan>,
+    orphans: Vec<EarlyElement>,
 }
 
 /// The rows written so far.
@@ -109,12 +109,12 @@ struct Rows<'a> {
     priority: &'a BTreeMap<String, i64>,
     text: String,
     /// The position of each row in `text`.
-    at: Vec<(SortKey, usize, usize)>,
+    positions: Vec<(SortKey, usize, usize)>,
     json: JsonJobs,
     /// Keys of JSON Lines that are already written; after a restart they must not be written again.
     sent: Vec<JobKey>,
     /// Keys of JSON Lines that are still in `text`.
-    held: Vec<JobKey>,
+    unsent: Vec<JobKey>,
     skip: HashSet<JobKey>,
     /// For each id on the command line: whether a visible job has it.
     found: Vec<bool>,
@@ -152,10 +152,10 @@ impl<'a> List<'a> {
             ctx,
             priority,
             text: String::new(),
-            at: Vec::new(),
+            positions: Vec::new(),
             json: JsonJobs::default(),
             sent: Vec::new(),
-            held: Vec::new(),
+            unsent: Vec::new(),
             skip: HashSet::new(),
             found: vec![false; asked.selection.ids.len()],
             count: 0,
@@ -192,7 +192,7 @@ impl<'a> List<'a> {
                 let name = own(&row.name, &row.command);
                 self.rows.add(row.j, &row, spec, why, name, &row.command);
             }
-            (None, true) => self.orphans.push(Orphan {
+            (None, true) => self.orphans.push(EarlyElement {
                 row: into_owned(row),
                 spec: spec.clone(),
                 why: why.cloned(),
@@ -211,7 +211,7 @@ impl<'a> List<'a> {
         }
         let missing: HashSet<u32> = orphans
             .iter()
-            .map(|o: &Orphan| o.row.j.id)
+            .map(|o: &EarlyElement| o.row.j.id)
             .filter(|id| !arrays.contains_key(id))
             .collect();
         if !missing.is_empty() {
@@ -254,7 +254,7 @@ struct Listed<'a> {
 }
 
 /// The sort key of a row, the index of its part, and its position in the text of that part.
-type Place = (SortKey, usize, usize, usize);
+type RowPosition = (SortKey, usize, usize, usize);
 
 impl Listed<'_> {
     fn finish(self, source: &Source, priority: &BTreeMap<String, i64>) -> Result<Outcome, Fail> {
@@ -300,11 +300,11 @@ impl Listed<'_> {
     }
 
     /// The positions of all rows in order.
-    fn places(&self) -> Vec<Place> {
-        let mut places = Vec::with_capacity(self.all.iter().map(|rows| rows.at.len()).sum());
+    fn places(&self) -> Vec<RowPosition> {
+        let mut places = Vec::with_capacity(self.all.iter().map(|rows| rows.positions.len()).sum());
         for (part, rows) in self.all.iter().enumerate() {
             places.extend(
-                rows.at
+                rows.positions
                     .iter()
                     .map(|(key, from, to)| (*key, part, *from, *to)),
             );
@@ -314,7 +314,7 @@ impl Listed<'_> {
         places
     }
 
-    fn text(&self, (_, part, from, to): &Place) -> &str {
+    fn text(&self, (_, part, from, to): &RowPosition) -> &str {
         &self.all[*part].text[*from..*to]
     }
 
@@ -329,7 +329,7 @@ impl Listed<'_> {
     /// A table or long pages, in order.
     fn page(&self) -> Result<(), Fail> {
         let asked = self.all[0].asked;
-        let mut out = Pieces::new(self.all[0].put);
+        let mut out = OutputBuffer::new(self.all[0].put);
         let places = self.places();
         let long = matches!(asked.style, Style::Long { .. });
         let header = !long && !matches!(asked.style, Style::ArrayLines);
@@ -351,7 +351,7 @@ impl Listed<'_> {
     /// LSF's JSON object.
     fn records(&self, lost: &[String]) -> Result<(), Fail> {
         let places = self.places();
-        let mut out = Pieces::new(self.all[0].put);
+        let mut out = OutputBuffer::new(self.all[0].put);
         let command = exit::lsf_name().unwrap_or("cjobs");
         out.add(&format!("{{\n  \"COMMAND\":\"{command}\",\n  \"JOBS\":"))?;
         cell::int(&mut out.text, places.len() + lost.len());
@@ -374,15 +374,15 @@ impl Listed<'_> {
 }
 
 /// Output text, collected into pieces before it is written.
-struct Pieces<'p> {
+struct OutputBuffer<'p> {
     text: String,
     put: TextSink<'p>,
 }
 
-impl<'p> Pieces<'p> {
-    fn new(put: TextSink<'p>) -> Pieces<'p> {
+impl<'p> OutputBuffer<'p> {
+    fn new(put: TextSink<'p>) -> OutputBuffer<'p> {
         let text = String::new();
-        Pieces { text, put }
+        OutputBuffer { text, put }
     }
 
     fn add(&mut self, text: &str) -> Result<(), Fail> {
@@ -483,7 +483,7 @@ impl Rows<'_> {
     }
 
     fn add_row_key(&mut self, key: SortKey, from: usize) {
-        self.at.push((key, from, self.text.len()));
+        self.positions.push((key, from, self.text.len()));
         self.count += 1;
     }
 
@@ -546,7 +546,7 @@ impl Rows<'_> {
             }
         }
         if matches!(asked.style, Style::Lines) {
-            self.held.push(key);
+            self.unsent.push(key);
             self.count += 1;
             self.flush();
         } else {
@@ -564,7 +564,7 @@ impl Rows<'_> {
                 self.failed.get_or_insert(fail);
             }
             self.text.clear();
-            self.sent.append(&mut self.held);
+            self.sent.append(&mut self.unsent);
         }
     }
 }

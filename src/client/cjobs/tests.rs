@@ -47,13 +47,13 @@ fn bed() -> TestView {
 }
 
 #[derive(Debug)]
-struct Said {
+struct Printed {
     out: String,
     err: Vec<String>,
     exit: Exit,
 }
 
-fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Said, Fail> {
+fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Printed, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let source = bed.source("cjobs", uid);
@@ -68,10 +68,10 @@ fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Said, Fail> {
     };
     let list::Outcome { err, exit } = list::run_at(&source, &asked, ctx, &put)?;
     let out = out.into_inner().expect("one test");
-    Ok(Said { out, err, exit })
+    Ok(Printed { out, err, exit })
 }
 
-fn ask(uid: u32, line: &[&str]) -> Said {
+fn ask(uid: u32, line: &[&str]) -> Printed {
     ask_on(&bed(), uid, line).expect("it answers")
 }
 

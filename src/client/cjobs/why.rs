@@ -52,13 +52,13 @@ const OTHERS: &[&str] = &[
 /// # Errors
 /// No job is given, another page is requested as well, or the view or cb.yaml cannot be read.
 pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
-    let ids = asked(m)?;
+    let ids = requested_jobs(m)?;
     let params = source.params()?;
-    let users = read::users_asked(m, source, &params, &ids)?;
+    let users = read::selected_users(m, source, &params, &ids)?;
     source.banner(&params);
     let jobs = jobs(source, &ids)?;
     let found = subjects::find(jobs, &ids, &users);
-    for label in &found.lost {
+    for label in &found.not_found {
         tell!("Job <{label}> is not found");
     }
     let mut subjects = found.subjects;
@@ -108,7 +108,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
 }
 
 /// The selected jobs.
-fn asked(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
+fn requested_jobs(m: &ArgMatches) -> Result<Vec<JobSel>, Fail> {
     if let Some(id) = OTHERS.iter().find(|id| m.has(id)) {
         return Err(Fail::usage(format!("--why and -{id} exclude each other")));
     }
@@ -210,8 +210,8 @@ fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), F
     for job in jobs {
         let made = Estimate {
             now: now.0,
-            at: job.at,
-            cut_at: cut_at.filter(|_| job.at.is_none()),
+            start: job.at,
+            simulated_until: cut_at.filter(|_| job.at.is_none()),
             why: job.why,
             unlimited,
         };

@@ -2,11 +2,14 @@
 //!
 //! Owns which options of the command line change the copy. The leader knows the original job.
 
-use super::called::Prepared;
-use super::options::{Chosen, place};
-use super::script::{self, Work};
-use super::spec::{self, wrong};
-use super::{NoEffect, Params, SubmitContext, answered, head, job_line, submitted, tries};
+use super::options::{JobOptions, replacement_group};
+use super::program_job::PreparedJob;
+use super::script::{self, Payload};
+use super::spec::{self, invalid_value};
+use super::{
+    NoEffect, Params, SubmitContext, job_line, report_submission, request_head, retries,
+    submitted_job,
+};
 use crate::client::cli::{Split, Table};
 use crate::client::csub::no_effect::has_no_effect;
 use crate::client::env::Site;
@@ -19,29 +22,34 @@ use crate::text::jobids::JobSel;
 /// Options that cannot be combined with `--clone`.
 const EXCLUDED: [&str; 8] = ["pack", "spec", "I", "Ip", "Is", "XF", "dry-run", "jsonl"];
 /// Options that concern the submission, not the job.
-const OF_SUBMISSION: [&str; 7] = ["clone", "wait", "verbose", "K", "H", "key", "env"];
+const SUBMISSION_OPTIONS: [&str; 7] = ["clone", "wait", "verbose", "K", "H", "key", "env"];
 
 pub(super) fn submit(
     table: &Table,
     split: &Split,
-    mine: Chosen,
-    told: &SubmitContext,
+    own: JobOptions,
+    context: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
-    let mut of = job_of(mine.get("clone").unwrap_or_default())?;
-    let mut work = match split.rest.is_empty() {
+    let mut of = original_job(own.get("clone").unwrap_or_default())?;
+    let mut payload = match split.rest.is_empty() {
         true => None,
-        false => Some(script::work(table, split)?),
+        false => Some(script::from_operands(table, split)?),
     };
-    if let Some(script) = work.as_ref().filter(|work| !work.foreign.is_empty()) {
+    if let Some(script) = payload
+        .as_ref()
+        .filter(|payload| !payload.foreign.is_empty())
+    {
         return Err(Fail::usage(format!(
             "--clone: lines of {} for another batch system are not read: give the options",
             script.place
         )));
     }
-    let lines = work.as_mut().map(|work| std::mem::take(&mut work.options));
-    let chosen = mine.over(lines.unwrap_or_default());
-    chosen.check_built()?;
+    let lines = payload
+        .as_mut()
+        .map(|payload| std::mem::take(&mut payload.options));
+    let chosen = own.overriding(lines.unwrap_or_default());
+    chosen.check_implemented()?;
     // This includes options from lines of the script.
     if let Some(id) = EXCLUDED.iter().find(|id| chosen.has(id)) {
         let text = format!("--clone and -{id} cannot be given together");
@@ -49,80 +57,80 @@ pub(super) fn submit(
     }
     NoEffect::of(&chosen).warn("csub");
     let chosen = &*spec::whole_hosts(&chosen)?;
-    let given = changes(chosen, &mut of.set);
-    if work.is_some() {
+    let given = changing_options(chosen, &mut of.set);
+    if payload.is_some() {
         of.set.push("Z".to_owned());
     }
     let site = Site::find()?;
     refuse_unchecked(&site, "--clone", &of.set)?;
     let unit = || limit_unit(&site);
-    let mut here = told.here(&site, &unit);
+    let mut parsing = context.parse_context(&site, &unit);
     // The original job provides queue and project.
-    (here.default_queue, here.default_project) = ("", "");
-    let mut job = spec::submission(&given, &here)?;
+    (parsing.default_queue, parsing.default_project) = ("", "");
+    let mut job = spec::submission(&given, &parsing)?;
     if chosen.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
-    let params = Params::of(chosen, &told.cwd)?;
+    let params = Params::of(chosen, &context.cwd)?;
     params.number(&mut job)?;
-    let Work {
+    let Payload {
         command, script, ..
-    } = match work {
-        None => Work::default(),
-        Some(work) => {
-            spec::check_command(&work.command)?;
-            job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
-            work
+    } = match payload {
+        None => Payload::default(),
+        Some(payload) => {
+            spec::check_command(&payload.command)?;
+            job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
+            payload
         }
     };
     job.command = command;
     job.clone = Some(Box::new(of));
-    let mut head = head(chosen, script, &told.cwd)?;
+    let mut head = request_head(chosen, script, &context.cwd)?;
     head.params = params.table;
     if !chosen.has("env") {
         // The environment of the original job is used.
         head.env.clear();
     }
     let key = job.key.clone();
-    let ack = match tries::send_job(&site, "csub", head, job, wait_s)? {
+    let ack = match retries::send_job(&site, "csub", head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
-    let run = answered(&ack)?;
-    let line = job_line(run, told, true);
-    Ok(submitted(&site, run, &line, &key, chosen.has("K")))
+    let run = submitted_job(&ack)?;
+    let line = job_line(run, context, true);
+    Ok(report_submission(&site, run, &line, &key, chosen.has("K")))
 }
 
 /// The submission that repeats a job unchanged, for a program other than `csub`.
 pub(super) fn unchanged(
     site: &Site,
-    told: &SubmitContext,
+    context: &SubmitContext,
     job: &str,
     key: &str,
-) -> Result<Prepared> {
-    let of = job_of(job)?;
+) -> Result<PreparedJob> {
+    let of = original_job(job)?;
     let unit = || limit_unit(site);
-    let mut here = told.here(site, &unit);
+    let mut parsing = context.parse_context(site, &unit);
     // The original job provides queue and project.
-    (here.default_queue, here.default_project) = ("", "");
-    let mut given = Chosen::default();
+    (parsing.default_queue, parsing.default_project) = ("", "");
+    let mut given = JobOptions::default();
     if !key.is_empty() {
         given.add("key", key);
     }
-    let mut job = spec::submission(&given, &here)?;
+    let mut job = spec::submission(&given, &parsing)?;
     job.clone = Some(Box::new(of));
-    let mut head = head(&given, String::new(), &told.cwd)?;
+    let mut head = request_head(&given, String::new(), &context.cwd)?;
     // The environment of the original job is used.
     head.env.clear();
-    Ok(Prepared {
+    Ok(PreparedJob {
         job,
         head,
         warning: None,
     })
 }
 
-fn job_of(text: &str) -> Result<CloneOf> {
-    let (id, elements) = match JobSel::parse(text).map_err(|e| wrong("-clone", text, &e))? {
+fn original_job(text: &str) -> Result<CloneOf> {
+    let (id, elements) = match JobSel::parse(text).map_err(|e| invalid_value("-clone", text, &e))? {
         JobSel::Job(id) => (id, String::new()),
         JobSel::Elements(id, set) => (id, set.to_string()),
         JobSel::All => return Err(Fail::usage("--clone: give the ID of one job")),
@@ -135,8 +143,8 @@ fn job_of(text: &str) -> Result<CloneOf> {
 }
 
 /// The options of the submission; adds the names of those that change the job to `set`.
-pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
-    let mut given = Chosen::default();
+pub(super) fn changing_options(chosen: &JobOptions, set: &mut Vec<String>) -> JobOptions {
+    let mut given = JobOptions::default();
     let mut note = |option: &str| {
         if !set.iter().any(|known| known == option) {
             set.push(option.to_owned());
@@ -148,7 +156,7 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
         }
         given.add(id, value);
         match id {
-            _ if OF_SUBMISSION.contains(&id) => {}
+            _ if SUBMISSION_OPTIONS.contains(&id) => {}
             // The values are in the table of the request.
             "params" => {}
             "mem" => {
@@ -159,7 +167,7 @@ pub(super) fn changes(chosen: &Chosen, set: &mut Vec<String>) -> Chosen {
             "section" => note("launch"),
             "do" | "So" | "Sb" => note("di"),
             "is" => {}
-            id => note(place(id)),
+            id => note(replacement_group(id)),
         }
     }
     given
@@ -192,7 +200,7 @@ mod tests {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         let split = table.split(&words).unwrap_or_else(|e| panic!("{e}"));
         let mut names = Vec::new();
-        changes(&Chosen::of(&table, &split), &mut names);
+        changing_options(&JobOptions::from_split(&table, &split), &mut names);
         names
     }
 
@@ -212,21 +220,21 @@ mod tests {
     fn a_program_repeats_a_job_as_it_is() {
         let conf = ("/e/cb.conf".as_ref(), "CB_SHARE=/none", Some("h1".into()));
         let site = Site::from_conf(conf.0, conf.1, conf.2).unwrap();
-        let prepared = super::super::called::prepare_clone(&site, "12", "k1").unwrap();
+        let prepared = super::super::program_job::prepare_clone(&site, "12", "k1").unwrap();
         let of = prepared.job.clone.unwrap();
         assert_eq!(
             (of.id, of.set.len(), prepared.job.key.as_str()),
             (12, 0, "k1")
         );
         assert!(prepared.head.env.is_empty() && prepared.job.spec.queue.is_empty());
-        assert!(super::super::called::prepare_clone(&site, "x", "").is_err());
+        assert!(super::super::program_job::prepare_clone(&site, "x", "").is_err());
     }
 
     #[test]
     fn the_job_is_named_by_its_id() {
-        assert_eq!(job_of("12[2-4]").unwrap().elements, "2-4");
+        assert_eq!(original_job("12[2-4]").unwrap().elements, "2-4");
         for wrong in ["0", "x", "", "12[0]"] {
-            assert!(job_of(wrong).is_err(), "{wrong}");
+            assert!(original_job(wrong).is_err(), "{wrong}");
         }
     }
 }

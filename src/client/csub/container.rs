@@ -2,8 +2,8 @@
 //!
 //! Checks the forms of these options. Whether the cluster has that runtime, the leader knows.
 
-use super::options::Chosen;
-use super::spec::{Here, file, path_text, plain, wrong};
+use super::options::JobOptions;
+use super::spec::{ParseContext, file, invalid_value, path_text, without_current_dirs};
 use crate::client::exit::{Fail, Result};
 use crate::model::{Container, is_image_address, is_image_name};
 use crate::text::command::split_words;
@@ -32,7 +32,7 @@ const APPTAINER: Family = Family {
 ///
 /// # Errors
 /// An option that is wrong, or that has no effect because there is no image.
-pub(super) fn of(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> {
+pub(super) fn of(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Container>> {
     let mut found = None;
     for family in [&ANY, &APPTAINER] {
         let with_image = [Some(family.options), family.binds];
@@ -50,11 +50,16 @@ pub(super) fn of(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Container>> 
         }
     }
     found
-        .map(|(family, image)| container(family, image, chosen, here))
+        .map(|(family, image)| container(family, image, chosen, context))
         .transpose()
 }
 
-fn container(family: &Family, image: &str, chosen: &Chosen, here: &Here<'_>) -> Result<Container> {
+fn container(
+    family: &Family,
+    image: &str,
+    chosen: &JobOptions,
+    context: &ParseContext<'_>,
+) -> Result<Container> {
     let id = family.image;
     let apptainer = family.binds.is_some();
     let is_name = match apptainer {
@@ -68,7 +73,7 @@ fn container(family: &Family, image: &str, chosen: &Chosen, here: &Here<'_>) -> 
     }
     let image = match is_name {
         true => image.to_owned(),
-        false => path_text(&plain(&here.cwd.join(file(id, image)?)))?,
+        false => path_text(&without_current_dirs(&context.cwd.join(file(id, image)?)))?,
     };
     let mut options = Vec::new();
     if let Some(text) = family.binds.and_then(|id| chosen.get(id)) {
@@ -76,7 +81,7 @@ fn container(family: &Family, image: &str, chosen: &Chosen, here: &Here<'_>) -> 
         options.extend(["--bind".to_owned(), text.to_owned()]);
     }
     let text = chosen.get(family.options).unwrap_or_default();
-    options.extend(split_words(text).map_err(|e| wrong(family.options, text, &e))?);
+    options.extend(split_words(text).map_err(|e| invalid_value(family.options, text, &e))?);
     let container = Container {
         image,
         options,
@@ -110,7 +115,7 @@ mod tests {
     use super::*;
 
     fn read(words: &[(&str, &str)]) -> Result<Option<Container>> {
-        let here = Here {
+        let context = ParseContext {
             now_ms: 0,
             cwd: std::path::Path::new("/w"),
             umask: 0,
@@ -119,11 +124,11 @@ mod tests {
             default_project: "",
             unit: &|| crate::text::size::Unit::M,
         };
-        let mut chosen = Chosen::default();
+        let mut chosen = JobOptions::default();
         for (id, value) in words {
             chosen.add(id, value);
         }
-        of(&chosen, &here)
+        of(&chosen, &context)
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! published view; hosts are counted, and nothing is scheduled here. What only the leader
 //! can check is listed as not checked.
 
-use super::options::Chosen;
+use super::options::JobOptions;
 use super::spec;
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
@@ -45,23 +45,23 @@ pub(super) struct Cluster {
 
 /// A matching host, with its free slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Place {
+struct FreeHost {
     host: String,
     free: u32,
 }
 
 /// How the hosts of a queue match a request.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-struct Fit {
+struct HostMatch {
     /// Numbers of hosts: those of the queue; of these, the ones that -m selects; of these, the ones
     /// with the type of the submission host (if it matters) that satisfy `select[]`.
-    of_queue: usize,
-    chosen: usize,
+    in_queue: usize,
+    requested: usize,
     selected: usize,
     /// The hosts counted last that are in state `ok` with free slots, the most free slots first.
-    now: Vec<Place>,
+    ready: Vec<FreeHost>,
     /// The requirement has sections or alternatives: `select[]` was not evaluated.
-    not_judged: bool,
+    not_evaluated: bool,
     /// Enough slots are free; on a single host if all must be on one host.
     enough: bool,
 }
@@ -72,13 +72,13 @@ struct Verdict {
     spec: Spec,
     default_queue: bool,
     refused: Option<Fail>,
-    fit: Option<Fit>,
+    hosts: Option<HostMatch>,
     /// Why jobs of the queue do not start now.
-    held_up: Option<&'static str>,
+    blocked_by: Option<&'static str>,
 }
 
 /// Whether the options request a dry run.
-pub(super) fn is_asked(chosen: &Chosen) -> Result<bool> {
+pub(super) fn is_requested(chosen: &JobOptions) -> Result<bool> {
     let dry = chosen.has("dry-run");
     match chosen.has("jsonl") && !dry {
         true => Err(Fail::usage("-jsonl (--json) is an option of -dry-run")),
@@ -95,23 +95,23 @@ pub(super) fn session(terminal: Terminal) -> Box<Session> {
 }
 
 /// What is known about the chances of a request, and whether it would be refused.
-pub(super) struct Chances {
+pub(super) struct DryRunResult {
     pub text: String,
     refused: Option<Fail>,
     /// cb.yaml on the share differs from the one that the leader uses.
-    is_other: bool,
+    config_differs: bool,
 }
 
 /// Determines what would be submitted.
 ///
 /// # Errors
 /// cb.yaml or the view cannot be read.
-pub(super) fn answer(
+pub(super) fn result(
     site: &Site,
     job: &Submission,
     head: &RequestHead,
     (now_ms, json): (i64, bool),
-) -> Result<Chances> {
+) -> Result<DryRunResult> {
     let source = Source::of("csub", site.clone());
     let cluster = Cluster::read(&source)?;
     let who = Requester {
@@ -119,13 +119,13 @@ pub(super) fn answer(
         user: source.me.name.clone(),
         groups: os_groups(&source.me.name),
     };
-    let verdict = cluster.judge(job, &who, Stamp(now_ms));
-    Ok(Chances {
+    let verdict = cluster.check(job, &who, Stamp(now_ms));
+    Ok(DryRunResult {
         text: match json {
             true => json_text(job, head, &verdict),
             false => text(job, head, &verdict),
         },
-        is_other: cluster.config.digest() != cluster.params.config_digest,
+        config_differs: cluster.config.digest() != cluster.params.config_digest,
         refused: verdict.refused,
     })
 }
@@ -137,9 +137,9 @@ pub(super) fn run(
     head: &RequestHead,
     how: (i64, bool),
 ) -> Result<i32> {
-    let answer = answer(site, job, head, how)?;
+    let answer = result(site, job, head, how)?;
     read::put(&answer.text)?;
-    if answer.is_other {
+    if answer.config_differs {
         tell!(
             "csub: warning: cb.yaml on the share is not what the leader uses: it was changed \
              since, or is refused"
@@ -185,11 +185,11 @@ impl Cluster {
     }
 
     /// The leader's checks that do not need its state.
-    fn judge(&self, job: &Submission, who: &Requester, now: Stamp) -> Verdict {
-        let mut asked = job.clone();
+    fn check(&self, job: &Submission, who: &Requester, now: Stamp) -> Verdict {
+        let mut submission = job.clone();
         // The leader checks the jobs in it.
-        let depend = std::mem::take(&mut asked.spec.depend);
-        let default_queue = asked.spec.queue.trim().is_empty();
+        let depend = std::mem::take(&mut submission.spec.depend);
+        let default_queue = submission.spec.queue.trim().is_empty();
         let refused = |spec: &Spec, fail: Fail| Verdict {
             spec: Spec {
                 depend: depend.clone(),
@@ -197,20 +197,20 @@ impl Cluster {
             },
             default_queue,
             refused: Some(fail),
-            fit: None,
-            held_up: None,
+            hosts: None,
+            blocked_by: None,
         };
-        match self.open_queues(&asked.spec.queue) {
-            Ok(open) => asked.spec.queue = open,
+        match self.open_queues(&submission.spec.queue) {
+            Ok(open) => submission.spec.queue = open,
             Err(fail) => return refused(&job.spec, fail),
         }
         let room = &mut NameBudget::default();
-        let admitted = intake::admit(asked, who, &self.config, &State::new(), now, room);
+        let admitted = intake::admit(submission, who, &self.config, &State::new(), now, room);
         let mut spec = match admitted {
             Ok(admitted) => admitted.spec,
             Err(e) => return refused(&job.spec, Fail::new(Exit::of(e.code), e.text)),
         };
-        let fit = match self.fit(&spec) {
+        let fit = match self.match_hosts(&spec) {
             Ok(fit) => fit,
             Err(why) => return refused(&spec, Fail::usage(why)),
         };
@@ -223,15 +223,15 @@ impl Cluster {
         Verdict {
             default_queue,
             refused: None,
-            fit: Some(fit),
-            held_up,
+            hosts: Some(fit),
+            blocked_by: held_up,
             spec,
         }
     }
 
     /// The candidates of -q, or the default queues, except those that are closed.
-    fn open_queues(&self, asked: &str) -> Result<String> {
-        let candidates: Vec<&str> = match asked.trim() {
+    fn open_queues(&self, requested: &str) -> Result<String> {
+        let candidates: Vec<&str> = match requested.trim() {
             "" => {
                 let names = self.config.general.default_queue.iter();
                 names.map(String::as_str).collect()
@@ -247,7 +247,7 @@ impl Cluster {
     }
 
     /// Counts the matching hosts of the queue.
-    fn fit(&self, spec: &Spec) -> std::result::Result<Fit, String> {
+    fn match_hosts(&self, spec: &Spec) -> std::result::Result<HostMatch, String> {
         let queue = self.queue(&spec.queue);
         let prefs = require::asked_hosts(&spec.hosts, &self.config)?;
         let of_queue = self.config.queue(&spec.queue);
@@ -259,20 +259,20 @@ impl Cluster {
         let local = self.hosts.iter().find(|h| h.name == spec.sub_host);
         let of_type =
             |h: &HostRow| any_type || local.is_none_or(|local| local.host_type == h.host_type);
-        let mut fit = Fit {
-            not_judged: simple.is_none() && !request.req.is_empty(),
-            ..Fit::default()
+        let mut fit = HostMatch {
+            not_evaluated: simple.is_none() && !request.req.is_empty(),
+            ..HostMatch::default()
         };
         for h in &self.hosts {
             if !queue.is_some_and(|q| q.hosts.contains(&h.name)) {
                 continue;
             }
-            fit.of_queue += 1;
+            fit.in_queue += 1;
             let named = prefs.as_ref();
             if named.is_some_and(|prefs| prefs.preference(&h.name).is_none()) {
                 continue;
             }
-            fit.chosen += 1;
+            fit.requested += 1;
             if !of_type(h) || select.is_some_and(|select| !host_select::fits(h, select)) {
                 continue;
             }
@@ -280,15 +280,15 @@ impl Cluster {
             let free = h.slots.saturating_sub(h.njobs);
             if h.status == "ok" && free > 0 && (!spec.exclusive || h.njobs == 0) {
                 let host = h.name.clone();
-                fit.now.push(Place { host, free });
+                fit.ready.push(FreeHost { host, free });
             }
         }
-        fit.now.sort_by_key(|place| std::cmp::Reverse(place.free));
+        fit.ready.sort_by_key(|place| std::cmp::Reverse(place.free));
         let one_host = matches!(
             simple.and_then(|s| s.span.as_ref()),
             Some(Span::Hosts { max: 1, .. })
         );
-        let free = fit.now.iter().map(|place| place.free);
+        let free = fit.ready.iter().map(|place| place.free);
         let free = match one_host {
             true => free.max().unwrap_or_default(),
             false => free.fold(0, u32::saturating_add),
@@ -391,10 +391,10 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {title} {}", escape(&value));
     }
-    for line in spec::echo(&verdict.spec) {
+    for line in spec::interpretation(&verdict.spec) {
         let _ = writeln!(out, "  {}", escape(&line));
     }
-    let Some(fit) = &verdict.fit else {
+    let Some(fit) = &verdict.hosts else {
         return out;
     };
     let queue = escape(&verdict.spec.queue);
@@ -402,18 +402,18 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     line!(
         out,
         "Hosts of the queue: {}; of these selected by -m: {}; satisfying select[]: {}{}",
-        fit.of_queue,
-        fit.chosen,
+        fit.in_queue,
+        fit.requested,
         fit.selected,
-        if fit.not_judged {
+        if fit.not_evaluated {
             " (sections and alternatives are not evaluated here)"
         } else {
             ""
         }
     );
-    let shown = fit.now.iter().take(HOSTS_SHOWN);
+    let shown = fit.ready.iter().take(HOSTS_SHOWN);
     let shown: Vec<String> = shown.map(|p| format!("{} ({})", p.host, p.free)).collect();
-    let more = match fit.now.len().saturating_sub(HOSTS_SHOWN) {
+    let more = match fit.ready.len().saturating_sub(HOSTS_SHOWN) {
         0 => String::new(),
         n => format!(" {}", translated(&format!("and {n} more"))),
     };
@@ -424,7 +424,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     line!(out, "Hosts that fit now (free slots): {}", escape(&shown));
     let enough = if fit.enough { "yes" } else { "no" };
     line!(out, "Enough slots are free now: {enough}");
-    if let Some(why) = verdict.held_up {
+    if let Some(why) = verdict.blocked_by {
         line!(out, "Jobs do not start now: {why}");
     }
     line!(out, "Estimated start: {NO_ESTIMATE}");
@@ -468,14 +468,17 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
     o.some_text("error_output", &spec.stderr);
     o.int("script_bytes", head.script.len());
     o.int("environment_variables", head.env.len());
-    if let Some(fit) = &verdict.fit {
-        o.int("hosts_of_queue", fit.of_queue);
-        o.int("hosts_chosen", fit.chosen);
-        o.opt("hosts_selected", (!fit.not_judged).then_some(fit.selected));
-        put_places(o.key("fit_now"), &fit.now);
+    if let Some(fit) = &verdict.hosts {
+        o.int("hosts_of_queue", fit.in_queue);
+        o.int("hosts_chosen", fit.requested);
+        o.opt(
+            "hosts_selected",
+            (!fit.not_evaluated).then_some(fit.selected),
+        );
+        put_places(o.key("fit_now"), &fit.ready);
         o.flag("enough_free_slots", fit.enough);
     }
-    o.some_text("held_up", verdict.held_up.unwrap_or_default());
+    o.some_text("held_up", verdict.blocked_by.unwrap_or_default());
     o.null("estimated_start_ms");
     o.text("not_checked", LEADER_ALONE);
     o.end();
@@ -501,7 +504,7 @@ fn put_limits(o: &mut Object<'_>, spec: &Spec) {
     }
 }
 
-fn put_places(out: &mut String, places: &[Place]) {
+fn put_places(out: &mut String, places: &[FreeHost]) {
     out.push('[');
     for (n, place) in places.iter().enumerate() {
         if n > 0 {
@@ -569,33 +572,37 @@ mod tests {
         job
     }
 
-    fn judged(job: &Submission) -> Verdict {
+    fn checked(job: &Submission) -> Verdict {
         let who = Requester {
             uid: 7,
             user: "u7".into(),
             groups: Vec::new(),
         };
-        cluster().judge(job, &who, Stamp(1_000_000))
+        cluster().check(job, &who, Stamp(1_000_000))
     }
 
     fn refusal(change: impl FnOnce(&mut Spec)) -> (Exit, String) {
-        let fail = judged(&job(change)).refused.expect("it is refused");
+        let fail = checked(&job(change)).refused.expect("it is refused");
         (fail.exit, fail.text)
     }
 
     #[test]
     fn hosts_are_counted_by_queue_options_and_state() {
-        let verdict = judged(&job(|_| {}));
+        let verdict = checked(&job(|_| {}));
         assert_eq!(verdict.refused, None);
-        let fit = verdict.fit.unwrap();
+        let fit = verdict.hosts.unwrap();
         // h5 does not belong to the queue, h4 has another type, h3 does not respond.
-        assert_eq!((fit.of_queue, fit.chosen, fit.selected), (4, 4, 3));
-        let hosts: Vec<(&str, u32)> = fit.now.iter().map(|p| (p.host.as_str(), p.free)).collect();
+        assert_eq!((fit.in_queue, fit.requested, fit.selected), (4, 4, 3));
+        let hosts: Vec<(&str, u32)> = fit
+            .ready
+            .iter()
+            .map(|p| (p.host.as_str(), p.free))
+            .collect();
         assert_eq!(hosts, [("h2", 4), ("h1", 3)]);
         assert!(fit.enough);
-        let fit = |change: fn(&mut Spec)| judged(&job(change)).fit.unwrap();
-        assert_eq!(fit(|s| s.exclusive = false).now.len(), 2);
-        assert_eq!(fit(|s| s.hosts = "h1".into()).chosen, 1);
+        let fit = |change: fn(&mut Spec)| checked(&job(change)).hosts.unwrap();
+        assert_eq!(fit(|s| s.exclusive = false).ready.len(), 2);
+        assert_eq!(fit(|s| s.hosts = "h1".into()).requested, 1);
         assert_eq!(fit(|s| s.res_req = "select[type==any]".into()).selected, 4);
         let spread = |s: &mut Spec| (s.min, s.max) = (7, 7);
         assert!(fit(spread).enough);
@@ -606,7 +613,7 @@ mod tests {
             })
             .enough
         );
-        assert!(fit(|s| s.res_req = "{select[mem>1]} || {select[mem>2]}".into()).not_judged);
+        assert!(fit(|s| s.res_req = "{select[mem>1]} || {select[mem>2]}".into()).not_evaluated);
     }
 
     #[test]
@@ -625,7 +632,7 @@ mod tests {
         let (exit, _) = refusal(|s| s.max = 9);
         assert_eq!(exit, Exit::Refused);
         // A closed queue does not matter if there is another candidate.
-        let verdict = judged(&job(|s| s.queue = "low normal".into()));
+        let verdict = checked(&job(|s| s.queue = "low normal".into()));
         assert_eq!(verdict.spec.queue, "normal");
         assert!(!verdict.default_queue);
     }
@@ -633,7 +640,7 @@ mod tests {
     #[test]
     fn the_text_says_what_is_not_known() {
         let job = job(|s| s.depend = "done(7)".into());
-        let verdict = judged(&job);
+        let verdict = checked(&job);
         assert_eq!(verdict.spec.depend, "done(7)");
         let out = text(&job, &RequestHead::default(), &verdict);
         for part in [

@@ -43,7 +43,7 @@ pub(super) struct Environ {
 
 /// An item of `-env`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Item {
+enum EnvItem {
     All,
     Nothing,
     Without(String),
@@ -51,7 +51,7 @@ enum Item {
     Only(String),
 }
 
-/// The environment of a job: `own` is that of this process, `asked` the values of `-env` in order.
+/// The environment of a job: `own` is that of this process, `values` the values of `-env` in order.
 ///
 /// The whole environment is included unless `none` or a plain variable name is given without `all`
 /// or `~VAR`: then only the named variables. Variables with a prefix in [`FOREIGN`] are included
@@ -61,19 +61,19 @@ enum Item {
 /// Names the invalid part of `-env`, or the size that is too large.
 pub(super) fn environ(
     own: impl Iterator<Item = (OsString, OsString)>,
-    asked: &[&str],
+    values: &[&str],
 ) -> Result<Environ> {
     let mut items = Vec::new();
-    for text in asked {
+    for text in values {
         parse(text, &mut items)?;
     }
-    let has = |f: fn(&Item) -> bool| items.iter().any(f);
-    let whole = has(|i| matches!(i, Item::All | Item::Without(_)))
-        || !has(|i| matches!(i, Item::Nothing | Item::Only(_)));
+    let has = |f: fn(&EnvItem) -> bool| items.iter().any(f);
+    let whole = has(|i| matches!(i, EnvItem::All | EnvItem::Without(_)))
+        || !has(|i| matches!(i, EnvItem::Nothing | EnvItem::Only(_)));
     let named: BTreeSet<&str> = items
         .iter()
         .filter_map(|i| match i {
-            Item::Only(name) => Some(name.as_str()),
+            EnvItem::Only(name) => Some(name.as_str()),
             _ => None,
         })
         .collect();
@@ -94,13 +94,13 @@ pub(super) fn environ(
     }
     for item in items {
         match item {
-            Item::Without(name) => {
+            EnvItem::Without(name) => {
                 out.vars.remove(&name);
             }
-            Item::Set(name, value) => {
+            EnvItem::Set(name, value) => {
                 out.vars.insert(name, value);
             }
-            Item::All | Item::Nothing | Item::Only(_) => {}
+            EnvItem::All | EnvItem::Nothing | EnvItem::Only(_) => {}
         }
     }
     check_size(&out.vars)?;
@@ -121,7 +121,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Splits a value of `-env` at commas; a value in quotes may contain commas.
-fn parse(text: &str, items: &mut Vec<Item>) -> Result<()> {
+fn parse(text: &str, items: &mut Vec<EnvItem>) -> Result<()> {
     let mut rest = text.trim();
     while !rest.is_empty() {
         let (item, next) = item(rest)?;
@@ -135,15 +135,15 @@ fn parse(text: &str, items: &mut Vec<Item>) -> Result<()> {
 }
 
 /// The first item of `text`, and the rest.
-fn item(text: &str) -> Result<(Item, &str)> {
+fn item(text: &str) -> Result<(EnvItem, &str)> {
     let word_end = text.find([',', '=']).unwrap_or(text.len());
     let word = text[..word_end].trim_end();
     if !text[word_end..].starts_with('=') {
         let item = match (word, word.strip_prefix('~')) {
-            ("all", _) => Item::All,
-            ("none", _) => Item::Nothing,
-            (_, Some(name)) => Item::Without(checked(name)?),
-            (name, None) => Item::Only(checked(name)?),
+            ("all", _) => EnvItem::All,
+            ("none", _) => EnvItem::Nothing,
+            (_, Some(name)) => EnvItem::Without(checked(name)?),
+            (name, None) => EnvItem::Only(checked(name)?),
         };
         return Ok((item, &text[word_end..]));
     }
@@ -154,12 +154,12 @@ fn item(text: &str) -> Result<(Item, &str)> {
             let end = inner.find(quote).ok_or_else(|| {
                 Fail::usage(format!("-env: the quote of {name}'s value is not closed"))
             })?;
-            let item = Item::Set(name, inner[..end].to_owned());
+            let item = EnvItem::Set(name, inner[..end].to_owned());
             return Ok((item, &inner[end + 1..]));
         }
     }
     let end = value.find(',').unwrap_or(value.len());
-    Ok((Item::Set(name, value[..end].to_owned()), &value[end..]))
+    Ok((EnvItem::Set(name, value[..end].to_owned()), &value[end..]))
 }
 
 fn checked(name: &str) -> Result<String> {
@@ -190,7 +190,7 @@ pub(super) fn check_size(vars: &BTreeMap<String, String>) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn made(asked: &[&str]) -> Result<String> {
+    fn names_for(values: &[&str]) -> Result<String> {
         let own = [
             ("A", "1"),
             ("B", "x\ny"),
@@ -201,7 +201,7 @@ mod tests {
             ("odd-name", "1"),
         ];
         let own = own.into_iter().map(|(n, v)| (n.into(), v.into()));
-        let env = environ(own, asked)?;
+        let env = environ(own, values)?;
         let all: Vec<String> = env.vars.iter().map(|(n, v)| format!("{n}={v}")).collect();
         Ok(all.join(";"))
     }
@@ -220,14 +220,14 @@ mod tests {
             (&["all", "A=2", "A=3"], "A=3;B=x\ny"),
             (&[""], "A=1;B=x\ny"),
         ];
-        for (asked, want) in cases {
-            assert_eq!(made(asked).as_deref(), Ok(*want), "{asked:?}");
+        for (values, want) in cases {
+            assert_eq!(names_for(values).as_deref(), Ok(*want), "{values:?}");
         }
     }
 
     #[test]
     fn an_allocation_of_another_system_stays_behind_unless_it_is_named() {
-        let taken = |asked: &[&str]| {
+        let taken = |values: &[&str]| {
             let own = [
                 "SLURM_JOB_ID",
                 "SLURM_CONF",
@@ -237,7 +237,7 @@ mod tests {
                 "OMPI_MCA_btl",
             ];
             let own = own.into_iter().map(|name| (name.into(), "1".into()));
-            let names: Vec<String> = environ(own, asked).unwrap().vars.into_keys().collect();
+            let names: Vec<String> = environ(own, values).unwrap().vars.into_keys().collect();
             names.join(" ")
         };
         assert_eq!(taken(&[]), "OMPI_MCA_btl PBS_SERVER SLURM_CONF");
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn wrong_lists_are_refused() {
         for bad in ["=x", "a b", "~", "1A=2", "A='x", "A=\"x", "%"] {
-            assert!(made(&[bad]).is_err(), "{bad}");
+            assert!(names_for(&[bad]).is_err(), "{bad}");
         }
     }
 

@@ -5,7 +5,7 @@
 //! user, who could send requests to the leader without them: they are a service, not a security
 //! barrier.
 
-use super::options::Chosen;
+use super::options::JobOptions;
 use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Fail, Result};
 use crate::record::request::RequestHead;
@@ -79,13 +79,17 @@ const INTERACTIVE: &[(&str, &[&str])] = &[
 ///
 /// # Errors
 /// A program refuses the job, fails, or is not safe to run.
-pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Chosen, String)> {
+pub(super) fn run(
+    site: &Site,
+    mut chosen: JobOptions,
+    command: &str,
+) -> Result<(JobOptions, String)> {
     let mut data = String::new();
     let Some(dir) = &site.esubs else {
         return Ok((chosen, data));
     };
-    let asked = chosen.get("a").unwrap_or_default().to_owned();
-    let programs = programs(dir, &asked)?;
+    let requested = chosen.get("a").unwrap_or_default().to_owned();
+    let programs = programs(dir, &requested)?;
     if programs.is_empty() {
         return Ok((chosen, data));
     }
@@ -97,8 +101,8 @@ pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Cho
         for program in &programs {
             let safe = owners.safe_to_load(program, program);
             safe.map_err(|e| Fail::refused(format!("esub: {e}")))?;
-            chosen = one(program, &files, std::mem::take(&mut chosen), command)?;
-            data += &said(program, &files.join("output"))?;
+            chosen = run_one(program, &files, std::mem::take(&mut chosen), command)?;
+            data += &output_of(program, &files.join("output"))?;
         }
         match data.len() {
             0..=DATA_MAX => Ok(()),
@@ -116,7 +120,7 @@ pub(super) fn run(site: &Site, mut chosen: Chosen, command: &str) -> Result<(Cho
 }
 
 /// What a program wrote to its standard output.
-fn said(program: &Path, path: &Path) -> Result<String> {
+fn output_of(program: &Path, path: &Path) -> Result<String> {
     let bytes = sys::fs::read_small(path, DATA_MAX as u64)
         .map_err(|e| Fail::refused(format!("{}: its output: {e}", program.display())))?;
     sys::fs::remove(path)?;
@@ -163,11 +167,15 @@ fn programs(dir: &Path, names: &str) -> Result<Vec<PathBuf>> {
     }
 }
 
-fn one(program: &Path, files: &Path, chosen: Chosen, command: &str) -> Result<Chosen> {
+fn run_one(program: &Path, files: &Path, chosen: JobOptions, command: &str) -> Result<JobOptions> {
     let parameters = files.join("parameters");
     let changes = files.join("changes");
     let variables = files.join("environment");
-    sys::fs::publish_mode(&parameters, shown(&chosen, command).as_bytes(), 0o600)?;
+    sys::fs::publish_mode(
+        &parameters,
+        parameter_file(&chosen, command).as_bytes(),
+        0o600,
+    )?;
     let value = |path: &Path| path.to_string_lossy().into_owned();
     let env = [
         ("LSB_SUB_PARM_FILE".to_owned(), value(&parameters)),
@@ -195,15 +203,15 @@ fn one(program: &Path, files: &Path, chosen: Chosen, command: &str) -> Result<Ch
         let bytes = sys::fs::read_optional(path, FILE_MAX)?.unwrap_or_default();
         let _ = sys::fs::remove(path);
         String::from_utf8(bytes)
-            .map_err(|_| Fail::refused(format!("{name}: what it wrote is not UTF-8 text")))
+            .map_err(|_| Fail::refused(format!("{name}: its output is not UTF-8 text")))
     };
     let wrong = |why: String| Fail::refused(format!("{name}: {why}"));
-    let chosen = changed(chosen, &text(&changes)?).map_err(wrong)?;
+    let chosen = apply_changes(chosen, &text(&changes)?).map_err(wrong)?;
     with_variables(chosen, &text(&variables)?).map_err(wrong)
 }
 
 /// The content of the parameter file: a line for each option that was given.
-fn shown(chosen: &Chosen, command: &str) -> String {
+fn parameter_file(chosen: &JobOptions, command: &str) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &str| {
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -241,7 +249,7 @@ fn shown(chosen: &Chosen, command: &str) -> String {
 }
 
 /// The options after the changes written by a program.
-fn changed(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String> {
+fn apply_changes(mut chosen: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
     for line in lines(text) {
         let (name, value) = line?;
         let known = name.strip_prefix("LSB_SUB_").and_then(|name| {
@@ -266,7 +274,7 @@ fn changed(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String
 }
 
 /// The options with variables for the job's environment.
-fn with_variables(mut chosen: Chosen, text: &str) -> std::result::Result<Chosen, String> {
+fn with_variables(mut chosen: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
     for line in lines(text) {
         let (name, value) = line?;
         let quote = match (value.contains('\''), value.contains('"')) {
@@ -304,15 +312,15 @@ mod tests {
     use super::*;
     use crate::client::cli::Table;
 
-    fn chosen(words: &[&str]) -> Chosen {
+    fn chosen(words: &[&str]) -> JobOptions {
         let table = Table::new(options::csub());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        Chosen::of(&table, &table.split(&words).unwrap())
+        JobOptions::from_split(&table, &table.split(&words).unwrap())
     }
 
     #[test]
     fn parameters_show_what_was_given() {
-        let text = shown(
+        let text = parameter_file(
             &chosen(&["-q", "a", "-x", "-R", "mem>1", "-R", "ut<1", "-f", "a > b"]),
             "x \"y\"",
         );
@@ -323,7 +331,7 @@ mod tests {
 
     #[test]
     fn parameters_show_mail_terminals_and_checkpoints() {
-        let text = |words: &[&str]| shown(&chosen(words), "x");
+        let text = |words: &[&str]| parameter_file(&chosen(words), "x");
         assert_eq!(
             text(&["-B", "-u", "a@b", "-k", "/d init=2 10 method=m"]),
             "LSB_SUB_NOTIFY_BEGIN=\"Y\"\nLSB_SUB_MAIL_USER=\"a@b\"\nLSB_SUB_CHKPNT_DIR=\"/d\"\n\
@@ -334,13 +342,13 @@ mod tests {
             assert!(shell.contains(&format!("LSB_SUB_{name}=\"Y\"")), "{shell}");
         }
         assert!(!text(&["-I"]).contains("PTY") && text(&["-I"]).contains("INTERACTIVE"));
-        let after = changed(
+        let after = apply_changes(
             chosen(&["-B"]),
             "LSB_SUB_NOTIFY_BEGIN=SUB_RESET\nLSB_SUB_NOTIFY_END=Y",
         );
         let after = after.unwrap();
         assert!(!after.has("B") && after.has("N"));
-        assert!(changed(chosen(&["-I"]), "LSB_SUB_INTERACTIVE=SUB_RESET").is_err());
+        assert!(apply_changes(chosen(&["-I"]), "LSB_SUB_INTERACTIVE=SUB_RESET").is_err());
     }
 
     #[test]
@@ -348,7 +356,7 @@ mod tests {
         let before = chosen(&["-q", "a", "-x", "-P", "p"]);
         let text = "# note\nLSB_SUB_QUEUE=\"night\"\nLSB_SUB_EXCLUSIVE=SUB_RESET\n\
                     LSB_SUB_RLIMIT_RUN=30\nLSB_SUB_RERUNNABLE=Y\n";
-        let after = changed(before.clone(), text).unwrap();
+        let after = apply_changes(before.clone(), text).unwrap();
         let get = |id: &str| after.get(id);
         assert_eq!(
             (get("q"), get("P"), get("W")),
@@ -362,7 +370,7 @@ mod tests {
             "LSB_SUB_EXCLUSIVE=7",
             "LSB_SUB_QUEUE=\"a",
         ] {
-            assert!(changed(before.clone(), wrong).is_err(), "{wrong}");
+            assert!(apply_changes(before.clone(), wrong).is_err(), "{wrong}");
         }
         let with = with_variables(before, "A=1\nB=\"x,y\"\n").unwrap();
         let env: Vec<&str> = with.all("env").collect();

@@ -5,21 +5,21 @@
 //! lines, else its `#PBS` lines. An option that changes a job and is not supported is refused with
 //! its line; options that change nothing are named in one warning.
 
+pub(crate) mod conversion;
 pub(crate) mod pbs;
-pub(crate) mod shape;
 pub(crate) mod slurm;
 pub(crate) mod slurm_table;
-pub(crate) mod terms;
+pub(crate) mod task_layout;
 #[cfg(test)]
 mod tests;
 
 use crate::client::exit::{Fail, Result};
 use crate::spool::view::{JobSet, ViewItem, ViewReader};
 use crate::text::command::{ForeignDirective, PBS, SBATCH, split_words};
-pub(crate) use terms::{Context, Foreign, ForeignOption};
+pub(crate) use conversion::{ConvertContext, ConvertedOptions, ForeignOption};
 
 /// The lines of a script that apply, all of one system, and those that do not.
-pub(crate) fn lines_that_count(
+pub(crate) fn applicable_lines(
     lines: &[ForeignDirective],
     first_command: usize,
 ) -> (Vec<ForeignDirective>, Vec<ForeignDirective>) {
@@ -60,13 +60,13 @@ fn words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// Names the line and the option that is wrong or not supported.
-pub(crate) fn of_lines(
+pub(crate) fn convert_lines(
     lines: &[ForeignDirective],
     place: &str,
-    context: &mut Context<'_>,
-) -> Result<Foreign> {
+    context: &mut ConvertContext<'_>,
+) -> Result<ConvertedOptions> {
     let Some(first) = lines.first() else {
-        return Ok(Foreign::default());
+        return Ok(ConvertedOptions::default());
     };
     if first.prefix == SBATCH {
         let mut all = Vec::new();
@@ -77,7 +77,10 @@ pub(crate) fn of_lines(
     }
     let mut all = Vec::new();
     for line in lines {
-        all.extend(pbs::of_line(&words(line, place)?, &place_of(line, place))?);
+        all.extend(pbs::line_options(
+            &words(line, place)?,
+            &place_of(line, place),
+        )?);
     }
     pbs::translate(&all, context)
 }
@@ -87,7 +90,7 @@ pub(crate) fn of_lines(
 /// # Errors
 /// Names what is not an option.
 pub(crate) fn slurm_line(line: &ForeignDirective, place: &str) -> Result<Vec<ForeignOption>> {
-    slurm::of_line(&words(line, place)?, &place_of(line, place))
+    slurm::line_options(&words(line, place)?, &place_of(line, place))
 }
 
 fn place_of(line: &ForeignDirective, place: &str) -> String {

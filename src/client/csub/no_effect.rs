@@ -4,7 +4,7 @@
 //! them, and the warning about directives of other batch systems. An option that changes what a job
 //! does or gets is never on this list: it is refused by name (`options::UNBUILT`).
 
-use super::options::Chosen;
+use super::options::JobOptions;
 use crate::client::env::Site;
 use crate::client::exit::lsf_name;
 use crate::language::tell;
@@ -57,14 +57,14 @@ pub(crate) struct NoEffect {
 }
 
 impl NoEffect {
-    pub(crate) fn of(chosen: &Chosen) -> NoEffect {
+    pub(crate) fn of(chosen: &JobOptions) -> NoEffect {
         let mut found = NoEffect::default();
         found.note(chosen);
         found
     }
 
     /// Adds the options of another line; each option is named once.
-    pub(crate) fn note(&mut self, chosen: &Chosen) {
+    pub(crate) fn note(&mut self, chosen: &JobOptions) {
         for (id, _) in chosen.iter() {
             if (has_no_effect(id) || MAIL_OPTIONS.contains(&id))
                 && !self.ids.iter().any(|old| old == id)
@@ -159,8 +159,8 @@ mod tests {
     fn warning(words: &[&str]) -> Option<String> {
         let table = Table::new(options::csub());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let chosen = Chosen::of(&table, &table.split(&words).unwrap());
-        chosen.check_built().unwrap();
+        let chosen = JobOptions::from_split(&table, &table.split(&words).unwrap());
+        chosen.check_implemented().unwrap();
         NoEffect::of(&chosen).warning_where(&|| false)
     }
 
@@ -175,7 +175,7 @@ mod tests {
         );
         let table = Table::new(options::csub());
         let words = ["-B", "-N", "x"].map(str::to_owned);
-        let chosen = Chosen::of(&table, &table.split(&words).unwrap());
+        let chosen = JobOptions::from_split(&table, &table.split(&words).unwrap());
         assert_eq!(NoEffect::of(&chosen).warning_where(&|| true), None);
         assert_eq!(
             warning(&["-a", "poe", "x"]).unwrap(),

@@ -41,7 +41,7 @@ const UNBUILT: &[(&str, bool)] = &[
 ];
 
 /// Whether the option is known but not implemented in this version.
-pub(crate) fn is_unbuilt(id: &str) -> bool {
+pub(crate) fn is_unimplemented(id: &str) -> bool {
     // A pack calls this for each option of each line.
     static NAMES: LazyLock<HashSet<&str>> =
         LazyLock::new(|| UNBUILT.iter().map(|(name, _)| *name).collect());
@@ -49,7 +49,7 @@ pub(crate) fn is_unbuilt(id: &str) -> bool {
 }
 
 /// The refusal of such an option.
-pub(crate) fn unbuilt(id: &str) -> Fail {
+pub(crate) fn unimplemented_option(id: &str) -> Fail {
     let instead = match id {
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
@@ -100,7 +100,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "gpu",
         "num=N[/task]",
-        "GPUs on each host or for each slot: rusage[gpu=N], in the words of LSF",
+        "GPUs on each host or for each slot, in LSF's syntax; the same as rusage[gpu=N]",
     ),
     ("m", "HOSTS", "Hosts and host groups, host+N prefers"),
     ("x", "", "Exclusive use of the hosts"),
@@ -177,12 +177,12 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "notify",
         "EVENTS",
-        "Mail at these of start, done, exit, suspend",
+        "Mail at these events: start, done, exit, suspend",
     ),
     (
         "u",
         "ADDRESSES",
-        "Where the mails go; default: the submitter",
+        "Recipients of the mails; default: the submitter",
     ),
     (
         "rnc",
@@ -219,7 +219,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "Sb",
         "/SRC[:/DST[:ro]],...",
-        "Paths of the host that the container of -Si has, too",
+        "Paths of the host to bind into the container of -Si",
     ),
     (
         "k",
@@ -245,7 +245,7 @@ const JOB_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "retries",
         "N",
-        "Run a job that failed up to N times more, after 1 s, 2 s, 4 s ... 5 min",
+        "Retry a failed job up to N times, after 1 s, 2 s, 4 s ... 5 min",
     ),
 ];
 
@@ -292,22 +292,22 @@ const SUBMIT_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "I",
         "",
-        "Interactive job: input, output and error output are this command's",
+        "Interactive job: uses the input, output and error output of this command",
     ),
     (
         "Ip",
         "",
-        "Interactive job with a terminal of its own; ^C and ^Z are this command's",
+        "Interactive job with its own terminal; ^C and ^Z act on this command",
     ),
     (
         "Is",
         "",
-        "Interactive job with a terminal of its own that gets every key: for a shell",
+        "Interactive job with its own terminal, which gets every key: for a shell",
     ),
     (
         "XF",
         "",
-        "Interactive job whose windows (X11) appear at this command's display",
+        "Interactive job with X11 forwarding to the display of this command",
     ),
     (
         "K",
@@ -411,7 +411,7 @@ pub(crate) fn crestart() -> Command {
         .arg(
             flag(
                 "force",
-                "Have the method restore the job in spite of obstacles",
+                "Force: passed on to the checkpoint method, which restores despite obstacles",
             )
             .short('f'),
         )
@@ -499,7 +499,7 @@ pub(crate) const RESETS: &[(&str, &str)] = &[
 ];
 
 /// The option under which an option is stored: options with the same one replace each other.
-pub(crate) fn place(id: &str) -> &str {
+pub(crate) fn replacement_group(id: &str) -> &str {
     match id {
         "oo" => "o",
         "eo" => "e",
@@ -513,22 +513,22 @@ pub(crate) fn place(id: &str) -> &str {
 
 /// Options in the order in which they were given. Of those that count once only the last is kept.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct JobOptions {
     list: Vec<(String, String)>,
 }
 
 /// Options whose values accumulate.
-const ADDING: &[&str] = &["R", "env", "f", "section"];
+const ACCUMULATING: &[&str] = &["R", "env", "f", "section"];
 
 /// Whether the values of an option accumulate.
-pub(crate) fn adds(id: &str) -> bool {
-    ADDING.contains(&id)
+pub(crate) fn accumulates(id: &str) -> bool {
+    ACCUMULATING.contains(&id)
 }
 
-impl Chosen {
+impl JobOptions {
     /// The options of one line. A later option replaces an earlier one with the same place.
-    pub(crate) fn of(table: &Table, split: &crate::client::cli::Split) -> Chosen {
-        let mut chosen = Chosen::default();
+    pub(crate) fn from_split(table: &Table, split: &crate::client::cli::Split) -> JobOptions {
+        let mut chosen = JobOptions::default();
         for given in &split.given {
             chosen.add(table.id(given), &given.value);
         }
@@ -538,30 +538,37 @@ impl Chosen {
     /// Adds an option; it replaces an earlier one with the same place, unless its values
     /// accumulate.
     pub(crate) fn add(&mut self, id: &str, value: &str) {
-        if !adds(id) {
-            self.list.retain(|(old, _)| place(old) != place(id));
+        if !accumulates(id) {
+            self.list
+                .retain(|(old, _)| replacement_group(old) != replacement_group(id));
         }
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
     /// Removes all options with the same place.
     pub(crate) fn remove(&mut self, id: &str) {
-        self.list.retain(|(old, _)| place(old) != place(id));
+        self.list
+            .retain(|(old, _)| replacement_group(old) != replacement_group(id));
     }
 
     /// These options, plus those of a script that the command line does not set. Settings of the
     /// environment accumulate, those of the command line last.
     #[must_use]
-    pub(crate) fn over(self, script: Chosen) -> Chosen {
-        let beaten =
-            |id: &str| id != "env" && self.list.iter().any(|(mine, _)| place(mine) == place(id));
+    pub(crate) fn overriding(self, script: JobOptions) -> JobOptions {
+        let beaten = |id: &str| {
+            id != "env"
+                && self
+                    .list
+                    .iter()
+                    .any(|(own, _)| replacement_group(own) == replacement_group(id))
+        };
         let mut list: Vec<_> = script
             .list
             .into_iter()
             .filter(|(id, _)| !beaten(id))
             .collect();
         list.extend(self.list);
-        Chosen { list }
+        JobOptions { list }
     }
 
     pub(crate) fn has(&self, id: &str) -> bool {
@@ -592,9 +599,9 @@ impl Chosen {
     ///
     /// # Errors
     /// Names the first such option.
-    pub(crate) fn check_built(&self) -> Result<(), Fail> {
-        match self.list.iter().find(|(id, _)| is_unbuilt(id)) {
-            Some((id, _)) => Err(unbuilt(id)),
+    pub(crate) fn check_implemented(&self) -> Result<(), Fail> {
+        match self.list.iter().find(|(id, _)| is_unimplemented(id)) {
+            Some((id, _)) => Err(unimplemented_option(id)),
             None => Ok(()),
         }
     }

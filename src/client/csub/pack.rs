@@ -4,9 +4,9 @@
 //! the previous line are sent without them.
 
 use super::no_effect::NoEffect;
-use super::options::Chosen;
+use super::options::JobOptions;
 use super::script::pack_words;
-use super::spec::{self, Here, command_line};
+use super::spec::{self, ParseContext, command_line};
 use crate::client::cli::{GivenOption, Table};
 use crate::client::exit::{Fail, Result};
 use crate::client::requests::Outgoing;
@@ -29,7 +29,7 @@ pub(super) struct Pack {
     /// Numbers of the lines that are sent, in order.
     pub lines: Vec<u32>,
     /// Numbers of the lines that are skipped, with the reason.
-    pub wrong: Vec<(u32, String)>,
+    pub skipped: Vec<(u32, String)>,
     /// Options without effect of csub and of the lines.
     pub no_effect: NoEffect,
 }
@@ -59,28 +59,28 @@ pub(super) fn read(name: &str) -> Result<String> {
 pub(super) fn fill(
     text: &str,
     table: &Table,
-    common: &Chosen,
-    here: &Here<'_>,
+    common: &JobOptions,
+    context: &ParseContext<'_>,
     request: &mut Outgoing,
 ) -> Result<Pack> {
     let mut pack = Pack::default();
-    let mut before = Before::default();
+    let mut before = PreviousLine::default();
     before.no_effect.note(common);
     for (n, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        match before.verb(n, line, table, common, here) {
+        match before.verb(n, line, table, common, context) {
             Ok(verb) => {
                 request.push(&verb)?;
                 pack.lines.push(n);
             }
-            Err(fail) => pack.wrong.push((n, fail.text)),
+            Err(fail) => pack.skipped.push((n, fail.text)),
         }
     }
     pack.no_effect = before.no_effect;
-    if pack.lines.is_empty() && pack.wrong.is_empty() {
+    if pack.lines.is_empty() && pack.skipped.is_empty() {
         return Err(Fail::usage("-pack: the file contains no job"));
     }
     Ok(pack)
@@ -88,7 +88,7 @@ pub(super) fn fill(
 
 /// The specification of the previous line, reused by a line with the same options.
 #[derive(Default)]
-struct Before {
+struct PreviousLine {
     given: Vec<GivenOption>,
     job: Option<Submission>,
     /// The last specification that was sent.
@@ -96,14 +96,14 @@ struct Before {
     no_effect: NoEffect,
 }
 
-impl Before {
+impl PreviousLine {
     fn verb(
         &mut self,
         line: u32,
         text: &str,
         table: &Table,
-        common: &Chosen,
-        here: &Here<'_>,
+        common: &JobOptions,
+        context: &ParseContext<'_>,
     ) -> Result<Verb> {
         let split = table
             .split(&pack_words(text)?)
@@ -111,34 +111,34 @@ impl Before {
         let command = command_line(&split);
         spec::check_command(&command)?;
         if self.job.is_none() || self.given != split.given {
-            let own = Chosen::of(table, &split);
+            let own = JobOptions::from_split(table, &split);
             if let Some(id) = NOT_IN_A_LINE.iter().find(|id| own.has(id)) {
                 let text =
                     format!("-{id} is not allowed in a line of a pack: give it to csub itself");
                 return Err(Fail::usage(text));
             }
             self.no_effect.note(&own);
-            self.job = Some(spec::submission(&own.over(common.clone()), here)?);
+            self.job = Some(spec::submission(&own.overriding(common.clone()), context)?);
             self.given = split.given;
         }
-        let made = self.job.as_ref().expect("it was just made");
-        let same = self.sent.as_ref() == Some(&made.spec);
+        let previous = self.job.as_ref().expect("set above");
+        let same = self.sent.as_ref() == Some(&previous.spec);
         if !same {
-            self.sent = Some(made.spec.clone());
+            self.sent = Some(previous.spec.clone());
         }
         let job = Submission {
             spec: if same {
                 Spec::default()
             } else {
-                made.spec.clone()
+                previous.spec.clone()
             },
             command,
-            name: made.name.clone(),
-            array: made.array.clone(),
-            array_limit: made.array_limit,
-            hold: made.hold,
-            app_label: made.app_label,
-            key: made.key.clone(),
+            name: previous.name.clone(),
+            array: previous.array.clone(),
+            array_limit: previous.array_limit,
+            hold: previous.hold,
+            app_label: previous.app_label,
+            key: previous.key.clone(),
             clone: None,
             restart: None,
         };

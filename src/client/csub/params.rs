@@ -3,7 +3,7 @@
 //! Owns how the file is read: comma separated values with names in the first line, or tab separated
 //! values if the file name ends with `.tsv`. Each element finds its values in its environment.
 
-use super::options::Chosen;
+use super::options::JobOptions;
 use crate::client::exit::{Fail, Result};
 use crate::model::Submission;
 use crate::record::request::SCRIPT_MAX;
@@ -28,7 +28,7 @@ impl Params {
     ///
     /// # Errors
     /// The file cannot be read or is invalid.
-    pub(super) fn of(chosen: &Chosen, cwd: &Path) -> Result<Params> {
+    pub(super) fn of(chosen: &JobOptions, cwd: &Path) -> Result<Params> {
         let Some(name) = chosen.get("params") else {
             return Ok(Params::default());
         };

@@ -3,10 +3,12 @@
 //! Owns which checkpoint is used, and that nothing of another user is run. Knows nothing of what a
 //! method saved.
 
-use super::clone::{changes, refuse_unchecked};
-use super::options::{self, Chosen};
-use super::spec::{self, path_text, plain, wrong};
-use super::{NoEffect, SubmitContext, answered, job_line, not_submitted, submitted, tries};
+use super::clone::{changing_options, refuse_unchecked};
+use super::options::{self, JobOptions};
+use super::spec::{self, invalid_value, path_text, without_current_dirs};
+use super::{
+    NoEffect, SubmitContext, job_line, not_submitted, report_submission, retries, submitted_job,
+};
 use crate::client::cli::{Split, Table, texts};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -39,15 +41,15 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     if split.given.iter().any(asks) {
         return table.check(&split).err().unwrap_or(0);
     }
-    match SubmitContext::now().and_then(|told| submit(&table, &split, &told)) {
+    match SubmitContext::now().and_then(|context| submit(&table, &split, &context)) {
         Ok(code) => code,
         Err(fail) => not_submitted(ME, &fail),
     }
 }
 
-fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
-    let chosen = Chosen::of(table, split);
-    chosen.check_built()?;
+fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> {
+    let chosen = JobOptions::from_split(table, split);
+    chosen.check_implemented()?;
     let wait_s = requests::wait_s(chosen.get("wait"))?;
     let (dir, job) = match split.rest.as_slice() {
         [dir] => (dir, None),
@@ -55,7 +57,7 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
         [] => return Err(Fail::usage("name the checkpoint directory (csub -k)")),
         [_, _, more, ..] => return Err(Fail::usage(format!("'{more}' is one operand too many"))),
     };
-    let dir = plain(&told.cwd.join(dir));
+    let dir = without_current_dirs(&context.cwd.join(dir));
     let key = match job {
         Some(key) => key,
         None => only_one(&dir)?,
@@ -63,13 +65,13 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
     let saved = saved(&dir, key)?;
     NoEffect::of(&chosen).warn(ME);
     let mut set = Vec::new();
-    let mut given = changes(&chosen, &mut set);
+    let mut given = changing_options(&chosen, &mut set);
     given.remove("force");
     set.retain(|option| option != "force");
     let site = Site::find()?;
     refuse_unchecked(&site, ME, &set)?;
     let unit = || limit_unit(&site);
-    let mut here = told.here(&site, &unit);
+    let mut here = context.parse_context(&site, &unit);
     // The saved job provides queue and project.
     (here.default_queue, here.default_project) = ("", "");
     let mut job = spec::submission(&given, &here)?;
@@ -86,17 +88,23 @@ fn submit(table: &Table, split: &Split, told: &SubmitContext) -> Result<i32> {
         ..RequestHead::default()
     };
     job.restart = Some(Box::new(restart(saved, &dir, chosen.has("force"), set)?));
-    let ack = match tries::send_job(&site, ME, head, job, wait_s)? {
+    let ack = match retries::send_job(&site, ME, head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
-    let run = answered(&ack)?;
-    Ok(submitted(&site, run, &job_line(run, told, true), "", false))
+    let run = submitted_job(&ack)?;
+    Ok(report_submission(
+        &site,
+        run,
+        &job_line(run, context, true),
+        "",
+        false,
+    ))
 }
 
 fn key_of(text: &str) -> Result<JobKey> {
     let one = "name one job: 123, or an element of an array, \"123[4]\"";
-    match JobSel::parse(text).map_err(|e| wrong(ME, text, &e))? {
+    match JobSel::parse(text).map_err(|e| invalid_value(ME, text, &e))? {
         JobSel::Job(id) => Ok(JobKey::job(id)),
         JobSel::Elements(id, set) => match (set.iter().next(), set.iter().nth(1)) {
             (Some(idx), None) => Ok(JobKey::element(id, idx)),

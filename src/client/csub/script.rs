@@ -1,7 +1,7 @@
 //! The job's script: from standard input or from the file that is the only word of the command.
 
 use super::foreign;
-use super::options::Chosen;
+use super::options::JobOptions;
 use crate::client::cli::{Split, Table, UsageError};
 use crate::client::exit::{self, Fail, Result};
 use crate::record::request::SCRIPT_MAX;
@@ -14,11 +14,11 @@ const SHOWN_MAX: usize = 4000;
 
 /// Options that specify what is submitted instead of a job's own command; a description of a job
 /// cannot have them.
-pub(super) const ALONE: [&str; 3] = ["pack", "spec", "clone"];
+pub(super) const COMMAND_SOURCES: [&str; 3] = ["pack", "spec", "clone"];
 
 /// The command or script of a job.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(super) struct Work {
+pub(super) struct Payload {
     /// The command line, or the text shown for a script.
     pub command: String,
     /// Text of the script; empty if the job is a command line.
@@ -26,7 +26,7 @@ pub(super) struct Work {
     /// Interpreter line of the script; empty: none.
     pub shell: String,
     /// Options given by the script.
-    pub options: Chosen,
+    pub options: JobOptions,
     /// Lines for Slurm or PBS that apply, and the script's name.
     pub foreign: Vec<ForeignDirective>,
     pub place: String,
@@ -38,13 +38,13 @@ pub(super) struct Work {
 ///
 /// # Errors
 /// There is nothing to run, or the script cannot be read or parsed.
-pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
+pub(super) fn from_operands(table: &Table, split: &Split) -> Result<Payload> {
     match split.rest.as_slice() {
         [] => from_stdin(table),
         [one] if is_script(one) => from_file(table, one),
-        _ => Ok(Work {
+        _ => Ok(Payload {
             command: super::spec::command_line(split),
-            ..Work::default()
+            ..Payload::default()
         }),
     }
 }
@@ -53,11 +53,11 @@ pub(super) fn work(table: &Table, split: &Split) -> Result<Work> {
 ///
 /// # Errors
 /// The script cannot be read or parsed.
-pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work> {
+pub(super) fn from_definition(table: &Table, command: &str, file: &str) -> Result<Payload> {
     match file {
-        "" => Ok(Work {
+        "" => Ok(Payload {
             command: command.to_owned(),
-            ..Work::default()
+            ..Payload::default()
         }),
         file => from_file(table, file),
     }
@@ -67,7 +67,7 @@ pub(super) fn described(table: &Table, command: &str, file: &str) -> Result<Work
 ///
 /// # Errors
 /// The script cannot be parsed.
-pub(super) fn of_text(table: &Table, text: String, place: Option<&str>) -> Result<Work> {
+pub(super) fn from_text(table: &Table, text: String, place: Option<&str>) -> Result<Payload> {
     let refuse = |why: String| {
         let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
         Err(Fail::usage(format!("{place}the script {why}")))
@@ -81,7 +81,7 @@ pub(super) fn of_text(table: &Table, text: String, place: Option<&str>) -> Resul
     read_script(table, text, place)
 }
 
-fn from_stdin(table: &Table) -> Result<Work> {
+fn from_stdin(table: &Table) -> Result<Payload> {
     if sys::caller::stdin_is_terminal() {
         eprint!("{}> ", exit::lsf_name().unwrap_or("csub"));
     }
@@ -94,7 +94,7 @@ fn from_stdin(table: &Table) -> Result<Work> {
     read_script(table, text, None)
 }
 
-fn from_file(table: &Table, name: &str) -> Result<Work> {
+fn from_file(table: &Table, name: &str) -> Result<Payload> {
     let bytes = sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(e.to_string()))?;
     let text = text_of(bytes, name)?;
@@ -141,7 +141,7 @@ fn text_of(bytes: Vec<u8>, name: &str) -> Result<String> {
 ///
 /// # Errors
 /// An invalid directive, with a caret.
-fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> {
+fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payload> {
     let place = name.unwrap_or("standard input");
     let found = Script::parse(&text).map_err(|e| {
         let (line, column) = e.line_column(&text);
@@ -151,7 +151,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
             e.caret(&text).trim_end_matches('\n')
         ))
     })?;
-    let mut options = Chosen::default();
+    let mut options = JobOptions::default();
     for directive in &found.directives {
         let at = |e: UsageError| Fail::usage(format!("{place}:{}: {e}", directive.line));
         let split = table.split(&directive.words).map_err(at)?;
@@ -161,28 +161,28 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
                 directive.line
             )));
         }
-        let mine = Chosen::of(table, &split);
-        if let Some(id) = ALONE.iter().find(|id| mine.has(id)) {
+        let mine = JobOptions::from_split(table, &split);
+        if let Some(id) = COMMAND_SOURCES.iter().find(|id| mine.has(id)) {
             return Err(Fail::usage(format!(
                 "{place}:{}: -{id} is not allowed in a script",
                 directive.line
             )));
         }
-        options = mine.over(options);
+        options = mine.overriding(options);
     }
     let command = match name {
         Some(name) => name.to_owned(),
-        None => shown(&text),
+        None => displayed_command(&text),
     };
     if command.is_empty() {
         return Err(Fail::usage(format!("{place}: no command is specified")));
     }
     let first = foreign::first_command(&text);
     let (counts, others) = match found.directives.is_empty() {
-        true => foreign::lines_that_count(&found.foreign, first),
+        true => foreign::applicable_lines(&found.foreign, first),
         false => (Vec::new(), found.foreign),
     };
-    Ok(Work {
+    Ok(Payload {
         command,
         shell: found.shebang.unwrap_or_default(),
         place: place.to_owned(),
@@ -197,7 +197,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Work> 
 ///
 /// # Errors
 /// The script cannot be read, or names no interpreter.
-pub(super) fn batch(file: Option<&str>) -> Result<Work> {
+pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
     let place = file.unwrap_or("standard input");
     let bytes = match file {
         Some(name) => sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
@@ -220,19 +220,19 @@ pub(super) fn batch(file: Option<&str>) -> Result<Work> {
     let first = foreign::first_command(&text);
     let counts = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
     let (counts, others): (Vec<_>, Vec<_>) = found.foreign.into_iter().partition(counts);
-    Ok(Work {
-        command: file.map_or_else(|| shown(&text), str::to_owned),
+    Ok(Payload {
+        command: file.map_or_else(|| displayed_command(&text), str::to_owned),
         shell,
         place: place.to_owned(),
         warning: super::no_effect::ignored_lines(place, &others),
         foreign: counts,
         script: text,
-        options: Chosen::default(),
+        options: JobOptions::default(),
     })
 }
 
 /// A script in one line: its commands separated by `;`, without comments.
-fn shown(text: &str) -> String {
+fn displayed_command(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
@@ -254,18 +254,22 @@ fn shown(text: &str) -> String {
 ///
 /// # Errors
 /// The two contradict each other.
-pub(super) fn interpreter(work: &Work, login: &str) -> Result<String> {
-    if work.shell.is_empty() || login.is_empty() {
-        let either = if login.is_empty() { &work.shell } else { login };
+pub(super) fn interpreter(payload: &Payload, login: &str) -> Result<String> {
+    if payload.shell.is_empty() || login.is_empty() {
+        let either = if login.is_empty() {
+            &payload.shell
+        } else {
+            login
+        };
         return Ok(either.to_owned());
     }
     let program = |line: &str| line.split_whitespace().next().map(str::to_owned);
-    if program(&work.shell) == program(login) {
+    if program(&payload.shell) == program(login) {
         return Ok(login.to_owned());
     }
     Err(Fail::usage(format!(
         "-L contradicts the first line of the script, '#!{}'",
-        work.shell
+        payload.shell
     )))
 }
 
@@ -288,19 +292,19 @@ mod tests {
     use super::super::options;
     use super::*;
 
-    fn read(text: &str) -> Result<Work> {
+    fn read(text: &str) -> Result<Payload> {
         read_script(&Table::new(options::csub()), text.to_owned(), None)
     }
 
     #[test]
     fn directives_become_options_and_the_rest_is_shown() {
-        let work =
+        let payload =
             read("#!/bin/bash -e\n#BSUB -J 'a b'\n\n#CSUB -n 2 -q long # why\ncd x\n\nrun it\n")
                 .unwrap();
-        assert_eq!(work.command, "cd x;run it");
-        assert_eq!(work.shell, "/bin/bash -e");
-        assert_eq!(work.options.get("J"), Some("a b"));
-        assert_eq!(work.options.get("q"), Some("long"));
+        assert_eq!(payload.command, "cd x;run it");
+        assert_eq!(payload.shell, "/bin/bash -e");
+        assert_eq!(payload.options.get("J"), Some("a b"));
+        assert_eq!(payload.options.get("q"), Some("long"));
     }
 
     #[test]
@@ -334,15 +338,18 @@ mod tests {
 
     #[test]
     fn a_login_shell_must_agree_with_the_script() {
-        let work = Work {
+        let payload = Payload {
             shell: "/bin/bash -e".into(),
-            ..Work::default()
+            ..Payload::default()
         };
-        assert_eq!(interpreter(&work, "").unwrap(), "/bin/bash -e");
-        assert_eq!(interpreter(&work, "/bin/bash -l").unwrap(), "/bin/bash -l");
-        assert!(interpreter(&work, "/bin/zsh -l").is_err());
+        assert_eq!(interpreter(&payload, "").unwrap(), "/bin/bash -e");
         assert_eq!(
-            interpreter(&Work::default(), "/bin/zsh -l").unwrap(),
+            interpreter(&payload, "/bin/bash -l").unwrap(),
+            "/bin/bash -l"
+        );
+        assert!(interpreter(&payload, "/bin/zsh -l").is_err());
+        assert_eq!(
+            interpreter(&Payload::default(), "/bin/zsh -l").unwrap(),
             "/bin/zsh -l"
         );
     }

@@ -1,9 +1,9 @@
 //! Converts options to a submission. Everything that can be checked without the cluster is checked
 //! here.
 //!
-//! Pure: the working directory, the time and the unit of limits are passed in as [`Here`].
+//! Pure: the working directory, the time and the unit of limits are passed in as [`ParseContext`].
 
-use super::options::Chosen;
+use super::options::JobOptions;
 use super::{container, gpus};
 use crate::client::cli::Split;
 use crate::client::ctasks;
@@ -45,7 +45,7 @@ const GROUP_MAX: usize = 255;
 const COMMAND_MAX: usize = 4095;
 
 /// The context in which options are parsed.
-pub(crate) struct Here<'a> {
+pub(crate) struct ParseContext<'a> {
     /// Wall clock, ms since the epoch.
     pub now_ms: i64,
     /// Working directory.
@@ -61,7 +61,7 @@ pub(crate) struct Here<'a> {
 }
 
 /// The failure for an invalid option value, with the value and a caret.
-pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
+pub(crate) fn invalid_value(option: &str, value: &str, e: &ParseError) -> Fail {
     let caret = e.caret(value);
     Fail::usage(format!(
         "-{option}: {}\n{}",
@@ -74,21 +74,21 @@ pub(crate) fn wrong(option: &str, value: &str, e: &ParseError) -> Fail {
 ///
 /// # Errors
 /// Names the option and the problem with its value.
-pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission> {
-    chosen.check_built()?;
+pub(crate) fn submission(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Submission> {
+    chosen.check_implemented()?;
     let chosen = &*whole_hosts(chosen)?;
     let mut job = Submission::default();
-    job.spec.cwd = path_text(here.cwd)?;
-    job.spec.umask = here.umask;
-    job.spec.sub_host = here.host.to_owned();
+    job.spec.cwd = path_text(context.cwd)?;
+    job.spec.umask = context.umask;
+    job.spec.sub_host = context.host.to_owned();
     for (id, value) in chosen.iter() {
         if !value.is_empty() && value.contains('\0') {
             return Err(Fail::usage(format!("-{id}: the value contains a NUL byte")));
         }
         name_option(&mut job, id, value)?;
         place_option(&mut job.spec, id, value)?;
-        limit_option(&mut job.spec, id, value, here)?;
-        file_option(&mut job.spec, id, value, here)?;
+        limit_option(&mut job.spec, id, value, context)?;
+        file_option(&mut job.spec, id, value, context)?;
         mail_option(&mut job.spec.mail, id, value)?;
     }
     if !job.spec.mail.to.is_empty() && job.spec.stdout.is_empty() && !job.spec.mail.is_wanted() {
@@ -98,23 +98,23 @@ pub(crate) fn submission(chosen: &Chosen, here: &Here<'_>) -> Result<Submission>
     if chosen.has("ti") && chosen.has("orphan") {
         return Err(Fail::usage("-ti and -orphan cannot be given together"));
     }
-    if job.spec.queue.is_empty() && !here.default_queue.is_empty() {
-        job.spec.queue = queues("LSB_DEFAULTQUEUE", here.default_queue)?;
+    if job.spec.queue.is_empty() && !context.default_queue.is_empty() {
+        job.spec.queue = queues("LSB_DEFAULTQUEUE", context.default_queue)?;
     }
     if job.spec.project.is_empty() {
-        job.spec.project = here.default_project.to_owned();
+        job.spec.project = context.default_project.to_owned();
     }
-    job.spec.res_req = requirement(chosen, here)?;
+    job.spec.res_req = requirement(chosen, context)?;
     job.spec.warn = warning(chosen)?;
-    job.spec.container = container::of(chosen, here)?.map(Box::new);
-    job.spec.files = copies(chosen, here)?;
-    job.spec.chkpnt = checkpoint(chosen, here)?.map(Box::new);
+    job.spec.container = container::of(chosen, context)?.map(Box::new);
+    job.spec.files = copies(chosen, context)?;
+    job.spec.chkpnt = checkpoint(chosen, context)?.map(Box::new);
     job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
     Ok(job)
 }
 
 /// Replaces `-nnodes` by the equivalent options.
-pub(super) fn whole_hosts(chosen: &Chosen) -> Result<Cow<'_, Chosen>> {
+pub(super) fn whole_hosts(chosen: &JobOptions) -> Result<Cow<'_, JobOptions>> {
     let Some(value) = chosen.get("nnodes") else {
         return Ok(Cow::Borrowed(chosen));
     };
@@ -135,7 +135,7 @@ fn name_option(job: &mut Submission, id: &str, value: &str) -> Result<()> {
         "J" => {
             // The maximum size of an array is a setting of the cluster, which the leader checks.
             let most = u64::from(indexset::MAX_INDEX);
-            let spec = ArraySpec::parse(value, most).map_err(|e| wrong(id, value, &e))?;
+            let spec = ArraySpec::parse(value, most).map_err(|e| invalid_value(id, value, &e))?;
             job.name = spec.name;
             job.array = spec.indices.map_or(String::new(), |set| set.to_string());
             job.array_limit = spec.limit.unwrap_or(0);
@@ -170,7 +170,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
         }
         "app" => {
             bounded(id, value, APP_MAX)?;
-            names::check_name(value).map_err(|e| wrong(id, value, &e))?;
+            names::check_name(value).map_err(|e| invalid_value(id, value, &e))?;
             spec.app = value.to_owned();
         }
         "G" => {
@@ -181,19 +181,19 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
             spec.user_group = value.to_owned();
         }
         "g" => {
-            job_group::check(value).map_err(|e| wrong(id, value, &e))?;
+            job_group::check(value).map_err(|e| invalid_value(id, value, &e))?;
             spec.job_group = value.to_owned();
         }
         "sp" => spec.priority = number(id, value, 1, u32::MAX)?,
         "n" => (spec.min, spec.max) = slots(value)?,
         "m" => {
-            let hosts = HostSet::parse(value).map_err(|e| wrong(id, value, &e))?;
+            let hosts = HostSet::parse(value).map_err(|e| invalid_value(id, value, &e))?;
             spec.hosts = hosts.to_string();
         }
         "x" => spec.exclusive = true,
         "Q" => {
             bounded(id, value, COMMAND_MAX)?;
-            let exits = RequeueExits::parse(value).map_err(|e| wrong(id, value, &e))?;
+            let exits = RequeueExits::parse(value).map_err(|e| invalid_value(id, value, &e))?;
             if exits.is_empty() {
                 return Err(Fail::usage("-Q: an exit value is missing"));
             }
@@ -213,7 +213,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
             spec.orphan = Some(*policy);
         }
         "w" => {
-            let expr = Expr::parse(value).map_err(|e| wrong(id, value, &e))?;
+            let expr = Expr::parse(value).map_err(|e| invalid_value(id, value, &e))?;
             spec.depend = expr.to_string();
         }
         _ => {}
@@ -222,7 +222,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
 }
 
 /// -W -c -M -v -p -F -D -S -C --mem -b -t --start-timeout.
-fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
+fn limit_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'_>) -> Result<()> {
     let Limits {
         run_s,
         cpu_s,
@@ -236,7 +236,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
     } = &mut spec.limits;
     match id {
         "W" | "c" => {
-            let limit = duration::limit(value).map_err(|e| wrong(id, value, &e))?;
+            let limit = duration::limit(value).map_err(|e| invalid_value(id, value, &e))?;
             let (place, on) = match id {
                 "W" => (run_s, &mut spec.run_on),
                 _ => (cpu_s, &mut spec.cpu_on),
@@ -244,29 +244,30 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resu
             *place = Some(limit.seconds);
             *on = limit.on.unwrap_or_default();
         }
-        "M" => *mem_b = Some(bytes(id, value, &here.unit)?),
+        "M" => *mem_b = Some(bytes(id, value, &context.unit)?),
         "mem" => {
-            let reserved = bytes(id, value, &here.unit)?;
+            let reserved = bytes(id, value, &context.unit)?;
             mem_b.get_or_insert(reserved);
         }
-        "v" => *swap_b = Some(bytes(id, value, &here.unit)?),
+        "v" => *swap_b = Some(bytes(id, value, &context.unit)?),
         "p" => *procs = Some(u64::from(number(id, value, 1, u32::MAX)?)),
         "F" => *file_b = Some(bytes(id, value, &|| Unit::K)?),
         "D" => *data_b = Some(bytes(id, value, &|| Unit::K)?),
         "S" => *stack_b = Some(bytes(id, value, &|| Unit::K)?),
         // A limit without a size, no core file, is valid too.
         "C" => *core_b = Some(size_of(id, value, &|| Unit::K)?),
-        "b" => spec.begin = Some(moment(id, value, here.now_ms)?),
-        "t" => spec.deadline = Some(moment(id, value, here.now_ms)?),
+        "b" => spec.begin = Some(moment(id, value, context.now_ms)?),
+        "t" => spec.deadline = Some(moment(id, value, context.now_ms)?),
         "start-timeout" => {
-            let limit = duration::limit(value).map_err(|e| wrong("-start-timeout", value, &e))?;
+            let limit =
+                duration::limit(value).map_err(|e| invalid_value("-start-timeout", value, &e))?;
             if limit.on.is_some() || limit.seconds == 0 {
                 return Err(Fail::usage(
                     "--start-timeout: write [HOURS:]MINUTES above 0",
                 ));
             }
             let ms = limit.seconds.saturating_mul(1000);
-            spec.start_by = Some(Stamp(here.now_ms).plus_ms(ms));
+            spec.start_by = Some(Stamp(context.now_ms).plus_ms(ms));
         }
         _ => {}
     }
@@ -296,7 +297,7 @@ fn mail_option(mail: &mut MailRequest, id: &str, value: &str) -> Result<()> {
 }
 
 /// -i -o -oo -e -eo --no-report -cwd -cwdc -L -rnc -E -Ep.
-fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Result<()> {
+fn file_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'_>) -> Result<()> {
     match id {
         "no-report" => spec.no_report = true,
         "i" => spec.stdin = file(id, value)?,
@@ -309,7 +310,7 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, here: &Here<'_>) -> Resul
             spec.stderr_over = id == "eo";
         }
         "cwd" | "cwdc" => {
-            spec.cwd = path_text(&plain(&here.cwd.join(file(id, value)?)))?;
+            spec.cwd = path_text(&without_current_dirs(&context.cwd.join(file(id, value)?)))?;
             spec.cwd_create = id == "cwdc";
         }
         "rnc" | "E" | "Ep" => {
@@ -352,13 +353,13 @@ pub(crate) fn check_command(command: &str) -> Result<()> {
 /// Combines all `-R` and `--mem` into one requirement. The cluster's own resources are not known
 /// here: the grammar is checked here, the names by the leader. A single text is sent as typed,
 /// since the meaning of `=` in the short form depends on the resource.
-fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
+fn requirement(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<String> {
     let mut parts: Vec<(&str, String)> = Vec::new();
     for text in chosen.all("R") {
         parts.push(("R", text.trim().to_owned()));
     }
     if let Some(text) = chosen.get("mem") {
-        let bytes = size_of("mem", text, &here.unit)?;
+        let bytes = size_of("mem", text, &context.unit)?;
         parts.push(("mem", format!("rusage[mem={}M]", bytes.div_ceil(1 << 20))));
     }
     if let Some(text) = chosen.get("gpu") {
@@ -370,7 +371,7 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
     let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
     let merged = resreq::merge_all(&texts, &AnyResource(&Builtins)).map_err(|(n, e)| {
         let (option, text) = &parts[n];
-        wrong(option, text, &e)
+        invalid_value(option, text, &e)
     })?;
     Ok(match parts.as_slice() {
         [(_, only)] => only.clone(),
@@ -379,23 +380,23 @@ fn requirement(chosen: &Chosen, here: &Here<'_>) -> Result<String> {
 }
 
 /// `-k`.
-fn checkpoint(chosen: &Chosen, here: &Here<'_>) -> Result<Option<Checkpoint>> {
+fn checkpoint(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Checkpoint>> {
     let Some(text) = chosen.get("k") else {
         return Ok(None);
     };
     let mut read = Checkpoint::parse(text).map_err(|e| Fail::usage(format!("-k: {e}")))?;
     // The path as the submitter sees it, wherever the job runs.
-    read.dir = path_text(&plain(&here.cwd.join(&read.dir)))?;
+    read.dir = path_text(&without_current_dirs(&context.cwd.join(&read.dir)))?;
     read.check().map_err(|e| Fail::usage(format!("-k: {e}")))?;
     Ok(Some(read))
 }
 
 /// All `-f`.
-fn copies(chosen: &Chosen, here: &Here<'_>) -> Result<Vec<FileCopy>> {
+fn copies(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Vec<FileCopy>> {
     let mut all = Vec::new();
     for text in chosen.all("f") {
         let copy = FileCopy::parse(text).map_err(|e| Fail::usage(format!("-f: '{text}': {e}")))?;
-        let local = path_text(&plain(&here.cwd.join(&copy.local)))?;
+        let local = path_text(&without_current_dirs(&context.cwd.join(&copy.local)))?;
         all.push(FileCopy { local, ..copy });
     }
     if all.len() > FILE_COPIES_MAX {
@@ -405,7 +406,7 @@ fn copies(chosen: &Chosen, here: &Here<'_>) -> Result<Vec<FileCopy>> {
 }
 
 /// `--launch` and `--section`.
-fn launch(chosen: &Chosen, spec: &Spec) -> Result<Option<Launch>> {
+fn launch(chosen: &JobOptions, spec: &Spec) -> Result<Option<Launch>> {
     let sections: Result<Vec<_>> = chosen.all("section").map(ctasks::section).collect();
     let (kind, sections) = (chosen.get("launch"), sections?);
     if kind.is_none() && sections.is_empty() {
@@ -421,12 +422,12 @@ fn launch(chosen: &Chosen, spec: &Spec) -> Result<Option<Launch>> {
 }
 
 /// `--signal`, or `-wa` and `-wt` together.
-fn warning(chosen: &Chosen) -> Result<Option<RunWarning>> {
+fn warning(chosen: &JobOptions) -> Result<Option<RunWarning>> {
     let both = (chosen.get("wa"), chosen.get("wt"));
     let (option, signal, before_s) = match (chosen.get("signal"), both) {
         (None, (None, None)) => return Ok(None),
         (None, (Some(signal), Some(time))) => {
-            let time = duration::limit(time).map_err(|e| wrong("wt", time, &e))?;
+            let time = duration::limit(time).map_err(|e| invalid_value("wt", time, &e))?;
             if time.on.is_some() {
                 return Err(Fail::usage("-wt: a warning time takes no host"));
             }
@@ -510,14 +511,14 @@ fn size_of(option: &str, value: &str, unit: &dyn Fn() -> Unit) -> Result<u64> {
     let text = value.trim();
     let plain = text.ends_with(|c: char| c.is_ascii_digit() || c == '.');
     let unit = if plain { unit() } else { Unit::M };
-    size::parse(text, unit).map_err(|e| wrong(option, text, &e))
+    size::parse(text, unit).map_err(|e| invalid_value(option, text, &e))
 }
 
 fn moment(option: &str, value: &str, now_ms: i64) -> Result<Stamp> {
     let zone = jiff::tz::TimeZone::system();
     duration::point_in_time(value, now_ms, &zone)
         .map(Stamp)
-        .map_err(|e| wrong(option, value, &e))
+        .map_err(|e| invalid_value(option, value, &e))
 }
 
 pub(super) fn file(option: &str, value: &str) -> Result<String> {
@@ -539,7 +540,7 @@ fn bounded(option: &str, value: &str, most: usize) -> Result<()> {
 }
 
 /// The path without `.` parts; `..` is kept, since the part before it may be a link.
-pub(super) fn plain(path: &Path) -> PathBuf {
+pub(super) fn without_current_dirs(path: &Path) -> PathBuf {
     path.components()
         .filter(|c| !matches!(c, Component::CurDir))
         .collect()
@@ -570,7 +571,7 @@ pub(crate) fn command_line(split: &Split) -> String {
 }
 
 /// How sizes and times were parsed, one sentence per line, for `-verbose`.
-pub(crate) fn echo(spec: &Spec) -> Vec<String> {
+pub(crate) fn interpretation(spec: &Spec) -> Vec<String> {
     let limits = &spec.limits;
     let mut out = Vec::new();
     let time = |name: &str, s: Option<u64>, on: &str| {

@@ -3,8 +3,8 @@
 //! Owns which words are parameters and which options a template may set. Values are passed to the
 //! job as variables and single words, never as text for a shell.
 
-use super::options::{self, Chosen};
-use super::script::{self, Work};
+use super::options::{self, JobOptions};
+use super::script::{self, Payload};
 use crate::client::cli::{Split, Table};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Options that a template cannot set, because they concern how csub itself works or ends.
-const NOT_GIVEN: &[&str] = &[
+const REFUSED_OPTIONS: &[&str] = &[
     "app", "K", "I", "Ip", "Is", "XF", "H", "key", "spec", "pack", "clone", "params", "env", "is",
     "wait", "dry-run", "jsonl", "verbose", "help", "version", "a",
 ];
@@ -24,9 +24,9 @@ const NOT_GIVEN: &[&str] = &[
 const ARGS: &str = "CB_APP_ARGS";
 
 /// A job created from a template.
-pub(super) struct Made {
-    pub work: Work,
-    pub options: Chosen,
+pub(super) struct TemplateJob {
+    pub payload: Payload,
+    pub options: JobOptions,
     /// Variables of the job.
     pub vars: BTreeMap<String, String>,
     /// The application for which the job counts.
@@ -37,15 +37,20 @@ pub(super) struct Made {
 ///
 /// # Errors
 /// A parameter or the template is invalid.
-pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Result<Option<Made>> {
-    let Some(name) = mine.get("app") else {
+pub(super) fn from_command_line(
+    table: &Table,
+    split: &Split,
+    own: &JobOptions,
+    cwd: &Path,
+) -> Result<Option<TemplateJob>> {
+    let Some(name) = own.get("app") else {
         return Ok(None);
     };
     let site = Site::find()?;
     let Some((template, path)) = templates::find(&site, name)? else {
         return Ok(None);
     };
-    if mine.has("spec") {
+    if own.has("spec") {
         return Err(Fail::usage(format!(
             "-app: {name} is a template, which defines the job: -spec cannot be given"
         )));
@@ -59,26 +64,26 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
         .fill(&given, &place)
         .map_err(|wrong| wrong_parameters(name, &wrong))?;
     let script = templates::trusted_script(&site, &template, &path)?;
-    let options = chosen(table, &filled, &path)?;
-    let mut made = Made {
-        work: work(table, split, (&template, script), rest, &path)?,
+    let options = template_options(table, &filled, &path)?;
+    let mut filled = TemplateJob {
+        payload: template_payload(table, split, (&template, script), rest, &path)?,
         options,
         vars: filled.vars,
         profile: template.profile.clone(),
     };
     if template.args {
         let words: Vec<String> = rest.iter().map(|word| quote(word)).collect();
-        made.vars.insert(ARGS.to_owned(), words.join(" "));
+        filled.vars.insert(ARGS.to_owned(), words.join(" "));
     }
     if !matches!(template.run, TemplateCommand::Own) {
         // The command that cjobs shows; the job itself runs the template's text.
         let words = split.rest.iter().map(|word| quote(word));
         let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
         if matches!(template.run, TemplateCommand::Script(_)) {
-            made.work.command = words.join(" ");
+            filled.payload.command = words.join(" ");
         }
     }
-    Ok(Some(made))
+    Ok(Some(filled))
 }
 
 /// The job that a form describes: the name of a template, the values of its parameters, and the
@@ -86,12 +91,12 @@ pub(super) fn of(table: &Table, split: &Split, mine: &Chosen, cwd: &Path) -> Res
 ///
 /// # Errors
 /// There is no such template, or a parameter or the template is invalid.
-pub(super) fn of_form(
+pub(super) fn from_values(
     site: &Site,
     (name, values): (&str, &[(String, String)]),
     line: &str,
     cwd: &Path,
-) -> Result<Made> {
+) -> Result<TemplateJob> {
     let Some((template, path)) = templates::find(site, name)? else {
         let shown = crate::text::width::escape(name);
         let text = format!("there is no template {shown}\nhint: capps");
@@ -110,11 +115,11 @@ pub(super) fn of_form(
         let text = format!("-app {name}: the template defines the command: give none");
         return Err(Fail::usage(text));
     }
-    let mut work = match &template.run {
-        TemplateCommand::Own => script::described(&table, line, "")?,
-        TemplateCommand::Command(command) => script::described(&table, command, "")?,
+    let mut payload = match &template.run {
+        TemplateCommand::Own => script::from_definition(&table, line, "")?,
+        TemplateCommand::Command(command) => script::from_definition(&table, command, "")?,
         TemplateCommand::Script(_) => {
-            script::of_text(&table, script, Some(&path.display().to_string()))?
+            script::from_text(&table, script, Some(&path.display().to_string()))?
         }
     };
     let words: Vec<String> = line.split_whitespace().map(quote).collect();
@@ -123,18 +128,18 @@ pub(super) fn of_form(
         let given = values.iter().filter(|(_, value)| !value.is_empty());
         let given = given.map(|(name, value)| quote(&format!("{name}={value}")));
         let all = std::iter::once(name.to_owned()).chain(given);
-        work.command = all.chain(words.clone()).collect::<Vec<_>>().join(" ");
+        payload.command = all.chain(words.clone()).collect::<Vec<_>>().join(" ");
     }
-    let mut made = Made {
-        options: chosen(&table, &filled, &path)?,
-        work,
+    let mut filled = TemplateJob {
+        options: template_options(&table, &filled, &path)?,
+        payload,
         vars: filled.vars,
         profile: template.profile.clone(),
     };
     if template.args {
-        made.vars.insert(ARGS.to_owned(), words.join(" "));
+        filled.vars.insert(ARGS.to_owned(), words.join(" "));
     }
-    Ok(made)
+    Ok(filled)
 }
 
 fn wrong_parameters(name: &str, wrong: &[String]) -> Fail {
@@ -159,13 +164,13 @@ fn parameters(rest: &[String]) -> (Vec<(String, String)>, &[String]) {
     (given, rest)
 }
 
-fn work(
+fn template_payload(
     table: &Table,
     split: &Split,
     (template, script): (&Template, String),
     rest: &[String],
     path: &Path,
-) -> Result<Work> {
+) -> Result<Payload> {
     let name = &template.name;
     let takes = template.args || matches!(template.run, TemplateCommand::Own);
     if let Some(word) = rest.first().filter(|_| !takes) {
@@ -175,23 +180,23 @@ fn work(
         )));
     }
     match &template.run {
-        TemplateCommand::Own => script::work(
+        TemplateCommand::Own => script::from_operands(
             table,
             &Split {
                 rest: rest.to_vec(),
                 ..split.clone()
             },
         ),
-        TemplateCommand::Command(command) => script::described(table, command, ""),
+        TemplateCommand::Command(command) => script::from_definition(table, command, ""),
         TemplateCommand::Script(_) => {
-            script::of_text(table, script, Some(&path.display().to_string()))
+            script::from_text(table, script, Some(&path.display().to_string()))
         }
     }
 }
 
 /// The options of a filled template.
-fn chosen(table: &Table, filled: &FilledTemplate, path: &Path) -> Result<Chosen> {
-    let mut out = Chosen::default();
+fn template_options(table: &Table, filled: &FilledTemplate, path: &Path) -> Result<JobOptions> {
+    let mut out = JobOptions::default();
     for (option, value, pos) in &filled.options {
         let added = add(&mut out, table, option, value);
         added.map_err(|why| {
@@ -204,7 +209,7 @@ fn chosen(table: &Table, filled: &FilledTemplate, path: &Path) -> Result<Chosen>
 
 /// Adds an option of a template. An empty value omits the option.
 fn add(
-    out: &mut Chosen,
+    out: &mut JobOptions,
     table: &Table,
     option: &str,
     value: &str,
@@ -215,7 +220,7 @@ fn add(
         return Err(format!("csub has no option -{option}"));
     };
     let id = arg.get_id().as_str();
-    if NOT_GIVEN.contains(&id) || options::is_unbuilt(id) {
+    if REFUSED_OPTIONS.contains(&id) || options::is_unimplemented(id) {
         return Err(format!("a template cannot give -{option}"));
     }
     if arg.get_action().takes_values() {
@@ -253,14 +258,14 @@ pub(crate) fn problems(template: &Template, path: &Path) -> Vec<String> {
             true => "yes",
             false => option.value.as_str(),
         };
-        if let Err(why) = add(&mut Chosen::default(), &table, &option.option, value) {
+        if let Err(why) = add(&mut JobOptions::default(), &table, &option.option, value) {
             let (line, col) = (option.pos.line, option.pos.col);
             out.push(format!("{}:{line}:{col}: {why}", path.display()));
         }
     }
     let script = templates::script(template, path).and_then(|text| match text.is_empty() {
         true => Ok(()),
-        false => script::of_text(&table, text, Some(&path.display().to_string())).map(drop),
+        false => script::from_text(&table, text, Some(&path.display().to_string())).map(drop),
     });
     out.extend(script.err().map(|fail| fail.text));
     out
@@ -268,7 +273,7 @@ pub(crate) fn problems(template: &Template, path: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::spec::{Here, submission};
+    use super::super::spec::{ParseContext, submission};
     use super::*;
     use crate::config::read_template;
     use crate::config::template::PathKind;
@@ -311,7 +316,7 @@ mod tests {
     fn a_template_gives_options_and_variables() {
         let table = Table::new(options::csub());
         let filled = fill(&["CASE=a b.cas", "N=4", "GPU=yes"]).unwrap();
-        let chosen = chosen(&table, &filled, Path::new("t.yaml")).unwrap();
+        let chosen = template_options(&table, &filled, Path::new("t.yaml")).unwrap();
         let all: Vec<(&str, &str)> = chosen.iter().collect();
         let want = [("n", "4"), ("R", "rusage[gpu=1]"), ("x", ""), ("J", "t 4")];
         assert_eq!(all, want);
@@ -383,8 +388,8 @@ mod tests {
             .fill(&given, &place)
             .unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let table = Table::new(options::csub());
-        let options = chosen(&table, &filled, Path::new(name)).unwrap();
-        let here = Here {
+        let options = template_options(&table, &filled, Path::new(name)).unwrap();
+        let here = ParseContext {
             now_ms: 1_800_000_000_000,
             cwd,
             umask: 0o22,
@@ -393,8 +398,8 @@ mod tests {
             default_project: "",
             unit: &|| Unit::M,
         };
-        let made = submission(&options, &here);
-        made.unwrap_or_else(|e| panic!("{name}: {}", e.text)).spec
+        let filled = submission(&options, &here);
+        filled.unwrap_or_else(|e| panic!("{name}: {}", e.text)).spec
     }
 
     #[test]

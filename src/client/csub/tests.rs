@@ -4,19 +4,19 @@ use super::*;
 use crate::model::Submission;
 
 /// The options and job of a command line; nothing is sent.
-fn read_only(words: &[&str], here: &Here<'_>) -> Result<(Submission, Chosen)> {
+fn read_only(words: &[&str], context: &ParseContext<'_>) -> Result<(Submission, JobOptions)> {
     let table = Table::new(options::csub());
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
-    let chosen = Chosen::of(&table, &split);
-    let mut job = spec::submission(&chosen, here)?;
+    let chosen = JobOptions::from_split(&table, &split);
+    let mut job = spec::submission(&chosen, context)?;
     job.command = spec::command_line(&split);
     spec::check_command(&job.command)?;
     Ok((job, chosen))
 }
 
-fn here() -> Here<'static> {
-    Here {
+fn here() -> ParseContext<'static> {
+    ParseContext {
         now_ms: 1_800_000_000_000,
         cwd: Path::new("/w"),
         umask: 0o22,
@@ -27,7 +27,7 @@ fn here() -> Here<'static> {
     }
 }
 
-fn read(words: &[&str]) -> Result<(Submission, Chosen)> {
+fn read(words: &[&str]) -> Result<(Submission, JobOptions)> {
     read_only(words, &here())
 }
 
@@ -337,10 +337,10 @@ fn the_command_line_wins_over_the_script() {
     let table = Table::new(options::csub());
     let chosen = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        Chosen::of(&table, &table.split(&words).unwrap())
+        JobOptions::from_split(&table, &table.split(&words).unwrap())
     };
     let script = chosen("-o a -q s -R r1 -R r2 -env A=1 -n 2");
-    let both = chosen("-oo b -R r3 -env A=2").over(script);
+    let both = chosen("-oo b -R r3 -env A=2").overriding(script);
     assert_eq!((both.get("o"), both.get("oo")), (None, Some("b")));
     assert_eq!((both.get("q"), both.get("n")), (Some("s"), Some("2")));
     assert_eq!(both.all("R").collect::<Vec<_>>(), ["r3"]);
@@ -361,10 +361,10 @@ fn the_environment_option_has_two_spellings() {
 
 #[test]
 fn default_queues_come_from_the_environment() {
-    let mut here = here();
-    here.default_queue = "night long";
-    here.default_project = "pj";
-    let got = read_only(&["x"], &here).unwrap().0;
+    let mut context = here();
+    context.default_queue = "night long";
+    context.default_project = "pj";
+    let got = read_only(&["x"], &context).unwrap().0;
     assert_eq!(
         (got.spec.queue.as_str(), got.spec.project.as_str()),
         ("night long", "pj")
@@ -386,7 +386,7 @@ fn site() -> Site {
 fn filled(text: &str, common: &[&str]) -> (Pack, u64) {
     let table = Table::new(options::csub());
     let words: Vec<String> = common.iter().map(|w| (*w).to_owned()).collect();
-    let common = Chosen::of(&table, &table.split(&words).unwrap());
+    let common = JobOptions::from_split(&table, &table.split(&words).unwrap());
     let mut request = Outgoing::new(&site(), RequestHead::default()).unwrap();
     let pack = pack::fill(text, &table, &common, &here(), &mut request).unwrap();
     (pack, request.len())
@@ -398,7 +398,7 @@ fn a_pack_lists_its_wrong_lines_and_sends_the_others() {
     let (pack, sent) = filled(text, &["-q", "night"]);
     assert_eq!(pack.lines, [2, 5, 8]);
     assert_eq!(
-        pack.wrong.iter().map(|w| w.0).collect::<Vec<_>>(),
+        pack.skipped.iter().map(|w| w.0).collect::<Vec<_>>(),
         [4, 6, 7]
     );
     assert_eq!(sent, 3);
@@ -427,7 +427,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
     let mut pack = Pack {
         no_effect: Default::default(),
         lines: vec![1, 3, 5],
-        wrong: vec![(4, "bad\n  x".into())],
+        skipped: vec![(4, "bad\n  x".into())],
     };
     let got = report_pack(&pack, Some(&ack), false);
     assert_eq!(
@@ -439,7 +439,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
     assert_eq!(got.err, "Line#4: bad. Job not submitted.\n  x\n");
     assert_eq!(got.exit, Exit::Usage);
     pack.lines = (1..=100).collect();
-    pack.wrong.clear();
+    pack.skipped.clear();
     ack.ids = vec![run(1, 10, 100)];
     let got = report_pack(&pack, Some(&ack), false);
     assert_eq!(

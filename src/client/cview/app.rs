@@ -9,7 +9,7 @@ use super::filter::Filter;
 use super::keys::Screen;
 use super::lines::{Arrangement, host_lines, job_lines, queue_lines};
 use super::pages;
-use super::view_data::{Head, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
+use super::view_data::{ClusterSummary, Jobs, NeededData, NeededJobs, Page, Subject, ViewData};
 use crate::record::ack::Ack;
 use crate::record::view::{HostRow, QueueRow};
 use crate::text::width;
@@ -25,7 +25,7 @@ pub(crate) const SLOW_MS: u64 = 3_000;
 /// A list on the screen; an `L` identifies the row that a line shows.
 #[derive(Debug)]
 pub(crate) struct ListState<L> {
-    pub how: Arrangement,
+    pub arrangement: Arrangement,
     pub lines: Vec<L>,
     pub cursor: usize,
     /// The line at the top of the screen.
@@ -37,7 +37,7 @@ pub(crate) struct ListState<L> {
 impl<L> Default for ListState<L> {
     fn default() -> Self {
         ListState {
-            how: Arrangement::default(),
+            arrangement: Arrangement::default(),
             lines: Vec::new(),
             cursor: 0,
             top: 0,
@@ -75,7 +75,7 @@ impl<L: Copy> ListState<L> {
     }
 
     /// Keeps the cursor within the list and on the screen.
-    fn settle(&mut self, rows: usize) {
+    fn clamp_cursor(&mut self, rows: usize) {
         self.cursor = self.cursor.min(self.lines.len().saturating_sub(1));
         let lowest = self.lines.len().saturating_sub(rows);
         let first = (self.cursor + 1).saturating_sub(rows);
@@ -83,7 +83,7 @@ impl<L: Copy> ListState<L> {
     }
 
     /// Sets new lines; the cursor stays on the row for which `is_same` holds.
-    fn renew(&mut self, lines: Vec<L>, is_same: impl Fn(&L) -> bool) {
+    fn set_lines(&mut self, lines: Vec<L>, is_same: impl Fn(&L) -> bool) {
         let on_screen = self.cursor.saturating_sub(self.top);
         if let Some(at) = lines.iter().position(is_same) {
             self.cursor = at;
@@ -134,7 +134,7 @@ pub(crate) enum Prompt {
 #[derive(Default)]
 pub(crate) struct ClusterData {
     /// `None`: nothing has been read yet.
-    pub head: Option<Head>,
+    pub head: Option<ClusterSummary>,
     pub queues: Vec<QueueRow>,
     pub hosts: Vec<HostRow>,
     pub jobs: Jobs,
@@ -147,7 +147,7 @@ pub(crate) struct ClusterData {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Status {
     /// The action that the text concerns, shown before it; empty: none.
-    pub of: String,
+    pub action: String,
     pub text: String,
     pub bad: bool,
 }
@@ -165,11 +165,11 @@ pub(crate) struct App {
     pub page: PageState,
     pub prompt: Prompt,
     pub status: Status,
-    pub known: ClusterData,
+    pub cluster: ClusterData,
     /// Columns and rows of the screen.
     pub size: (u16, u16),
     /// Actions that wait for their answer.
-    pub asking: VecDeque<Action>,
+    pub pending_actions: VecDeque<Action>,
     /// Wall clock of the last update, ms: running times are computed up to this moment when lists
     /// are sorted.
     pub now: i64,
@@ -198,9 +198,9 @@ impl App {
     }
 
     /// The data that the screen needs.
-    pub(crate) fn needed(&self) -> Needed {
+    pub(crate) fn needed(&self) -> NeededData {
         let screen = self.screen();
-        Needed {
+        NeededData {
             hosts: matches!(screen, Screen::Queues | Screen::Hosts),
             jobs: (screen == Screen::Jobs).then_some(self.needed_jobs),
             page: match screen {
@@ -213,27 +213,30 @@ impl App {
     /// Takes new data.
     pub(crate) fn take(&mut self, world: ViewData, now: i64) {
         self.now = now;
-        self.known.failure = None;
-        self.known.head = Some(world.head);
+        self.cluster.failure = None;
+        self.cluster.head = Some(world.head);
         if let Some(queues) = world.queues {
             let selected = self.queues.selected();
-            let name = selected.and_then(|at| name_at(&self.known.queues, at, |q| &q.name));
-            self.known.queues = queues;
+            let name = selected.and_then(|at| name_at(&self.cluster.queues, at, |q| &q.name));
+            self.cluster.queues = queues;
             self.arrange_queues(name.as_deref());
         }
         if let Some(hosts) = world.hosts {
             let selected = self.hosts.selected();
-            let name = selected.and_then(|at| name_at(&self.known.hosts, at, |h| &h.name));
-            self.known.hosts = hosts;
+            let name = selected.and_then(|at| name_at(&self.cluster.hosts, at, |h| &h.name));
+            self.cluster.hosts = hosts;
             self.arrange_hosts(name.as_deref());
         }
         if let Some(jobs) = world.jobs {
-            let key = self.jobs.selected().map(|line| line.key(&self.known.jobs));
-            self.known.jobs = jobs;
+            let key = self
+                .jobs
+                .selected()
+                .map(|line| line.key(&self.cluster.jobs));
+            self.cluster.jobs = jobs;
             self.arrange_jobs(key);
         }
         if world.page.is_some() {
-            self.known.page = world.page;
+            self.cluster.page = world.page;
         }
         self.wrap_page();
         self.clamp_cursors();
@@ -241,12 +244,12 @@ impl App {
 
     /// Records that the last read failed.
     pub(crate) fn fail(&mut self, why: String) {
-        self.known.failure = Some(why);
+        self.cluster.failure = Some(why);
     }
 
     /// Handles an answer of the leader, or why there is none.
     pub(crate) fn answered(&mut self, answer: Result<Ack, String>) {
-        let Some(action) = self.asking.pop_front() else {
+        let Some(action) = self.pending_actions.pop_front() else {
             return;
         };
         let (of, (text, done)) = match answer {
@@ -257,7 +260,7 @@ impl App {
             }
         };
         self.status = Status {
-            of,
+            action: of,
             text,
             bad: !done,
         };
@@ -268,16 +271,19 @@ impl App {
         match self.screen() {
             Screen::Queues => {
                 let selected = self.queues.selected();
-                let name = selected.and_then(|at| name_at(&self.known.queues, at, |q| &q.name));
+                let name = selected.and_then(|at| name_at(&self.cluster.queues, at, |q| &q.name));
                 self.arrange_queues(name.as_deref());
             }
             Screen::Hosts => {
                 let selected = self.hosts.selected();
-                let name = selected.and_then(|at| name_at(&self.known.hosts, at, |h| &h.name));
+                let name = selected.and_then(|at| name_at(&self.cluster.hosts, at, |h| &h.name));
                 self.arrange_hosts(name.as_deref());
             }
             _ => {
-                let key = self.jobs.selected().map(|line| line.key(&self.known.jobs));
+                let key = self
+                    .jobs
+                    .selected()
+                    .map(|line| line.key(&self.cluster.jobs));
                 self.arrange_jobs(key);
             }
         }
@@ -285,24 +291,24 @@ impl App {
     }
 
     fn arrange_queues(&mut self, selected: Option<&str>) {
-        let queues = &self.known.queues;
-        let lines = queue_lines(queues, &self.queues.how);
+        let queues = &self.cluster.queues;
+        let lines = queue_lines(queues, &self.queues.arrangement);
         let same = |at: &u32| selected == Some(queues[*at as usize].name.as_str());
-        self.queues.renew(lines, same);
+        self.queues.set_lines(lines, same);
     }
 
     fn arrange_hosts(&mut self, selected: Option<&str>) {
-        let hosts = &self.known.hosts;
-        let lines = host_lines(hosts, &self.hosts.how);
+        let hosts = &self.cluster.hosts;
+        let lines = host_lines(hosts, &self.hosts.arrangement);
         let same = |at: &u32| selected == Some(hosts[*at as usize].name.as_str());
-        self.hosts.renew(lines, same);
+        self.hosts.set_lines(lines, same);
     }
 
     fn arrange_jobs(&mut self, selected: Option<crate::model::JobKey>) {
-        let jobs = &self.known.jobs;
-        let lines = job_lines(jobs, &self.jobs.how, &self.unfolded, self.now);
+        let jobs = &self.cluster.jobs;
+        let lines = job_lines(jobs, &self.jobs.arrangement, &self.unfolded, self.now);
         let same = |line: &JobLine| selected == Some(line.key(jobs));
-        self.jobs.renew(lines, same);
+        self.jobs.set_lines(lines, same);
     }
 
     /// Handles a new size of the screen.
@@ -316,9 +322,9 @@ impl App {
     pub(crate) fn clamp_cursors(&mut self) {
         let rows = self.rows();
         match self.screen() {
-            Screen::Queues => self.queues.settle(rows),
-            Screen::Hosts => self.hosts.settle(rows),
-            Screen::Jobs => self.jobs.settle(rows),
+            Screen::Queues => self.queues.clamp_cursor(rows),
+            Screen::Hosts => self.hosts.clamp_cursor(rows),
+            Screen::Jobs => self.jobs.clamp_cursor(rows),
             Screen::Job | Screen::Host => {
                 let last = self.page.lines.len().saturating_sub(rows);
                 let top = if self.page.at_end {
@@ -334,7 +340,7 @@ impl App {
     /// Wraps the lines of the page at the width of the screen.
     pub(crate) fn wrap_page(&mut self) {
         let columns = usize::from(self.size.0);
-        let page = self.known.page.as_ref();
+        let page = self.cluster.page.as_ref();
         let page = page.filter(|page| Some(&page.subject) == self.page.subject.as_ref());
         self.page.lines = page.map_or_else(Vec::new, |page| pages::lines_within(page, columns));
     }

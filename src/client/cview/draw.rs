@@ -26,21 +26,21 @@ const BEFORE: u16 = 2;
 
 /// The settings of the appearance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct DisplayOptions {
     pub color: bool,
     /// Whether the line of the cursor is shown.
     pub cursor: bool,
     pub language: Language,
 }
 
-impl Look {
+impl DisplayOptions {
     fn translated(self, text: &str) -> Cow<'_, str> {
         self.language.translate(text)
     }
 }
 
 /// The time for which a frame is drawn.
-pub(crate) struct Moment<'a> {
+pub(crate) struct DrawTime<'a> {
     pub now: i64,
     pub dates: &'a Dates,
     /// How long the share has not responded, in seconds.
@@ -48,7 +48,12 @@ pub(crate) struct Moment<'a> {
 }
 
 /// Draws everything. Returns the number of list rows that were formatted: only the visible ones.
-pub(crate) fn draw(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
+pub(crate) fn draw(
+    app: &App,
+    look: DisplayOptions,
+    moment: &DrawTime<'_>,
+    buf: &mut Buffer,
+) -> usize {
     let area = buf.area;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let (columns, rows) = SMALLEST;
@@ -96,7 +101,7 @@ fn reversed() -> Style {
     Style::new().add_modifier(Modifier::REVERSED)
 }
 
-fn painted(look: Look, color: Color) -> Style {
+fn painted(look: DisplayOptions, color: Color) -> Style {
     match look.color {
         true => Style::new().fg(color),
         false => Style::new(),
@@ -104,7 +109,7 @@ fn painted(look: Look, color: Color) -> Style {
 }
 
 /// The style for a state word of a job, host or queue.
-fn style_of(look: Look, word: &str) -> Style {
+fn style_of(look: DisplayOptions, word: &str) -> Style {
     match word {
         "RUN" | "ok" | "Open:Active" => painted(look, Color::Green),
         "EXIT" | "unavail" | "unreach" => painted(look, Color::Red),
@@ -117,18 +122,18 @@ fn style_of(look: Look, word: &str) -> Style {
 }
 
 /// The first line: the cluster, its leader, the time.
-fn head(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
+fn head(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
     let mut clock = String::new();
     moment.dates.compact(&mut clock, moment.now);
     let clock = clock.rsplit('-').next().unwrap_or_default();
-    let left = match &app.known.head {
+    let left = match &app.cluster.head {
         None => "cview".to_owned(),
         Some(head) if head.master.is_empty() => {
             format!("{}  {}", head.cluster, look.translated("no leader"))
         }
         Some(head) => {
             let leader = format!("leader {}, epoch {}", head.master, head.epoch);
-            let slots = overview::slots(&app.known.queues);
+            let slots = overview::slots(&app.cluster.queues);
             let (leader, slots) = (look.translated(&leader), look.translated(&slots));
             format!("{}  {leader}  {slots}", head.cluster)
         }
@@ -146,7 +151,7 @@ fn head(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
 }
 
 /// The second line: the names of the screens, and the arrangement of the list.
-fn screens(app: &App, look: Look, buf: &mut Buffer) {
+fn screens(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     let now = app.screen();
     let page = match &app.page.subject {
         Some(subject) => title(look, subject),
@@ -176,7 +181,7 @@ fn screens(app: &App, look: Look, buf: &mut Buffer) {
 }
 
 /// The title of the page of a job or host.
-fn title(look: Look, subject: &Subject) -> String {
+fn title(look: DisplayOptions, subject: &Subject) -> String {
     match subject {
         Subject::Job(key) => format!("{} {key}", look.translated("Job")),
         Subject::Host(name) => format!("{} {name}", look.translated("Host")),
@@ -184,16 +189,16 @@ fn title(look: Look, subject: &Subject) -> String {
 }
 
 /// The arrangement of a list, and the position of the cursor in it.
-fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, String) {
+fn order_and_place<L>(app: &App, look: DisplayOptions, list: &ListState<L>) -> (String, String) {
     let mut how = Vec::new();
-    if !list.how.filter.is_empty() {
-        how.push(format!("/{}", escape(&list.how.filter.text)));
+    if !list.arrangement.filter.is_empty() {
+        how.push(format!("/{}", escape(&list.arrangement.filter.text)));
     }
-    if let Some(column) = list.how.column {
+    if let Some(column) = list.arrangement.column {
         let title = key_actions::columns(app.screen())[column].title;
         how.push(format!("{} {title}", look.translated("sort")));
     }
-    if list.how.reverse {
+    if list.arrangement.reverse {
         how.push(look.translated("reversed").into_owned());
     }
     if !list.marks.is_empty() {
@@ -209,7 +214,7 @@ fn order_and_place<L>(app: &App, look: Look, list: &ListState<L>) -> (String, St
 }
 
 /// Filter, order and position in the list, in `room` columns; the position is never cut.
-fn arrangement(app: &App, look: Look, room: usize) -> String {
+fn arrangement(app: &App, look: DisplayOptions, room: usize) -> String {
     let (how, place) = match app.screen() {
         Screen::Queues => order_and_place(app, look, &app.queues),
         Screen::Hosts => order_and_place(app, look, &app.hosts),
@@ -236,21 +241,21 @@ fn arrangement(app: &App, look: Look, room: usize) -> String {
     }
 }
 
-fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
+fn body(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) -> usize {
     match app.screen() {
         Screen::Queues => {
             overview_lines(app, look, buf);
             let put = |at: u32, column, out: &mut String| {
-                let queue = &app.known.queues[at as usize];
+                let queue = &app.cluster.queues[at as usize];
                 columns::put_queue(queue, column, out);
             };
-            let name = |at: u32| app.known.queues[at as usize].name.clone();
+            let name = |at: u32| app.cluster.queues[at as usize].name.clone();
             let words = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
             };
-            let kind = Kind {
+            let kind = ListKind {
                 columns: columns::QUEUES,
                 first_row: 2 + OVERVIEW_ROWS,
                 state: 2,
@@ -259,15 +264,15 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
         }
         Screen::Hosts => {
             let put = |at: u32, column, out: &mut String| {
-                columns::put_host(&app.known.hosts[at as usize], column, out);
+                columns::put_host(&app.cluster.hosts[at as usize], column, out);
             };
-            let name = |at: u32| app.known.hosts[at as usize].name.clone();
+            let name = |at: u32| app.cluster.hosts[at as usize].name.clone();
             let words = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
             };
-            let kind = Kind {
+            let kind = ListKind {
                 columns: columns::HOSTS,
                 first_row: 2,
                 state: 1,
@@ -275,7 +280,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
             list(app, &app.hosts, &kind, &words, look, buf)
         }
         Screen::Jobs => {
-            let jobs = &app.known.jobs;
+            let jobs = &app.cluster.jobs;
             let cells = JobCells {
                 jobs,
                 dates: moment.dates,
@@ -289,7 +294,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
                 name: &name,
                 from_the_start: &|line| line.is_array(jobs),
             };
-            let kind = Kind {
+            let kind = ListKind {
                 columns: columns::JOBS,
                 first_row: 2,
                 state: 2,
@@ -304,7 +309,7 @@ fn body(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) -> usize {
 }
 
 /// The differences between the lists.
-struct Kind {
+struct ListKind {
     columns: &'static [Column],
     /// The line with the titles.
     first_row: u16,
@@ -325,9 +330,9 @@ struct RowFormatter<'w, L> {
 fn list<L: Copy>(
     app: &App,
     list: &ListState<L>,
-    kind: &Kind,
+    kind: &ListKind,
     words: &RowFormatter<'_, L>,
-    look: Look,
+    look: DisplayOptions,
     buf: &mut Buffer,
 ) -> usize {
     let cells = layout(kind.columns, buf.area.width, BEFORE);
@@ -349,7 +354,7 @@ fn list<L: Copy>(
         put(buf, at, kind.first_row, &title, style);
     }
     if list.lines.is_empty() {
-        let text = look.translated(nothing(app, list.how.filter.is_empty()));
+        let text = look.translated(nothing(app, list.arrangement.filter.is_empty()));
         put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
         return 0;
     }
@@ -409,7 +414,7 @@ fn cut(column: &Column, text: &str) -> Cut {
 
 /// Why a list is empty.
 fn nothing(app: &App, no_filter: bool) -> &'static str {
-    match (&app.known.head, app.screen()) {
+    match (&app.cluster.head, app.screen()) {
         (None, _) => "reading the view ...",
         (_, _) if !no_filter => "nothing matches the filter; Esc removes it",
         (_, Screen::Jobs) if !app.needed_jobs.all => {
@@ -421,9 +426,9 @@ fn nothing(app: &App, no_filter: bool) -> &'static str {
     }
 }
 
-fn overview_lines(app: &App, look: Look, buf: &mut Buffer) {
+fn overview_lines(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
-    let known = &app.known;
+    let known = &app.cluster;
     let first = look
         .translated(&overview::counts(&known.hosts, &known.queues))
         .into_owned();
@@ -433,7 +438,7 @@ fn overview_lines(app: &App, look: Look, buf: &mut Buffer) {
 }
 
 /// The page of a job or host.
-fn page(app: &App, look: Look, buf: &mut Buffer) {
+fn page(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     let title = match &app.page.subject {
         Some(subject) => title(look, subject),
         None => look.translated("nothing is selected").into_owned(),
@@ -449,7 +454,7 @@ fn page(app: &App, look: Look, buf: &mut Buffer) {
     }
 }
 
-fn help(look: Look, buf: &mut Buffer) {
+fn help(look: DisplayOptions, buf: &mut Buffer) {
     let rows = buf.area.height.saturating_sub(FRAME_ROWS - 1);
     for ((keys, what), y) in HELP.iter().zip(2..2 + rows) {
         put(buf, 1, y, keys, bold());
@@ -458,7 +463,7 @@ fn help(look: Look, buf: &mut Buffer) {
 }
 
 /// The last line but one: the status.
-fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
+fn status(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
     let (text, bad) = overview::status(app, moment.hangs_s, look.language);
     let style = match bad {
         true => painted(look, Color::Red).add_modifier(Modifier::BOLD),
@@ -468,7 +473,7 @@ fn status(app: &App, look: Look, moment: &Moment<'_>, buf: &mut Buffer) {
 }
 
 /// The last line: keys, or a question.
-fn bottom(app: &App, look: Look, buf: &mut Buffer) {
+fn bottom(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let typed = |before: &str, text: &str| {
         // The end of the typed text stays visible.

@@ -103,7 +103,11 @@ impl Filter {
 
     /// Whether all terms match. `row` calls its argument with the texts of a field, or of all
     /// fields for `None`, until one matches. `text` is a buffer.
-    fn fits(&self, text: &mut String, row: &dyn Fn(Option<FilterField>, Try<'_>) -> bool) -> bool {
+    fn fits(
+        &self,
+        text: &mut String,
+        row: &dyn Fn(Option<FilterField>, FieldMatcher<'_>) -> bool,
+    ) -> bool {
         self.terms.iter().all(|term| {
             let mut fit = |value: &str| {
                 text.clear();
@@ -164,9 +168,9 @@ impl Filter {
 }
 
 /// Checks one text.
-type Try<'t> = &'t mut dyn FnMut(&str) -> bool;
+type FieldMatcher<'t> = &'t mut dyn FnMut(&str) -> bool;
 
-fn job_texts(item: &JobItem, field: Option<FilterField>, fit: Try<'_>) -> bool {
+fn job_texts(item: &JobItem, field: Option<FilterField>, fit: FieldMatcher<'_>) -> bool {
     let spec = &item.spec;
     match field {
         Some(FilterField::Id) => with_id(item, fit),
@@ -184,7 +188,7 @@ fn job_texts(item: &JobItem, field: Option<FilterField>, fit: Try<'_>) -> bool {
 }
 
 /// Checks every text except the state.
-fn any_text(item: &JobItem, fit: Try<'_>) -> bool {
+fn any_text(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
     let spec = &item.spec;
     fit(&item.name)
         || fit(&spec.user)
@@ -194,14 +198,14 @@ fn any_text(item: &JobItem, fit: Try<'_>) -> bool {
         || with_id(item, fit)
 }
 
-fn with_id(item: &JobItem, fit: Try<'_>) -> bool {
+fn with_id(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
     let mut id = String::with_capacity(16);
     write!(id, "{}", item.key).expect("a string takes every write");
     // An element is also found by the id of its array.
     fit(&id) || (item.key.idx > 0 && id.split_once('[').is_some_and(|(id, _)| fit(id)))
 }
 
-fn in_states(item: &JobItem, fit: Try<'_>) -> bool {
+fn in_states(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
     match &item.array {
         None => fit(item.stat.word()),
         Some(array) => {

@@ -74,7 +74,7 @@ fn browse(app: &mut App, key: Key) -> SessionEffect {
         Key::Char('/') => begin_filter(app),
         Key::Char('s') => begin_sort(app),
         Key::Char('r') => {
-            if let Some(how) = how(app) {
+            if let Some(how) = current_arrangement(app) {
                 how.reverse ^= true;
                 app.arrange();
             }
@@ -217,8 +217,8 @@ fn open(app: &mut App) {
             let array = app
                 .jobs
                 .selected()
-                .filter(|line| line.is_array(&app.known.jobs));
-            match array.map(|line| line.key(&app.known.jobs).id) {
+                .filter(|line| line.is_array(&app.cluster.jobs));
+            match array.map(|line| line.key(&app.cluster.jobs).id) {
                 Some(id) => {
                     if !app.unfolded.remove(&id) {
                         app.unfolded.insert(id);
@@ -238,7 +238,7 @@ fn open(app: &mut App) {
 }
 
 fn show_jobs_of(app: &mut App, field: &str, name: &str) {
-    app.jobs.how.filter = Filter::by(field, name);
+    app.jobs.arrangement.filter = Filter::by(field, name);
     app.needed_jobs.all = true;
     app.jobs.cursor = 0;
     show(app, Screen::Jobs);
@@ -252,7 +252,7 @@ fn back(app: &mut App) {
         Screen::Host => return show(app, Screen::Hosts),
         _ => {}
     }
-    let Some(how) = how(app) else {
+    let Some(how) = current_arrangement(app) else {
         return;
     };
     if how.filter.is_empty() {
@@ -263,11 +263,11 @@ fn back(app: &mut App) {
     }
 }
 
-fn how(app: &mut App) -> Option<&mut Arrangement> {
+fn current_arrangement(app: &mut App) -> Option<&mut Arrangement> {
     match app.screen() {
-        Screen::Queues => Some(&mut app.queues.how),
-        Screen::Hosts => Some(&mut app.hosts.how),
-        Screen::Jobs => Some(&mut app.jobs.how),
+        Screen::Queues => Some(&mut app.queues.arrangement),
+        Screen::Hosts => Some(&mut app.hosts.arrangement),
+        Screen::Jobs => Some(&mut app.jobs.arrangement),
         Screen::Job | Screen::Host => None,
     }
 }
@@ -282,7 +282,7 @@ pub(crate) fn columns(screen: Screen) -> &'static [Column] {
 }
 
 fn begin_filter(app: &mut App) {
-    if let Some(how) = how(app) {
+    if let Some(how) = current_arrangement(app) {
         let before = how.filter.clone();
         let mut text = before.text.clone();
         if !text.is_empty() {
@@ -297,7 +297,7 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Ses
     match key {
         Key::Enter => done = true,
         Key::Esc => {
-            if let Some(how) = how(app) {
+            if let Some(how) = current_arrangement(app) {
                 how.filter = before;
                 app.arrange();
             }
@@ -308,7 +308,7 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Ses
         Key::Char(c) if text.len() + c.len_utf8() <= FILTER_MAX => text.push(c),
         _ => {}
     }
-    match (Filter::parse(&text), how(app)) {
+    match (Filter::parse(&text), current_arrangement(app)) {
         (Ok(filter), Some(how)) => {
             how.filter = filter;
             app.arrange();
@@ -327,7 +327,7 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Ses
 }
 
 fn begin_sort(app: &mut App) {
-    if let Some(how) = how(app) {
+    if let Some(how) = current_arrangement(app) {
         let column = how.column.unwrap_or(0);
         app.prompt = Prompt::Sort { column };
     }
@@ -363,7 +363,7 @@ fn choose_column(app: &mut App, key: Key, column: usize) -> SessionEffect {
 }
 
 fn sort_by(app: &mut App, column: Option<usize>) {
-    if let Some(how) = how(app) {
+    if let Some(how) = current_arrangement(app) {
         how.column = column;
         app.arrange();
     }
@@ -439,7 +439,7 @@ fn confirm(app: &mut App, key: Key, action: Action) -> SessionEffect {
     if !is_page(app) {
         unmark(app);
     }
-    app.asking.push_back(action.clone());
+    app.pending_actions.push_back(action.clone());
     SessionEffect::Ask(action)
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> Stri
 pub(crate) fn status(app: &App, hangs_s: Option<u64>, language: Language) -> (String, bool) {
     let (text, bad) = in_english(app, hangs_s);
     let text = language.translate(&text);
-    match app.status.of.as_str() {
+    match app.status.action.as_str() {
         of if !of.is_empty() && hangs_s.is_none() => {
             (format!("{}: {text}", language.translate(of)), bad)
         }
@@ -73,15 +73,15 @@ pub(crate) fn and_others(all: usize) -> String {
 }
 
 fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
-    let known = &app.known;
+    let known = &app.cluster;
     if let Some(seconds) = hangs_s {
         return (format!("no answer from the share for {seconds} s"), true);
     }
     if !app.status.text.is_empty() {
         return (app.status.text.clone(), app.status.bad);
     }
-    if let Some(action) = app.asking.front() {
-        let others = and_others(app.asking.len());
+    if let Some(action) = app.pending_actions.front() {
+        let others = and_others(app.pending_actions.len());
         let text = format!(
             "{}: waiting for the leader's answer{others}",
             action.title()
@@ -123,7 +123,7 @@ mod tests {
     use crate::client::cview::actions::{Action, ActionKind};
     use crate::client::cview::app::Status;
     use crate::client::cview::keys::Screen;
-    use crate::client::cview::view_data::Head;
+    use crate::client::cview::view_data::ClusterSummary;
 
     #[test]
     fn the_bar_shows_the_share_of_slots_that_can_be_used() {
@@ -155,12 +155,12 @@ mod tests {
         let status = |app: &App, hangs_s| status(app, hangs_s, Language::English);
         let mut app = App::new(Screen::Jobs, (80, 24));
         assert_eq!(status(&app, None), (String::new(), false));
-        app.known.head = Some(Head {
+        app.cluster.head = Some(ClusterSummary {
             alarms: vec!["a".into(), "b".into()],
-            ..Head::default()
+            ..ClusterSummary::default()
         });
         assert_eq!(status(&app, None).0, "alarm: a (and 1 more)");
-        if let Some(head) = &mut app.known.head {
+        if let Some(head) = &mut app.cluster.head {
             head.silent_ms = Some(61_000);
         }
         assert!(
@@ -170,7 +170,7 @@ mod tests {
         );
         app.fail("cannot read\nhint: x".into());
         assert_eq!(status(&app, None), ("cannot read".into(), true));
-        app.asking.push_back(Action {
+        app.pending_actions.push_back(Action {
             act: ActionKind::Kill,
             names: vec!["1".into()],
             count: 1,
@@ -181,7 +181,7 @@ mod tests {
             "Kill 1 job: waiting for the leader's answer"
         );
         app.status = Status {
-            of: "Kill 1 job".into(),
+            action: "Kill 1 job".into(),
             text: "said".into(),
             bad: false,
         };

@@ -4,7 +4,9 @@
 //! is not read again: each poll opens a few small files, which on a network file system makes their
 //! state fresh.
 
-use super::view_data::{Head, JobItem, Jobs, Needed, NeededJobs, Page, Subject, ViewData};
+use super::view_data::{
+    ClusterSummary, JobItem, Jobs, NeededData, NeededJobs, Page, Subject, ViewData,
+};
 use crate::client::cpeek;
 use crate::client::exit::Exit;
 use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms, unknown};
@@ -27,7 +29,7 @@ const TAB: usize = 8;
 
 /// The result of a look at the view.
 pub(crate) enum PollResult {
-    World(Box<ViewData>),
+    Data(Box<ViewData>),
     /// Nothing changed.
     Unchanged,
     Failed(String),
@@ -54,42 +56,42 @@ struct JobFiles {
 /// Looks at the view repeatedly.
 #[derive(Default)]
 pub(crate) struct ViewPoller {
-    seen: FileMarks,
-    needed: Needed,
+    marks: FileMarks,
+    needed: NeededData,
     /// The job whose page is shown, the page without its output, and the output.
     job: Option<(ViewJob, Vec<String>, Vec<String>)>,
 }
 
 impl ViewPoller {
     /// Looks once for the needed data.
-    pub(crate) fn poll(&mut self, source: &Source, asked: &Needed, ctx: Ctx) -> PollResult {
+    pub(crate) fn poll(&mut self, source: &Source, asked: &NeededData, ctx: Ctx) -> PollResult {
         let seen = match files_of(source, asked) {
             Ok(seen) => seen,
             Err(why) => return PollResult::Failed(why),
         };
-        if seen == self.seen && *asked == self.needed {
-            return self.look_at_output(source);
+        if seen == self.marks && *asked == self.needed {
+            return self.poll_output(source);
         }
         let mut needed = asked.clone();
-        if *asked == self.needed && seen.jobs == self.seen.jobs {
+        if *asked == self.needed && seen.jobs == self.marks.jobs {
             // Only the counts of hosts or queues have changed.
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
             Ok(world) => {
-                self.seen = seen;
+                self.marks = seen;
                 self.needed = asked.clone();
-                PollResult::World(Box::new(world))
+                PollResult::Data(Box::new(world))
             }
             Err(why) => {
-                self.seen = FileMarks::default();
+                self.marks = FileMarks::default();
                 PollResult::Failed(why)
             }
         }
     }
 
     /// The view has not changed, but the job may have written output.
-    fn look_at_output(&mut self, source: &Source) -> PollResult {
+    fn poll_output(&mut self, source: &Source) -> PollResult {
         let Some((job, page, output)) = &mut self.job else {
             return PollResult::Unchanged;
         };
@@ -106,7 +108,7 @@ impl ViewPoller {
             problem: None,
         };
         match head(source) {
-            Ok((head, _)) => PollResult::World(Box::new(ViewData {
+            Ok((head, _)) => PollResult::Data(Box::new(ViewData {
                 head,
                 page: Some(page),
                 ..ViewData::default()
@@ -116,7 +118,7 @@ impl ViewPoller {
     }
 
     /// Reads everything needed.
-    fn read(&mut self, source: &Source, needed: &Needed, ctx: Ctx) -> Result<ViewData, String> {
+    fn read(&mut self, source: &Source, needed: &NeededData, ctx: Ctx) -> Result<ViewData, String> {
         let failed = |e: ViewError| source.failed(e).text;
         let (mut head, params) = head(source)?;
         let counted = source.view.counted_queues().map_err(failed)?;
@@ -206,7 +208,7 @@ impl ViewPoller {
 }
 
 /// Marks of the files that change when the needed data change.
-fn files_of(source: &Source, needed: &Needed) -> Result<FileMarks, String> {
+fn files_of(source: &Source, needed: &NeededData) -> Result<FileMarks, String> {
     let manifest = source.view.manifest();
     let manifest = manifest.map_err(|e| source.failed(e).text)?;
     let mark = |name: &str| {
@@ -236,10 +238,10 @@ fn files_of(source: &Source, needed: &Needed) -> Result<FileMarks, String> {
     })
 }
 
-fn head(source: &Source) -> Result<(Head, Params), String> {
+fn head(source: &Source) -> Result<(ClusterSummary, Params), String> {
     let params = source.params().map_err(|fail| fail.text)?;
     let quiet = source.quiet_ms();
-    let head = Head {
+    let head = ClusterSummary {
         cluster: params.cluster.clone(),
         master: params.master.clone(),
         epoch: params.epoch,
@@ -269,7 +271,7 @@ fn jobs(
 ) -> Result<(Jobs, Vec<String>), String> {
     let own = Users::one(source.me.uid);
     let users = match needed.all {
-        true => source.seen_of(Users::All, params).unwrap_or(own),
+        true => source.visible_users(Users::All, params).unwrap_or(own),
         false => own,
     };
     let want = JobSet {

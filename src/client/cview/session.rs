@@ -6,11 +6,11 @@
 
 use super::actions::Action;
 use super::app::{App, SLOW_MS};
-use super::draw::{Look, Moment, draw};
+use super::draw::{DisplayOptions, DrawTime, draw};
 use super::key_actions::{SessionEffect, press};
 use super::reading::{PollResult, ViewPoller};
 use super::screen::{self, Input, TakenScreen};
-use super::view_data::Needed;
+use super::view_data::NeededData;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::read::{self, Source};
@@ -45,7 +45,7 @@ enum Message {
 /// The channels to and from the threads.
 struct Threads {
     messages: Receiver<Message>,
-    needs: Sender<Needed>,
+    needs: Sender<NeededData>,
     actions: Sender<Action>,
     /// When the current read began, by the monotonic clock; 0: the reader waits.
     reading_since: Arc<AtomicU64>,
@@ -57,7 +57,7 @@ struct Threads {
 /// The terminal or the system does not support it.
 pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -> Result<i32> {
     let dates = source.ctx().dates;
-    let look = Look {
+    let look = DisplayOptions {
         color,
         cursor: true,
         language: language::here(),
@@ -67,14 +67,14 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     let caught = signals::catch(&numbers.collect::<Vec<_>>())?;
     let mut taken = TakenScreen::take()?;
     let threads = Threads::start(source, interval_ms, caught)?;
-    let mut needed = Needed::default();
+    let mut needed = NeededData::default();
     loop {
         if app.needed() != needed {
             needed = app.needed();
             drop(threads.needs.send(needed.clone()));
         }
         let now = clock::wall_ms();
-        let moment = Moment {
+        let moment = DrawTime {
             now,
             dates: &dates,
             hangs_s: threads.hangs_s(),
@@ -125,7 +125,7 @@ fn take(
         },
         // The size is queried when drawing.
         Message::Input(Input::Resize) | Message::News(PollResult::Unchanged) => {}
-        Message::News(PollResult::World(world)) => app.take(*world, clock::wall_ms()),
+        Message::News(PollResult::Data(world)) => app.take(*world, clock::wall_ms()),
         Message::News(PollResult::Failed(why)) => app.fail(why),
         Message::Answer(answer) => {
             app.answered(answer);
@@ -206,7 +206,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
 fn read_on(
     source: &Source,
     interval_ms: u64,
-    needs_read: &Receiver<Needed>,
+    needs_read: &Receiver<NeededData>,
     to: &Sender<Message>,
     since: &AtomicU64,
 ) {

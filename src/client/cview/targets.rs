@@ -11,17 +11,17 @@ use crate::model::{JobKey, JobStat};
 use std::collections::BTreeSet;
 
 pub(crate) fn selected_job(app: &App) -> Option<JobKey> {
-    app.jobs.selected().map(|line| line.key(&app.known.jobs))
+    app.jobs.selected().map(|line| line.key(&app.cluster.jobs))
 }
 
 pub(crate) fn selected_host(app: &App) -> Option<String> {
     let at = app.hosts.selected()? as usize;
-    app.known.hosts.get(at).map(|host| host.name.clone())
+    app.cluster.hosts.get(at).map(|host| host.name.clone())
 }
 
 pub(crate) fn selected_queue(app: &App) -> Option<String> {
     let at = app.queues.selected()? as usize;
-    app.known.queues.get(at).map(|queue| queue.name.clone())
+    app.cluster.queues.get(at).map(|queue| queue.name.clone())
 }
 
 /// The id or name at the cursor.
@@ -43,11 +43,11 @@ pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
         (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
         (Screen::Host, Some(Subject::Host(name))) => named(act, vec![name.clone()]),
         (Screen::Hosts, _) => {
-            let known = |name: &str| app.known.hosts.iter().any(|host| host.name == name);
+            let known = |name: &str| app.cluster.hosts.iter().any(|host| host.name == name);
             named(act, marked(&app.hosts.marks, known, selected_host(app)))
         }
         (Screen::Queues, _) => {
-            let known = |name: &str| app.known.queues.iter().any(|queue| queue.name == name);
+            let known = |name: &str| app.cluster.queues.iter().any(|queue| queue.name == name);
             named(act, marked(&app.queues.marks, known, selected_queue(app)))
         }
         _ => {
@@ -87,7 +87,7 @@ fn named(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
 
 /// The row of a job; for an element that has not started, that of its array.
 fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
-    let jobs = &app.known.jobs;
+    let jobs = &app.cluster.jobs;
     jobs.find(key).or_else(|| {
         let array = jobs.find(JobKey::job(key.id))?;
         let waiting = &array.array.as_ref()?.waiting;
@@ -123,7 +123,7 @@ fn of_jobs(app: &App, act: ActionKind, keys: &[JobKey]) -> Result<Action, String
 
 /// The number of jobs of a key: for an array, the elements to which the action can apply.
 fn jobs_of(app: &App, act: ActionKind, key: JobKey) -> u64 {
-    let item = app.known.jobs.find(key);
+    let item = app.cluster.jobs.find(key);
     let Some(array) = item.and_then(|item| item.array.as_ref()) else {
         return 1;
     };

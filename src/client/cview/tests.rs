@@ -7,7 +7,7 @@ use super::*;
 use crate::client::cview::actions::ActionKind;
 use crate::client::cview::app::Prompt;
 use crate::client::cview::keys::Key;
-use crate::client::cview::view_data::{Head, JobItem};
+use crate::client::cview::view_data::{ClusterSummary, JobItem};
 use crate::client::read::test_cluster;
 use crate::client::read::test_view::{NOW, TestView};
 use crate::model::{JobKey, JobStat, Spec, Stamp, Token};
@@ -35,7 +35,7 @@ fn ctx(source: &Source) -> Ctx {
 }
 
 /// A user of cview on the small cluster.
-struct Bed {
+struct TestSession {
     view: TestView,
     app: App,
     looking: ViewPoller,
@@ -45,9 +45,9 @@ struct Bed {
     rows: usize,
 }
 
-impl Bed {
-    fn new(screen: Screen, size: (u16, u16)) -> Bed {
-        let mut bed = Bed {
+impl TestSession {
+    fn new(screen: Screen, size: (u16, u16)) -> TestSession {
+        let mut bed = TestSession {
             view: test_cluster::cluster(),
             app: App::new(screen, size),
             looking: ViewPoller::default(),
@@ -63,7 +63,7 @@ impl Bed {
     fn read(&mut self) {
         let source = self.view.source("cview", 10);
         match self.looking.poll(&source, &self.app.needed(), ctx(&source)) {
-            PollResult::World(world) => self.app.take(*world, NOW),
+            PollResult::Data(world) => self.app.take(*world, NOW),
             PollResult::Unchanged => {}
             PollResult::Failed(why) => self.app.fail(why),
         }
@@ -85,13 +85,13 @@ impl Bed {
     }
 
     fn draw(&mut self) -> &Buffer {
-        let look = Look {
+        let look = DisplayOptions {
             color: self.color,
             cursor: true,
             language: self.language,
         };
         let dates = dates();
-        let moment = Moment {
+        let moment = DrawTime {
             now: NOW,
             dates: &dates,
             hangs_s: None,
@@ -177,7 +177,7 @@ fn golden_output_in_chinese() {
 
 #[test]
 fn dialogs_are_in_the_language_of_the_person() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.language = Language::Chinese;
     bed.types("K");
     assert_eq!(bed.below()[1], "终止 1 个作业: 3? (y/n)");
@@ -215,7 +215,7 @@ fn every_screen_has_its_cursor_its_titles_and_its_keys() {
             (Screen::Jobs, "JOBID", "[3 Jobs]"),
         ];
         for (screen, title, name) in titles {
-            let mut bed = Bed::new(screen, size);
+            let mut bed = TestSession::new(screen, size);
             let lines = bed.screen();
             assert_eq!(lines.len(), usize::from(size.1));
             assert!(lines[0].starts_with("c1  leader h1, epoch 7"), "{lines:?}");
@@ -242,8 +242,8 @@ fn every_screen_has_its_cursor_its_titles_and_its_keys() {
 
 #[test]
 fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
-    let mut bed = Bed::new(Screen::Queues, (80, 24));
-    let tab = |bed: &mut Bed, key| {
+    let mut bed = TestSession::new(Screen::Queues, (80, 24));
+    let tab = |bed: &mut TestSession, key| {
         bed.keys(&[key]);
         bed.app.screen()
     };
@@ -260,16 +260,16 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
     assert_eq!(tab(&mut bed, Key::Char('4')), Screen::Host);
     // Filters by that host, then by a queue.
     assert_eq!(tab(&mut bed, Key::Enter), Screen::Jobs);
-    assert_eq!(bed.app.jobs.how.filter.text, "host:h1");
+    assert_eq!(bed.app.jobs.arrangement.filter.text, "host:h1");
     bed.keys(&[Key::Char('1'), Key::Down, Key::Enter]);
-    assert_eq!(bed.app.jobs.how.filter.text, "queue:normal");
+    assert_eq!(bed.app.jobs.arrangement.filter.text, "queue:normal");
     assert!(bed.app.needed_jobs.all);
     assert_eq!(
         bed.keys(&[Key::Esc]),
         SessionEffect::None,
         "the filter is taken away"
     );
-    assert!(bed.app.jobs.how.filter.is_empty());
+    assert!(bed.app.jobs.arrangement.filter.is_empty());
     assert_eq!(bed.types("q"), SessionEffect::Quit);
     assert_eq!(bed.keys(&[Key::Ctrl('c')]), SessionEffect::Interrupt);
     assert_eq!(bed.keys(&[Key::Ctrl('z')]), SessionEffect::Suspend);
@@ -277,7 +277,7 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
 
 #[test]
 fn an_array_unfolds_and_folds_and_the_cursor_stays_on_it() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.keys(&[Key::End]);
     assert!(bed.has("> +4 "), "{:?}", bed.screen());
     bed.keys(&[Key::Enter]);
@@ -297,7 +297,7 @@ fn an_array_unfolds_and_folds_and_the_cursor_stays_on_it() {
 
 #[test]
 fn a_filter_is_seen_while_it_is_typed_and_esc_takes_it_back() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.types("a/user:u2");
     assert!(bed.below()[1].starts_with("Filter: user:u2_"));
     assert!(bed.has("nothing matches"), "{:?}", bed.screen());
@@ -311,16 +311,16 @@ fn a_filter_is_seen_while_it_is_typed_and_esc_takes_it_back() {
     bed.keys(&[Key::Enter]);
     assert!(bed.below()[1].starts_with("Filter: user:u20 nix:x"));
     bed.keys(&[Key::Esc]);
-    assert_eq!(bed.app.jobs.how.filter.text, "user:u20");
+    assert_eq!(bed.app.jobs.arrangement.filter.text, "user:u20");
     bed.types("/");
     bed.keys(&[Key::Ctrl('u'), Key::Enter]);
-    assert!(bed.app.jobs.how.filter.is_empty());
+    assert!(bed.app.jobs.arrangement.filter.is_empty());
 }
 
 #[test]
 fn lists_are_sorted_by_the_chosen_column() {
-    let first = |bed: &mut Bed| bed.screen()[3].clone();
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let first = |bed: &mut TestSession| bed.screen()[3].clone();
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.types("as");
     assert!(bed.below()[1].starts_with("Sort by JOBID?"));
     bed.keys(&[Key::Enter, Key::Home]);
@@ -334,12 +334,12 @@ fn lists_are_sorted_by_the_chosen_column() {
     bed.keys(&[Key::Left, Key::Left]);
     assert!(bed.below()[1].starts_with("Sort by NAME?"));
     bed.types("0");
-    assert_eq!(bed.app.jobs.how.column, None);
+    assert_eq!(bed.app.jobs.arrangement.column, None);
 }
 
 #[test]
 fn an_act_is_asked_before_it_is_done_and_its_answer_is_shown() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     assert_eq!(bed.types("K"), SessionEffect::None);
     assert_eq!(bed.below()[1], "Kill 1 job: 3? (y/n)");
     assert_eq!(bed.types("n"), SessionEffect::None);
@@ -378,7 +378,7 @@ fn an_act_is_asked_before_it_is_done_and_its_answer_is_shown() {
 
 #[test]
 fn only_whole_jobs_are_moved_and_hosts_are_closed_with_a_comment() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.keys(&[Key::End, Key::Enter, Key::Down]);
     bed.types("T");
     assert!(
@@ -418,9 +418,9 @@ fn only_whole_jobs_are_moved_and_hosts_are_closed_with_a_comment() {
 
 #[test]
 fn the_cursor_stays_on_its_job_when_the_view_changes() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     bed.keys(&[Key::Down, Key::Down]);
-    let selected = |app: &App| app.jobs.selected().unwrap().key(&app.known.jobs);
+    let selected = |app: &App| app.jobs.selected().unwrap().key(&app.cluster.jobs);
     assert_eq!(selected(&bed.app), JobKey::job(1));
     bed.types("a");
     assert_eq!(
@@ -433,8 +433,8 @@ fn the_cursor_stays_on_its_job_when_the_view_changes() {
 
 #[test]
 fn states_have_colours_only_where_they_may() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
-    let colors = |bed: &mut Bed| {
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
+    let colors = |bed: &mut TestSession| {
         let cells = bed.draw().content().iter();
         cells.filter(|cell| cell.fg != Color::Reset).count()
     };
@@ -445,7 +445,7 @@ fn states_have_colours_only_where_they_may() {
 
 #[test]
 fn control_characters_and_wide_ones_do_no_harm() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     let row = JobRow {
         j: JobKey::job(9),
         name: "a\u{1b}[31m\u{202e}作业".into(),
@@ -458,10 +458,10 @@ fn control_characters_and_wide_ones_do_no_harm() {
     };
     let item = JobItem::of(&row, &Arc::new(spec), (0, 0, 0, row.j));
     let world = ViewData {
-        head: Head {
+        head: ClusterSummary {
             cluster: "c\u{7}".into(),
             alarms: vec!["\u{1b}]0;x".into()],
-            ..Head::default()
+            ..ClusterSummary::default()
         },
         jobs: Some(Jobs::of(vec![item])),
         ..ViewData::default()
@@ -482,7 +482,7 @@ fn control_characters_and_wide_ones_do_no_harm() {
 
 #[test]
 fn a_small_screen_says_so_and_every_size_is_drawn() {
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     for size in [
         (1, 1),
         (39, 24),
@@ -507,7 +507,7 @@ fn a_small_screen_says_so_and_every_size_is_drawn() {
 
 #[test]
 fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
-    let mut bed = Bed::new(Screen::Hosts, (60, 10));
+    let mut bed = TestSession::new(Screen::Hosts, (60, 10));
     bed.keys(&[Key::Enter]);
     assert!(!bed.has("DISPATCH_WINDOW"));
     bed.keys(&[Key::Right, Key::Right, Key::Right, Key::Right]);
@@ -518,7 +518,7 @@ fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
         "{:?}",
         bed.screen()
     );
-    let mut page = bed.app.known.page.clone().unwrap();
+    let mut page = bed.app.cluster.page.clone().unwrap();
     page.lines.push("one more line".into());
     let world = ViewData {
         page: Some(page),
@@ -542,7 +542,7 @@ proptest! {
         columns in 30u16..120,
         rows in 5u16..40,
     ) {
-        let mut bed = Bed::new(Screen::Jobs, (columns, rows));
+        let mut bed = TestSession::new(Screen::Jobs, (columns, rows));
         for (n, key) in keys.into_iter().enumerate() {
             let key = KEYS[key];
             let asks = matches!(bed.app.prompt, Prompt::Confirm(_));
@@ -605,7 +605,7 @@ const KEYS: [Key; 40] = [
 
 #[test]
 fn the_help_names_the_keys() {
-    let mut bed = Bed::new(Screen::Jobs, (60, 20));
+    let mut bed = TestSession::new(Screen::Jobs, (60, 20));
     bed.types("?");
     assert!(
         bed.has("kill, stop, resume") && bed.has("any key: back"),
@@ -638,7 +638,7 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         };
         JobItem::of(&row, &spec, (0, 0, i64::from(id), row.j))
     };
-    let mut bed = Bed::new(Screen::Jobs, (80, 24));
+    let mut bed = TestSession::new(Screen::Jobs, (80, 24));
     let world = |n: u32| ViewData {
         jobs: Some(Jobs::of((1..=n).map(item).collect())),
         ..ViewData::default()
@@ -653,7 +653,7 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         bed.draw();
         assert_eq!(bed.rows, on_screen);
         let line = bed.app.jobs.selected().unwrap();
-        (line.key(&bed.app.known.jobs).id, bed.app.jobs.lines.len())
+        (line.key(&bed.app.cluster.jobs).id, bed.app.jobs.lines.len())
     };
     assert_eq!(press_and_draw(&[Key::Home]), (1, 100_000));
     assert_eq!(press_and_draw(&[Key::End]), (JOBS, 100_000));
@@ -678,7 +678,7 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
 
 #[test]
 fn many_hosts_scroll_and_the_last_line_is_reached() {
-    let mut bed = Bed::new(Screen::Hosts, (60, 20));
+    let mut bed = TestSession::new(Screen::Hosts, (60, 20));
     let host = |n: u32| HostRow {
         name: format!("h{n}"),
         status: "ok".into(),
@@ -734,7 +734,9 @@ fn wrong_options_are_named() {
         wrong(&["-screen", "host", "h1", "-filter", "x"]).contains("only be given with a list")
     );
     let app = asked(&["-a", "-f", "-filter", "user:u1"]).unwrap();
-    assert!(app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.how.filter.is_empty());
+    assert!(
+        app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.arrangement.filter.is_empty()
+    );
     assert_eq!(interval(None), Ok(1000));
     assert_eq!(interval(Some("0.5")), Ok(500));
     for bad in ["0", "-1", "x", "nan", "inf", "0.01", "3601"] {

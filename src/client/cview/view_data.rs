@@ -20,7 +20,7 @@ const NAME_MAX: usize = 200;
 /// The result of one read. `None`: it was not requested.
 #[derive(Default)]
 pub(crate) struct ViewData {
-    pub head: Head,
+    pub head: ClusterSummary,
     pub queues: Option<Vec<QueueRow>>,
     pub hosts: Option<Vec<HostRow>>,
     pub jobs: Option<Jobs>,
@@ -29,7 +29,7 @@ pub(crate) struct ViewData {
 
 /// The cluster as a whole.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Head {
+pub(crate) struct ClusterSummary {
     pub cluster: String,
     pub master: String,
     pub epoch: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Page {
 
 /// The data that the visible screen needs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Needed {
+pub(crate) struct NeededData {
     pub hosts: bool,
     pub jobs: Option<NeededJobs>,
     pub page: Option<Subject>,

@@ -12,21 +12,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of the jobs of a condition at one time.
 #[derive(Default)]
-pub(super) struct JobFacts {
-    jobs: BTreeMap<u32, Known>,
+pub(super) struct JobRows {
+    jobs: BTreeMap<u32, KnownJob>,
 }
 
 /// One job: its own row, and for an array its elements.
 #[derive(Default)]
-struct Known {
-    whole: Option<One>,
+struct KnownJob {
+    whole: Option<ElementState>,
     /// All indices of an array, and those that have not started.
     array: Option<(IndexSet, IndexSet)>,
-    elements: BTreeMap<u32, One>,
+    elements: BTreeMap<u32, ElementState>,
 }
 
 #[derive(Clone, Copy)]
-struct One {
+struct ElementState {
     stat: JobStat,
     code: i32,
     started: bool,
@@ -87,12 +87,12 @@ fn named(wanted: &str, name: &str) -> bool {
     }
 }
 
-impl JobFacts {
+impl JobRows {
     /// Reads the jobs that `expr` names by id.
     ///
     /// # Errors
     /// A view that cannot be read.
-    pub(super) fn read(reader: &ViewReader, expr: &Expr) -> Result<JobFacts> {
+    pub(super) fn read(reader: &ViewReader, expr: &Expr) -> Result<JobRows> {
         let mut ids: Vec<(u32, u32)> = targets(expr).map(|(_, id)| (id, id)).collect();
         ids.sort_unstable();
         ids.dedup();
@@ -101,9 +101,9 @@ impl JobFacts {
             finished: true,
             ..JobSet::default()
         };
-        let mut facts = JobFacts::default();
+        let mut facts = JobRows::default();
         let read = reader.stream(&want, &mut |piece| match piece {
-            ViewItem::Restart => facts = JobFacts::default(),
+            ViewItem::Restart => facts = JobRows::default(),
             ViewItem::Job { row, .. } => facts.add(&row),
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
@@ -111,7 +111,7 @@ impl JobFacts {
     }
 
     fn add(&mut self, row: &JobRow<'_>) {
-        let one = One {
+        let one = ElementState {
             stat: row.stat,
             code: match (row.code, row.sig) {
                 (Some(code), _) => code,
@@ -152,7 +152,7 @@ impl JobFacts {
     pub(super) fn not_done(&self, expr: &Expr) -> Vec<String> {
         let sentence = |(target, id): (&Target, u32)| {
             let all = self.picked(target).unwrap_or_default();
-            let bad: Vec<&One> = all.iter().filter(|o| o.stat == JobStat::Exit).collect();
+            let bad: Vec<&ElementState> = all.iter().filter(|o| o.stat == JobStat::Exit).collect();
             let name = JobKeyText(target, id);
             match (bad.as_slice(), all.len()) {
                 ([], 0) => Some(format!("Job <{name}> is not found")),
@@ -185,7 +185,7 @@ impl JobFacts {
         }
     }
 
-    fn picked<'a>(&'a self, target: &'a Target) -> Option<Vec<One>> {
+    fn picked<'a>(&'a self, target: &'a Target) -> Option<Vec<ElementState>> {
         let JobRef::Id(id) = target.job else {
             return None;
         };
@@ -199,11 +199,11 @@ impl JobFacts {
             Elements::Some(set) => set.contains(idx),
             Elements::Same => false,
         };
-        let head = One {
+        let head = ElementState {
             started: false,
             ..whole
         };
-        let mut all: Vec<One> = waiting
+        let mut all: Vec<ElementState> = waiting
             .iter()
             .filter(|idx| inside(*idx) && !known.elements.contains_key(idx))
             .map(|_| head)
@@ -235,7 +235,7 @@ fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
         })
 }
 
-impl DependencyFacts for JobFacts {
+impl DependencyFacts for JobRows {
     fn seen(&self, target: &Target) -> Option<ElementStates> {
         let mut seen = ElementStates::default();
         for one in self.picked(target)? {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn judged(text: &str, rows: &[JobRow<'_>]) -> Answer {
-        let mut facts = JobFacts::default();
+        let mut facts = JobRows::default();
         rows.iter().for_each(|r| facts.add(r));
         facts.judge(&Expr::parse(text).unwrap())
     }
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_failed_and_what_is_missing_are_named() {
-        let mut facts = JobFacts::default();
+        let mut facts = JobRows::default();
         facts.add(&row(1, 0, JobStat::Done));
         let mut failed = row(2, 0, JobStat::Exit);
         failed.code = Some(3);

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Command};
 pub(crate) struct Listing<R: 'static> {
     pub command: &'static str,
     /// LSF's key for the number of records.
-    pub what: &'static str,
+    pub records_key: &'static str,
     pub fields: &'static [Field<Get<R>>],
     /// The fields of `-json` without `-o`.
     pub json_default: &'static str,
@@ -48,7 +48,7 @@ impl<R: 'static> Listing<R> {
         }
         if m.has("json") {
             let table = format(m.last("o").unwrap_or(self.json_default))?;
-            return Ok(table.records(self.command, self.what, rows));
+            return Ok(table.records(self.command, self.records_key, rows));
         }
         let table = match m.last("o") {
             Some(text) => format(text)?,

@@ -37,9 +37,9 @@ pub(super) fn both(arg: Arg, letter: char) -> Arg {
 }
 
 /// Options that are refused: name, letter or blank, whether it takes a value, why.
-pub(super) type Refused = (&'static str, char, bool, &'static str);
+pub(super) type RefusedOption = (&'static str, char, bool, &'static str);
 
-pub(super) fn refusals(cmd: Command, list: &[Refused]) -> Command {
+pub(super) fn refusals(cmd: Command, list: &[RefusedOption]) -> Command {
     list.iter().fold(cmd, |cmd, (name, letter, takes, _)| {
         let arg = match takes {
             true => cli::opt(name, "VALUE", ""),
@@ -53,7 +53,7 @@ pub(super) fn refusals(cmd: Command, list: &[Refused]) -> Command {
     })
 }
 
-pub(super) fn refuse(m: &ArgMatches, list: &[Refused]) -> Result<()> {
+pub(super) fn refuse(m: &ArgMatches, list: &[RefusedOption]) -> Result<()> {
     let given = |name: &str| m.value_source(name) == Some(clap::parser::ValueSource::CommandLine);
     match list.iter().find(|(name, ..)| given(name)) {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! The fields of squeue: letters of `-o`, names of `-O`, headings and values.
 
 use super::format::moment;
-use super::jobs::Item;
+use super::jobs::SlurmItem;
 use crate::text::slurm::clock;
 use jiff::tz::TimeZone;
 
@@ -13,7 +13,7 @@ pub(crate) struct Ctx {
     pub estimates: std::collections::HashMap<crate::model::JobKey, i64>,
 }
 
-type Get = fn(&Item, &Ctx) -> String;
+type Get = fn(&SlurmItem, &Ctx) -> String;
 
 /// A field: its letter (blank: none), its name, its heading.
 pub(crate) struct JobField {
@@ -42,7 +42,7 @@ const fn number(letter: char, name: &'static str, header: &'static str, get: Get
     }
 }
 
-fn none(_: &Item, _: &Ctx) -> String {
+fn none(_: &SlurmItem, _: &Ctx) -> String {
     "(null)".to_owned()
 }
 
@@ -53,21 +53,21 @@ fn or_null(text: &str) -> String {
     }
 }
 
-fn limit(item: &Item) -> String {
+fn limit(item: &SlurmItem) -> String {
     item.spec
         .limits
         .run_s
         .map_or_else(|| "UNLIMITED".to_owned(), clock)
 }
 
-fn left(item: &Item, ctx: &Ctx) -> String {
+fn time_left(item: &SlurmItem, ctx: &Ctx) -> String {
     match item.spec.limits.run_s {
         None => "UNLIMITED".to_owned(),
         Some(s) => clock(s.saturating_sub(item.run_s(ctx.now))),
     }
 }
 
-fn start(item: &Item, ctx: &Ctx) -> String {
+fn start(item: &SlurmItem, ctx: &Ctx) -> String {
     let expected = ctx.estimates.get(&item.key()).copied();
     let at = match item.row.stat.is_waiting() {
         true => expected.unwrap_or(0),
@@ -76,7 +76,7 @@ fn start(item: &Item, ctx: &Ctx) -> String {
     moment(at, &ctx.zone, "N/A")
 }
 
-fn end(item: &Item, ctx: &Ctx) -> String {
+fn end(item: &SlurmItem, ctx: &Ctx) -> String {
     let row = &item.row;
     let at = match (row.stat.is_finished(), row.start, item.spec.limits.run_s) {
         (true, ..) => row.end,
@@ -98,7 +98,7 @@ pub(crate) fn memory(bytes: Option<u64>) -> String {
     }
 }
 
-fn place_or_reason(item: &Item) -> String {
+fn place_or_reason(item: &SlurmItem) -> String {
     let with_reason = item.row.stat.is_waiting()
         || item.row.hosts.is_empty()
         || !item.state().why_ended().is_empty();
@@ -109,11 +109,11 @@ fn place_or_reason(item: &Item) -> String {
 }
 
 /// The dependency, in the form of `csub -w`.
-fn depend(item: &Item) -> String {
+fn depend(item: &SlurmItem) -> String {
     or_null(&item.spec.depend)
 }
 
-fn file(item: &Item, path: &str) -> String {
+fn file(item: &SlurmItem, path: &str) -> String {
     let index = match item.key().idx {
         0 => 0,
         idx => item.spec.submitters_index(idx),
@@ -149,7 +149,7 @@ pub(crate) static FIELDS: &[JobField] = &[
     text('T', "State", "STATE", |i, _| i.state().word().to_owned()),
     number('M', "TimeUsed", "TIME", |i, c| clock(i.run_s(c.now))),
     number('l', "TimeLimit", "TIME_LIMIT", |i, _| limit(i)),
-    number('L', "TimeLeft", "TIME_LEFT", left),
+    number('L', "TimeLeft", "TIME_LEFT", time_left),
     number('D', "NumNodes", "NODES", |i, _| i.nodes().to_string()),
     number('C', "NumCPUs", "CPUS", |i, _| i.slots().to_string()),
     text('R', "ReasonList", "NODELIST(REASON)", |i, _| {

@@ -10,7 +10,7 @@ const WIDTH_MAX: usize = 4096;
 
 /// A part of a format.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Piece {
+pub(crate) enum FormatPart {
     Text(String),
     Field(FormatColumn),
 }
@@ -50,7 +50,7 @@ impl FormatColumn {
 pub(crate) fn percent(
     text: &str,
     find: &dyn Fn(char) -> Option<usize>,
-) -> Result<Vec<Piece>, String> {
+) -> Result<Vec<FormatPart>, String> {
     let mut pieces = Vec::new();
     let mut plain = String::new();
     let mut chars = text.chars().peekable();
@@ -77,10 +77,10 @@ pub(crate) fn percent(
             format!("Invalid format specification: %{letter}")
         })?;
         if !plain.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut plain)));
+            pieces.push(FormatPart::Text(std::mem::take(&mut plain)));
         }
         let width = width(&digits)?;
-        pieces.push(Piece::Field(FormatColumn {
+        pieces.push(FormatPart::Field(FormatColumn {
             field,
             right,
             width,
@@ -88,7 +88,7 @@ pub(crate) fn percent(
         check_count(pieces.len())?;
     }
     if !plain.is_empty() {
-        pieces.push(Piece::Text(plain));
+        pieces.push(FormatPart::Text(plain));
     }
     Ok(pieces)
 }
@@ -115,7 +115,7 @@ fn check_count(n: usize) -> Result<(), String> {
 pub(crate) fn named(
     text: &str,
     find: &dyn Fn(&str) -> Option<usize>,
-) -> Result<Vec<Piece>, String> {
+) -> Result<Vec<FormatPart>, String> {
     let mut pieces = Vec::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
         let (name, place) = word.split_once(':').unwrap_or((word, "20"));
@@ -128,7 +128,7 @@ pub(crate) fn named(
         let field = find(name.trim())
             .ok_or_else(|| format!("Invalid field requested: \"{}\"", escape(name)))?;
         let width = width(&digits)?.or(Some(20));
-        pieces.push(Piece::Field(FormatColumn {
+        pieces.push(FormatPart::Field(FormatColumn {
             field,
             right,
             width,
@@ -142,12 +142,12 @@ pub(crate) fn named(
 }
 
 /// A line: `value` returns the text of each field.
-pub(crate) fn line(pieces: &[Piece], value: &mut dyn FnMut(usize) -> String) -> String {
+pub(crate) fn line(pieces: &[FormatPart], value: &mut dyn FnMut(usize) -> String) -> String {
     let mut out = String::new();
     for piece in pieces {
         match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Field(column) => column.put(&mut out, &value(column.field)),
+            FormatPart::Text(text) => out.push_str(text),
+            FormatPart::Field(column) => column.put(&mut out, &value(column.field)),
         }
     }
     out.push('\n');
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(out, "12    RUN\n");
         assert_eq!(
             named("JobID", &find).unwrap(),
-            [Piece::Field(FormatColumn {
+            [FormatPart::Field(FormatColumn {
                 field: 0,
                 right: false,
                 width: Some(20)

@@ -21,7 +21,7 @@ const INDICES_MAX: usize = 64;
 
 /// The part of a job that an item represents.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum ItemScope {
     Job,
     /// An element, by its index in Corral.
     Element(u32),
@@ -31,16 +31,16 @@ pub(crate) enum Part {
 
 /// One line of a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
+pub(crate) struct SlurmItem {
     pub row: Arc<JobRow<'static>>,
     pub spec: Arc<Spec>,
     pub why: Option<PendReason>,
     pub name: Arc<str>,
     pub command: Arc<str>,
-    pub part: Part,
+    pub part: ItemScope,
 }
 
-impl Item {
+impl SlurmItem {
     pub(crate) fn id(&self) -> u32 {
         self.row.j.id
     }
@@ -48,7 +48,7 @@ impl Item {
     /// The key of the job or element; for several elements that of the job.
     pub(crate) fn key(&self) -> JobKey {
         match self.part {
-            Part::Element(idx) => JobKey::element(self.id(), idx),
+            ItemScope::Element(idx) => JobKey::element(self.id(), idx),
             _ => JobKey::job(self.id()),
         }
     }
@@ -75,9 +75,9 @@ impl Item {
     /// The index as counted by its submitter: e.g. `3`, `[0-9%4]`.
     pub(crate) fn index(&self) -> Option<String> {
         match &self.part {
-            Part::Job => None,
-            Part::Element(idx) => Some(self.spec.submitters_index(*idx).to_string()),
-            Part::Waiting(set) => {
+            ItemScope::Job => None,
+            ItemScope::Element(idx) => Some(self.spec.submitters_index(*idx).to_string()),
+            ItemScope::Waiting(set) => {
                 let limit = self.row.arr.as_ref().map_or(0, |array| array.limit);
                 let limit = match limit {
                     0 => String::new(),
@@ -110,7 +110,7 @@ impl Item {
     /// The number of hosts that it has, or at least requests.
     pub(crate) fn nodes(&self) -> usize {
         match self.row.hosts.len() {
-            0 => asked_nodes(&self.spec),
+            0 => requested_nodes(&self.spec),
             n => n,
         }
     }
@@ -134,19 +134,19 @@ impl Item {
             raised.is_some_and(|index| list.indices.contains(index))
         };
         match &self.part {
-            Part::Job => false,
-            Part::Element(idx) => has(*idx),
-            Part::Waiting(set) => set.iter().any(has),
+            ItemScope::Job => false,
+            ItemScope::Element(idx) => has(*idx),
+            ItemScope::Waiting(set) => set.iter().any(has),
         }
     }
 
     /// Splits waiting elements into one item each.
-    pub(crate) fn each(self, out: &mut Vec<Item>) {
-        let Part::Waiting(set) = &self.part else {
+    pub(crate) fn each(self, out: &mut Vec<SlurmItem>) {
+        let ItemScope::Waiting(set) = &self.part else {
             return out.push(self);
         };
-        out.extend(set.iter().map(|idx| Item {
-            part: Part::Element(idx),
+        out.extend(set.iter().map(|idx| SlurmItem {
+            part: ItemScope::Element(idx),
             ..self.clone()
         }));
     }
@@ -163,7 +163,7 @@ pub(crate) fn fold(hosts: &[String]) -> String {
 }
 
 /// The number of hosts that `span[]` implies.
-fn asked_nodes(spec: &Spec) -> usize {
+fn requested_nodes(spec: &Spec) -> usize {
     let rest = spec.res_req.split_once("span[ptile=").map(|(_, rest)| rest);
     let each = rest.and_then(|rest| rest.split(']').next()?.parse::<u32>().ok());
     let each = each.filter(|n| *n > 0);
@@ -199,7 +199,7 @@ type Texts = HashMap<u32, (Arc<str>, Arc<str>)>;
 ///
 /// # Errors
 /// The view cannot be read.
-pub(crate) fn items(source: &Source, want: &JobSet<'_>) -> Result<Vec<Item>> {
+pub(crate) fn items(source: &Source, want: &JobSet<'_>) -> Result<Vec<SlurmItem>> {
     let (jobs, reading) = source.view.collect(want).map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     let mut texts = Texts::new();
@@ -240,7 +240,7 @@ fn own_texts(row: &JobRow<'_>) -> (Arc<str>, Arc<str>) {
     (Arc::from(&**name), Arc::from(&*row.command))
 }
 
-fn item(job: ViewJob, texts: &Texts) -> Result<Option<Item>> {
+fn item(job: ViewJob, texts: &Texts) -> Result<Option<SlurmItem>> {
     let ViewJob { row, spec, why } = job;
     let (mut name, mut command) = own_texts(&row);
     let part = match (&row.arr, row.j.idx) {
@@ -250,9 +250,9 @@ fn item(job: ViewJob, texts: &Texts) -> Result<Option<Item>> {
             let wrong = |e: crate::text::ParseError| {
                 Fail::system(format!("array {}: {}", row.j.id, e.message))
             };
-            Part::Waiting(set.map_err(wrong)?)
+            ItemScope::Waiting(set.map_err(wrong)?)
         }
-        (None, 0) => Part::Job,
+        (None, 0) => ItemScope::Job,
         (None, idx) => {
             if let Some((array_name, array_command)) = texts.get(&row.j.id) {
                 if name.is_empty() {
@@ -262,10 +262,10 @@ fn item(job: ViewJob, texts: &Texts) -> Result<Option<Item>> {
                     command = array_command.clone();
                 }
             }
-            Part::Element(idx)
+            ItemScope::Element(idx)
         }
     };
-    Ok(Some(Item {
+    Ok(Some(SlurmItem {
         row: Arc::new(row),
         spec,
         why,

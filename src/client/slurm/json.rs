@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(killed["status"][0], "SIGNALED");
         assert_eq!(killed["signal"]["id"]["number"], 9);
         assert_eq!(limit(None)["infinite"], true);
-        let (before, behind) = frame("jobs", &["sacct"], "c1");
-        let all: Value = serde_json::from_str(&(before + &behind)).unwrap();
+        let (before, after) = frame("jobs", &["sacct"], "c1");
+        let all: Value = serde_json::from_str(&(before + &after)).unwrap();
         assert_eq!(all["meta"]["slurm"]["cluster"], "c1");
         assert_eq!(all["jobs"], json!([]));
     }

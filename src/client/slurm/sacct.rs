@@ -5,9 +5,10 @@
 //! the second.
 
 use super::command_line::{
-    self, Refused, both, comma_words, help_option, job_words, refusals, refuse, users_named, words,
+    self, RefusedOption, both, comma_words, help_option, job_words, refusals, refuse, users_named,
+    words,
 };
-use super::jobs::{self, Item};
+use super::jobs::{self, SlurmItem};
 use super::json;
 use super::sacct_fields::{self, AcctJob, FIELDS, Line, is_whole};
 use super::sacct_json;
@@ -38,7 +39,7 @@ const WIDTH_MAX: usize = 4096;
 /// Number of names in one line of `--helpformat`.
 const NAMES_A_LINE: usize = 4;
 
-const REFUSED: &[Refused] = &[
+const REFUSED: &[RefusedOption] = &[
     ("yaml", ' ', false, "cacct --json gives records as JSON"),
     ("long", 'l', false, "--format names the fields"),
     ("file", 'f', true, "accounting is read from the cluster"),
@@ -90,7 +91,7 @@ const REFUSED: &[Refused] = &[
 fn options() -> Command {
     let cmd = command(
         "sacct",
-        "List jobs with what they have used, as Slurm's command does",
+        "List jobs with their resource usage, as Slurm's command does",
     )
     .disable_help_flag(true)
     .arg(help_option().short('h'))
@@ -108,7 +109,7 @@ fn options() -> Command {
         opt(
             "starttime",
             "TIME",
-            "Jobs that had not ended by then; default: today",
+            "Jobs that had not ended at this time; default: today",
         ),
         'S',
     ))
@@ -116,7 +117,7 @@ fn options() -> Command {
         opt(
             "endtime",
             "TIME",
-            "Jobs that were submitted by then; default: now",
+            "Jobs that were submitted before this time; default: now",
         ),
         'E',
     ))
@@ -142,7 +143,7 @@ fn printing(cmd: Command) -> Command {
     cmd.arg(both(flag("noheader", "No header"), 'n'))
         .arg(both(flag("parsable2", "Values separated by |"), 'P'))
         .arg(both(
-            flag("parsable", "Values separated by |, one after the last, too"),
+            flag("parsable", "Values separated by |, with a | after the last"),
             'p',
         ))
         .arg(opt("delimiter", "TEXT", "Separator instead of |"))
@@ -239,15 +240,15 @@ impl RecordFilter {
         let there = e.times.submit <= self.until && (e.times.end == 0 || e.times.end >= self.from);
         there
             && (self.ids.is_empty() || named)
-            && self.users.has(e.who.uid, &e.who.user, &e.queue)
+            && self.users.has(e.submitter.uid, &e.submitter.user, &e.queue)
             && (self.states.is_empty() || self.states.contains(&e.end.state))
             && one_of(&self.names, &e.name)
-            && one_of(&self.projects, &e.who.project)
+            && one_of(&self.projects, &e.submitter.project)
             && one_of(&self.queues, &e.queue)
             && (self.hosts.is_empty() || on)
     }
 
-    fn names_item(&self, item: &Item) -> bool {
+    fn names_item(&self, item: &SlurmItem) -> bool {
         self.ids.iter().any(|word| item.is_named(word))
     }
 
@@ -283,7 +284,7 @@ struct Form {
 struct FormatColumn {
     field: usize,
     width: usize,
-    left: bool,
+    left_aligned: bool,
 }
 
 impl Form {
@@ -373,7 +374,7 @@ impl FormatColumn {
             false => value.into_owned(),
         };
         let pad = " ".repeat(self.width.saturating_sub(length));
-        match self.left {
+        match self.left_aligned {
             true => out.extend([text.as_str(), &pad]),
             false => out.extend([pad.as_str(), &text]),
         }
@@ -390,7 +391,7 @@ fn columns(text: &str) -> std::result::Result<Vec<FormatColumn>, String> {
             .ok_or_else(|| format!("Invalid field requested: \"{}\"", escape(name)))?;
         let of = &FIELDS[field];
         let (width, left) = match width {
-            None => (of.width, of.left),
+            None => (of.width, of.left_aligned),
             Some(text) => {
                 let digits = text.strip_prefix('-').unwrap_or(text);
                 let n = digits.parse::<usize>().ok();
@@ -399,7 +400,11 @@ fn columns(text: &str) -> std::result::Result<Vec<FormatColumn>, String> {
                 (n, text.starts_with('-'))
             }
         };
-        all.push(FormatColumn { field, width, left });
+        all.push(FormatColumn {
+            field,
+            width,
+            left_aligned: left,
+        });
         if all.len() > FIELDS_MAX {
             return Err(format!("a format has at most {FIELDS_MAX} fields"));
         }
@@ -444,7 +449,7 @@ fn show(
     }
     let asked = RecordFilter::of(m, source, now, zone)?;
     let mut out = String::new();
-    let (before, behind) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
+    let (before, after) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
     match (form.json, m.has("noheader")) {
         (Some(_), _) => out.push_str(&before),
         (None, true) => {}
@@ -481,17 +486,21 @@ fn show(
         form.entry(&mut out, entry, &cluster.name, zone);
     }
     if form.json.is_some() {
-        out.push_str(&behind);
+        out.push_str(&after);
     }
     put(&out)?;
     Ok(warnings)
 }
 
 /// Keys of jobs by which accounting records of the same job are recognised.
-type Known = HashSet<(JobKey, i64)>;
+type ListedAttempts = HashSet<(JobKey, i64)>;
 
 /// The selected jobs of the view, by id, and the keys of all its jobs.
-fn remembered(source: &Source, asked: &RecordFilter, now: i64) -> Result<(Vec<AcctJob>, Known)> {
+fn remembered(
+    source: &Source,
+    asked: &RecordFilter,
+    now: i64,
+) -> Result<(Vec<AcctJob>, ListedAttempts)> {
     let want = JobSet {
         ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,

@@ -2,7 +2,7 @@
 
 use super::fields::memory;
 use super::format::moment;
-use super::jobs::{Item, Part, fold};
+use super::jobs::{ItemScope, SlurmItem, fold};
 use super::states::{State, exit_codes};
 use crate::model::{JobKey, TermReason};
 use crate::record::acct::AttemptRecord;
@@ -17,18 +17,18 @@ pub(crate) struct AcctJob {
     pub id: String,
     pub name: String,
     pub queue: String,
-    pub who: Who,
+    pub submitter: Submitter,
     pub times: JobTimes,
     pub hosts: Vec<(String, u32)>,
-    pub asked: Requested,
+    pub requested: Requested,
     pub end: End,
-    pub used: Used,
+    pub used: Usage,
     pub cwd: String,
     pub attempt: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Who {
+pub(crate) struct Submitter {
     pub user: String,
     pub uid: u32,
     pub project: String,
@@ -61,13 +61,13 @@ pub(crate) struct End {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Used {
+pub(crate) struct Usage {
     pub cpu_ms: u64,
     pub maxmem_kb: u64,
 }
 
 impl AcctJob {
-    pub(crate) fn of_item(item: &Item, now: i64) -> AcctJob {
+    pub(crate) fn of_item(item: &SlurmItem, now: i64) -> AcctJob {
         let (row, spec) = (&item.row, &item.spec);
         let started = row.start > 0 && !row.stat.is_waiting();
         AcctJob {
@@ -75,7 +75,7 @@ impl AcctJob {
             id: item.text(),
             name: item.name.to_string(),
             queue: spec.queue.clone(),
-            who: Who {
+            submitter: Submitter {
                 user: spec.user.clone(),
                 uid: spec.uid,
                 project: spec.project.clone(),
@@ -88,7 +88,7 @@ impl AcctJob {
                 suspended_ms: row.suspended_ms,
             },
             hosts: row.hosts.iter().map(|h| (h.0.clone(), h.1)).collect(),
-            asked: Requested {
+            requested: Requested {
                 slots: spec.min.max(1),
                 mem_b: spec.limits.mem_b,
                 run_s: spec.limits.run_s,
@@ -99,7 +99,7 @@ impl AcctJob {
                 code: row.code,
                 sig: row.sig,
             },
-            used: Used {
+            used: Usage {
                 cpu_ms: row.usage.cpu_ms,
                 maxmem_kb: row.usage.maxmem_kb,
             },
@@ -129,7 +129,7 @@ impl AcctJob {
             id,
             name: name.to_string(),
             queue: r.queue.to_string(),
-            who: Who {
+            submitter: Submitter {
                 user: r.user.to_string(),
                 uid: r.uid,
                 project: r.project.to_string(),
@@ -142,7 +142,7 @@ impl AcctJob {
                 suspended_ms: r.susp_ms,
             },
             hosts: r.hosts.iter().map(|h| (h.0.to_string(), h.1)).collect(),
-            asked: Requested {
+            requested: Requested {
                 slots,
                 mem_b: r.mem_b,
                 run_s: r.run_s,
@@ -153,7 +153,7 @@ impl AcctJob {
                 code: r.code,
                 sig: r.sig,
             },
-            used: Used {
+            used: Usage {
                 cpu_ms: r.cpu_ms,
                 maxmem_kb: r.maxmem_kb,
             },
@@ -181,8 +181,8 @@ impl AcctJob {
 }
 
 /// Whether an item corresponds to an accounting record once it has ended.
-pub(crate) fn is_whole(item: &Item) -> bool {
-    !matches!(item.part, Part::Waiting(_))
+pub(crate) fn is_whole(item: &SlurmItem) -> bool {
+    !matches!(item.part, ItemScope::Waiting(_))
 }
 
 /// A line: the job, or its batch step.
@@ -219,7 +219,7 @@ impl Line<'_> {
         match (self.step, end.state, end.reason) {
             (true, state, _) => state.of_step().word().to_owned(),
             (false, State::Cancelled, TermReason::Owner) => {
-                format!("CANCELLED by {}", self.entry.who.uid)
+                format!("CANCELLED by {}", self.entry.submitter.uid)
             }
             (false, state, _) => state.word().to_owned(),
         }
@@ -251,7 +251,7 @@ impl Line<'_> {
         if slots == 0 {
             return String::new();
         }
-        let mem = self.entry.asked.mem_b.filter(|_| mem);
+        let mem = self.entry.requested.mem_b.filter(|_| mem);
         let mem = mem.map_or(String::new(), |b| format!(",mem={}", memory(Some(b))));
         format!("cpu={slots}{mem},node={nodes}")
     }
@@ -275,7 +275,7 @@ type Get = fn(&Line<'_>) -> String;
 pub(crate) struct AcctField {
     pub name: &'static str,
     pub width: usize,
-    pub left: bool,
+    pub left_aligned: bool,
     pub get: Get,
 }
 
@@ -283,7 +283,7 @@ const fn field(name: &'static str, width: usize, get: Get) -> AcctField {
     AcctField {
         name,
         width,
-        left: false,
+        left_aligned: false,
         get,
     }
 }
@@ -296,11 +296,11 @@ fn empty(_: &Line<'_>) -> String {
 /// All fields.
 pub(crate) static FIELDS: &[AcctField] = &[
     AcctField {
-        left: true,
+        left_aligned: true,
         ..field("JobID", 12, |l| l.id())
     },
     AcctField {
-        left: true,
+        left_aligned: true,
         ..field("JobIDRaw", 12, |l| l.id())
     },
     field("JobName", 10, |l| match l.step {
@@ -308,12 +308,12 @@ pub(crate) static FIELDS: &[AcctField] = &[
         false => l.entry.name.clone(),
     }),
     field("Partition", 10, |l| l.of_job(&l.entry.queue)),
-    field("Account", 10, |l| l.entry.who.project.clone()),
+    field("Account", 10, |l| l.entry.submitter.project.clone()),
     field("AllocCPUS", 10, |l| l.slots().to_string()),
     field("NCPUS", 10, |l| l.slots().to_string()),
     field("ReqCPUS", 8, |l| match l.step {
         true => l.slots().to_string(),
-        false => l.entry.asked.slots.to_string(),
+        false => l.entry.requested.slots.to_string(),
     }),
     field("State", 10, |l| l.state()),
     field("ExitCode", 8, |l| l.exit()),
@@ -345,10 +345,10 @@ pub(crate) static FIELDS: &[AcctField] = &[
     field("Suspended", 10, |l| {
         long_clock(l.entry.times.suspended_ms / 1000)
     }),
-    field("User", 9, |l| l.of_job(&l.entry.who.user)),
-    field("UID", 6, |l| l.of_job(l.entry.who.uid.to_string())),
+    field("User", 9, |l| l.of_job(&l.entry.submitter.user)),
+    field("UID", 6, |l| l.of_job(l.entry.submitter.uid.to_string())),
     field("Group", 9, |l| {
-        l.of_job(super::command_line::group_of(l.entry.who.uid))
+        l.of_job(super::command_line::group_of(l.entry.submitter.uid))
     }),
     field("MaxRSS", 10, |l| match l.entry.used.maxmem_kb {
         0 => String::new(),
@@ -376,22 +376,22 @@ pub(crate) static FIELDS: &[AcctField] = &[
             .take(if l.step { 1 } else { usize::MAX });
         fold(&hosts.map(|(name, _)| name.clone()).collect::<Vec<_>>())
     }),
-    field("ReqMem", 10, |l| match l.entry.asked.mem_b {
+    field("ReqMem", 10, |l| match l.entry.requested.mem_b {
         None => String::new(),
         bytes => l.of_job(memory(bytes)),
     }),
     field("Timelimit", 10, |l| {
-        let limit = l.entry.asked.run_s;
+        let limit = l.entry.requested.run_s;
         l.of_job(limit.map_or_else(|| "UNLIMITED".to_owned(), long_clock))
     }),
     field("TimelimitRaw", 12, |l| {
-        let limit = l.entry.asked.run_s;
+        let limit = l.entry.requested.run_s;
         l.of_job(limit.map_or_else(|| "UNLIMITED".to_owned(), |s| s.div_ceil(60).to_string()))
     }),
     field("AllocTRES", 10, |l| l.tres(true)),
     field("ReqTRES", 10, |l| match l.step {
         true => String::new(),
-        false => format!("cpu={},node=1", l.entry.asked.slots),
+        false => format!("cpu={},node=1", l.entry.requested.slots),
     }),
     field("WorkDir", 20, |l| l.of_job(&l.entry.cwd)),
     field("Cluster", 10, |l| l.cluster.to_owned()),

@@ -29,27 +29,27 @@ pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
     let (of_job, _) = exit_codes(job.end.state, job.end.code, job.end.sig);
     let nodes: Vec<String> = job.hosts.iter().map(|(name, _)| name.clone()).collect();
     let slots: u64 = job.hosts.iter().map(|(_, n)| u64::from(*n)).sum();
-    let mem_mb = job.asked.mem_b.map(|b| b.div_ceil(1 << 20));
+    let mem_mb = job.requested.mem_b.map(|b| b.div_ceil(1 << 20));
     let mut allocated = Vec::new();
     if slots > 0 {
         allocated.push(tres("cpu", CPU, slots));
         allocated.extend(mem_mb.map(|mb| tres("mem", MEM, mb)));
         allocated.push(tres("node", NODE, nodes.len() as u64));
     }
-    let mut requested = vec![tres("cpu", CPU, u64::from(job.asked.slots))];
+    let mut requested = vec![tres("cpu", CPU, u64::from(job.requested.slots))];
     requested.extend(mem_mb.map(|mb| tres("mem", MEM, mb)));
     let task = job.id.split_once('_').map(|(_, task)| task);
     let task_id = task.and_then(|task| task.parse().ok());
     json!({
         "job_id": job.key.id,
         "name": job.name,
-        "user": job.who.user,
-        "account": job.who.project,
+        "user": job.submitter.user,
+        "account": job.submitter.project,
         "association": {
-            "account": job.who.project,
+            "account": job.submitter.project,
             "cluster": cluster,
             "partition": "",
-            "user": job.who.user,
+            "user": job.submitter.user,
         },
         "cluster": cluster,
         "partition": job.queue,
@@ -64,7 +64,7 @@ pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
         "derived_exit_code": exit_code("0:0"),
         "nodes": if nodes.is_empty() { "None assigned".to_owned() } else { fold(&nodes) },
         "allocation_nodes": nodes.len(),
-        "required": {"CPUs": job.asked.slots, "memory_per_node": number(mem_mb)},
+        "required": {"CPUs": job.requested.slots, "memory_per_node": number(mem_mb)},
         "restart_cnt": job.attempt.saturating_sub(1),
         "time": {
             "submission": moment(job.times.submit),
@@ -73,7 +73,7 @@ pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
             "end": moment(job.times.end),
             "elapsed": job.times.run_ms / 1000,
             "suspended": job.times.suspended_ms / 1000,
-            "limit": limit(job.asked.run_s.map(|s| s.div_ceil(60))),
+            "limit": limit(job.requested.run_s.map(|s| s.div_ceil(60))),
             "total": seconds(job.used.cpu_ms),
         },
         "tres": {"allocated": allocated, "requested": requested},

@@ -3,9 +3,9 @@
 
 use super::command_line::help_option;
 use crate::client::cli::{Table, command, texts, trailing_command};
-use crate::client::csub::batch::{BatchCall, NotSent, Sent, submit};
 use crate::client::csub::foreign::ForeignOption;
 use crate::client::csub::foreign::slurm_table::with_options;
+use crate::client::csub::sbatch_job::{BatchCall, BatchError, SubmittedBatch, submit};
 use crate::client::cwait;
 use crate::client::exit::{Exit, Fail};
 use clap::Command;
@@ -74,21 +74,21 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let (parsable, quiet) = (of("parsable").is_some(), of("quiet").is_some());
     let called = BatchCall {
         wrap: of("wrap").map(|asked| asked.value.clone()),
-        weak: from_environment(|name| std::env::var(name).ok()),
+        environment_options: from_environment(|name| std::env::var(name).ok()),
         file: operands.next(),
         args: operands.collect(),
-        strong,
+        line_options: strong,
         quiet,
     };
     match submit(called) {
         Ok(sent) => answer(&sent, parsable),
-        Err(NotSent::NoAnswer(code)) => code,
-        Err(NotSent::Fail(fail)) => failed(fail),
+        Err(BatchError::NoAnswer(code)) => code,
+        Err(BatchError::Fail(fail)) => failed(fail),
     }
 }
 
 /// Prints the line that programs read.
-fn answer(sent: &Sent, parsable: bool) -> i32 {
+fn answer(sent: &SubmittedBatch, parsable: bool) -> i32 {
     match parsable {
         true => println!("{}", sent.run.id),
         false => println!("Submitted batch job {}", sent.run.id),

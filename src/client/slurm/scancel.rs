@@ -4,9 +4,10 @@
 //! owner. Like Slurm's command, it prints nothing on success.
 
 use super::command_line::{
-    self, Refused, both, comma_words, help_option, job_words, refusals, refuse, users_named, words,
+    self, RefusedOption, both, comma_words, help_option, job_words, refusals, refuse, users_named,
+    words,
 };
-use super::jobs::{self, Item, Part};
+use super::jobs::{self, ItemScope, SlurmItem};
 use super::states::{State, states_of};
 use crate::client::cli::{Values, command, flag, operands, opt};
 use crate::client::csub::foreign::index_shift;
@@ -25,7 +26,7 @@ use std::ffi::OsString;
 
 const FINISHED: &str = "job has already finished";
 
-const REFUSED: &[Refused] = &[
+const REFUSED: &[RefusedOption] = &[
     (
         "batch",
         'b',
@@ -103,7 +104,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
     refuse(m, REFUSED)?;
     let how = match m.last("signal") {
         None => SignalAction::Kill,
-        Some(text) => match signal::how(Some(text), false)? {
+        Some(text) => match signal::signal_kind(Some(text), false)? {
             // The same as no signal: the job first gets INT and TERM, and counts as cancelled.
             SignalAction::Number(9) => SignalAction::Kill,
             how => how,
@@ -190,7 +191,7 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[SlurmJobId]) -> Result<Vec<S
         ..JobSet::default()
     };
     let one_of = |list: &[String], text: &str| list.is_empty() || list.iter().any(|w| w == text);
-    let has = |item: &Item| {
+    let has = |item: &SlurmItem| {
         let spec = &item.spec;
         let on = item.row.hosts.iter().any(|host| hosts.contains(&host.0));
         states.contains(&item.state())
@@ -209,7 +210,7 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[SlurmJobId]) -> Result<Vec<S
     }
     for item in each.iter().filter(|item| has(item)) {
         match item.part {
-            Part::Element(idx) => drop(elements.entry(item.id()).or_default().insert(idx)),
+            ItemScope::Element(idx) => drop(elements.entry(item.id()).or_default().insert(idx)),
             _ => drop(jobs.insert(item.id())),
         }
     }

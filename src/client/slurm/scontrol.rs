@@ -5,13 +5,13 @@
 
 use super::command_line::{self, both, headless, job_words};
 use super::fields::Ctx;
-use super::jobs::{self, Item};
+use super::jobs::{self, SlurmItem};
 use super::scontrol_show::{self as show, Block};
 use super::sinfo_nodes::{Node, NodeState};
 use super::states::State;
 use crate::client::cli::{Values, flag, operands};
 use crate::client::csub::foreign::index_shift;
-use crate::client::csub::options::Chosen;
+use crate::client::csub::options::JobOptions;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::client::requests::{self, NoAnswer};
@@ -124,8 +124,8 @@ fn job_blocks(source: &Source, names: &[String], ctx: &Ctx) -> Result<Vec<Block>
         finished: true,
         ..JobSet::default()
     };
-    let seen = |item: &Item| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
-    let named = |item: &Item| words.is_empty() || words.iter().any(|word| item.is_named(word));
+    let seen = |item: &SlurmItem| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
+    let named = |item: &SlurmItem| words.is_empty() || words.iter().any(|word| item.is_named(word));
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| seen(item) && named(item));
     items.sort_by_key(|item| (item.key().id, item.key().idx));
@@ -282,7 +282,7 @@ fn wrong_state(source: &Source, verb: &str, words: &[SlurmJobId]) -> Result<Opti
     };
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| words.iter().any(|word| item.is_named(word)));
-    let fits = |item: &Item| (item.state() == State::Pending) == waiting;
+    let fits = |item: &SlurmItem| (item.state() == State::Pending) == waiting;
     Ok(items.iter().find(|item| !fits(item)).map(|item| {
         let why = match waiting {
             true => "Job is no longer pending execution",
@@ -338,8 +338,8 @@ fn update(source: &Source, words: &[String]) -> Result<Exit> {
 fn changed<'w>(
     words: impl Iterator<Item = &'w String>,
     shift: &mut dyn FnMut(u32) -> std::result::Result<u32, String>,
-) -> Result<Chosen> {
-    let mut chosen = Chosen::default();
+) -> Result<JobOptions> {
+    let mut chosen = JobOptions::default();
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let wrong = |why: String| Fail::usage(format!("{key}: {why}"));

@@ -3,7 +3,7 @@
 //! Owns the keys: those of Slurm that have a meaning in Corral.
 
 use super::fields::{Ctx, FIELDS as JOB_FIELDS, by_letter as job_letter};
-use super::jobs::Item;
+use super::jobs::SlurmItem;
 use super::sinfo_nodes::{FIELDS as NODE_FIELDS, Group, Node, NodeState, by_letter as node_letter};
 use super::states::exit_codes;
 use crate::record::view::QueueRow;
@@ -28,12 +28,12 @@ pub(crate) fn text(blocks: &[Block], one_line: bool) -> String {
     out
 }
 
-fn job_value(item: &Item, ctx: &Ctx, letter: char) -> String {
+fn job_value(item: &SlurmItem, ctx: &Ctx, letter: char) -> String {
     job_letter(letter).map_or(String::new(), |n| (JOB_FIELDS[n].get)(item, ctx))
 }
 
 /// The block of a job.
-pub(crate) fn job(item: &Item, ctx: &Ctx) -> Block {
+pub(crate) fn job(item: &SlurmItem, ctx: &Ctx) -> Block {
     let value = |letter| job_value(item, ctx, letter);
     let or = |text: String, none: &str| match text.is_empty() {
         true => none.to_owned(),

@@ -1,7 +1,7 @@
 //! `sinfo`: queues and hosts, as partitions and nodes.
 
-use super::command_line::{self, Refused, both, headless, refusals, refuse, words};
-use super::format::{self, FormatColumn, Piece};
+use super::command_line::{self, RefusedOption, both, headless, refusals, refuse, words};
+use super::format::{self, FormatColumn, FormatPart};
 use super::json;
 use super::sinfo_json;
 use super::sinfo_nodes::{FIELDS, Group, Node, NodeField, NodeState, by_letter};
@@ -22,7 +22,7 @@ const NODES_LONG: &str = "%N %.6D %9P %.11T %.4c %.8z %.6m %.8d %.6w %.8f %20E";
 const SUMMARY: &str = "%9P %.5a %.10l %.16F %N";
 const REASONS: &str = "%20E %9u %19H %N";
 
-const REFUSED: &[Refused] = &[
+const REFUSED: &[RefusedOption] = &[
     ("Format", 'O', true, "-o names the columns"),
     ("clusters", 'M', true, "there is one cluster"),
     ("iterate", 'i', true, "watch repeats a command"),
@@ -196,12 +196,12 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     let mut out = String::new();
     if m.has("json") {
         let cluster = source.params()?.cluster;
-        let (before, behind) = json::frame("sinfo", &["sinfo", "--json"], &cluster);
+        let (before, after) = json::frame("sinfo", &["sinfo", "--json"], &cluster);
         out.push_str(&before);
         for (n, group) in groups.iter().enumerate() {
             json::put(&mut out, &sinfo_json::entry(group, &cluster), n > 0);
         }
-        out.push_str(&behind);
+        out.push_str(&after);
         return Ok(out);
     }
     if m.has("long") {
@@ -241,10 +241,10 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn of(pieces: &[Piece], each: bool) -> Lines<'a> {
+    fn of(pieces: &[FormatPart], each: bool) -> Lines<'a> {
         let fields = pieces.iter().filter_map(|piece| match piece {
-            Piece::Field(column) => Some(&FIELDS[column.field]),
-            Piece::Text(_) => None,
+            FormatPart::Field(column) => Some(&FIELDS[column.field]),
+            FormatPart::Text(_) => None,
         });
         Lines {
             fields: fields.filter(|field| field.parts).collect(),
@@ -306,10 +306,10 @@ impl<'a> Lines<'a> {
 }
 
 /// Makes the column of host names as wide as the longest one.
-fn widen(pieces: &mut [Piece], groups: &[Group<'_>]) {
+fn widen(pieces: &mut [FormatPart], groups: &[Group<'_>]) {
     let names = groups.iter().flat_map(|group| &group.nodes);
     let longest = names.map(|node| node.host.name.chars().count()).max();
-    if let Some(Piece::Field(FormatColumn {
+    if let Some(FormatPart::Field(FormatColumn {
         field,
         width: width @ None,
         ..

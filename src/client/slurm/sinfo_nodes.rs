@@ -93,7 +93,7 @@ impl NodeField {
     }
 }
 
-const fn one(letter: char, header: &'static str, get: Get) -> NodeField {
+const fn letter_field(letter: char, header: &'static str, get: Get) -> NodeField {
     NodeField {
         letter,
         header,
@@ -105,7 +105,7 @@ const fn one(letter: char, header: &'static str, get: Get) -> NodeField {
 const fn all(letter: char, header: &'static str, get: Get) -> NodeField {
     NodeField {
         parts: false,
-        ..one(letter, header, get)
+        ..letter_field(letter, header, get)
     }
 }
 
@@ -222,37 +222,37 @@ pub(super) fn why(group: &Group<'_>) -> String {
 
 /// All fields.
 pub(crate) static FIELDS: &[NodeField] = &[
-    one('P', "PARTITION", |g| {
+    letter_field('P', "PARTITION", |g| {
         let star = if g.queue.default { "*" } else { "" };
         format!("{}{star}", g.queue.name)
     }),
-    one('R', "PARTITION", |g| g.queue.name.clone()),
-    one('a', "AVAIL", |g| avail(g.queue).to_owned()),
-    one('l', "TIMELIMIT", |g| {
+    letter_field('R', "PARTITION", |g| g.queue.name.clone()),
+    letter_field('a', "AVAIL", |g| avail(g.queue).to_owned()),
+    letter_field('l', "TIMELIMIT", |g| {
         limit(g.queue, "MAXIMUM RUNLIMIT", "infinite")
     }),
-    one('L', "DEFAULTTIME", |g| {
+    letter_field('L', "DEFAULTTIME", |g| {
         limit(g.queue, "DEFAULT RUNLIMIT", "n/a")
     }),
-    one('g', "GROUPS", |g| g.queue.users.clone()),
-    one('h', "OVERSUBSCRIBE", |_| "NO".to_owned()),
-    one('r', "ROOT", |_| "no".to_owned()),
-    one('s', "JOB_SIZE", |_| "1-infinite".to_owned()),
-    one('S', "ALLOCNODES", |_| "all".to_owned()),
-    one('p', "PRIO_TIER", |g| g.queue.priority.to_string()),
-    one('t', "STATE", |g| state(g, true)),
-    one('T', "STATE", |g| state(g, false)),
-    one('f', "AVAIL_FEATURES", |g| {
+    letter_field('g', "GROUPS", |g| g.queue.users.clone()),
+    letter_field('h', "OVERSUBSCRIBE", |_| "NO".to_owned()),
+    letter_field('r', "ROOT", |_| "no".to_owned()),
+    letter_field('s', "JOB_SIZE", |_| "1-infinite".to_owned()),
+    letter_field('S', "ALLOCNODES", |_| "all".to_owned()),
+    letter_field('p', "PRIO_TIER", |g| g.queue.priority.to_string()),
+    letter_field('t', "STATE", |g| state(g, true)),
+    letter_field('T', "STATE", |g| state(g, false)),
+    letter_field('f', "AVAIL_FEATURES", |g| {
         or_null(first(g).map_or(String::new(), |host| host.tags.join(",")))
     }),
-    one('b', "ACTIVE_FEATURES", |g| {
+    letter_field('b', "ACTIVE_FEATURES", |g| {
         or_null(first(g).map_or(String::new(), |host| host.tags.join(",")))
     }),
-    one('G', "GRES", |g| {
+    letter_field('G', "GRES", |g| {
         first(g).map_or_else(|| "(null)".to_owned(), gres)
     }),
-    one('E', "REASON", why),
-    one('u', "USER", |g| {
+    letter_field('E', "REASON", why),
+    letter_field('u', "USER", |g| {
         let by = first(g).map_or(String::new(), |host| host.closed_by.clone());
         if by.is_empty() {
             "Unknown".to_owned()
@@ -260,12 +260,12 @@ pub(crate) static FIELDS: &[NodeField] = &[
             by
         }
     }),
-    one('H', "TIMESTAMP", |g| {
+    letter_field('H', "TIMESTAMP", |g| {
         let at = first(g).map_or(0, |host| host.closed_at);
         super::format::moment(at, &jiff::tz::TimeZone::system(), "Unknown")
     }),
-    one('i', "RESERVATION", |_| String::new()),
-    one('w', "WEIGHT", |_| "1".to_owned()),
+    letter_field('i', "RESERVATION", |_| String::new()),
+    letter_field('w', "WEIGHT", |_| "1".to_owned()),
     all('D', "NODES", |g| g.nodes.len().to_string()),
     all('N', "NODELIST", |g| {
         fold(
@@ -275,10 +275,10 @@ pub(crate) static FIELDS: &[NodeField] = &[
                 .collect::<Vec<_>>(),
         )
     }),
-    one('n', "HOSTNAMES", |g| {
+    letter_field('n', "HOSTNAMES", |g| {
         first(g).map_or(String::new(), |host| host.name.clone())
     }),
-    one('o', "NODE_ADDR", |g| {
+    letter_field('o', "NODE_ADDR", |g| {
         first(g).map_or(String::new(), |host| host.name.clone())
     }),
     all('A', "NODES(A/I)", |g| slashed(&counts(g, false)[..2])),

@@ -1,11 +1,12 @@
 //! `squeue`: the jobs that have not ended, in Slurm's columns.
 
 use super::command_line::{
-    self, Refused, both, comma_words, headless, job_words, refusals, refuse, users_named, words,
+    self, RefusedOption, both, comma_words, headless, job_words, refusals, refuse, users_named,
+    words,
 };
 use super::fields::{self, Ctx, FIELDS};
-use super::format::{self, Piece};
-use super::jobs::{self, Item, Part};
+use super::format::{self, FormatPart};
+use super::jobs::{self, ItemScope, SlurmItem};
 use super::states::{State, states_of};
 use crate::client::cli::{Values, flag, maybe, operands, opt};
 use crate::client::exit::{Exit, Fail, Result};
@@ -25,7 +26,7 @@ const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
 const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 const SORT: &str = "P,t,-p";
 
-const REFUSED: &[Refused] = &[
+const REFUSED: &[RefusedOption] = &[
     ("steps", 's', false, "there are no job steps"),
     ("clusters", 'M', true, "there is one cluster"),
     ("iterate", 'i', true, "watch repeats a command"),
@@ -167,7 +168,7 @@ impl JobFilter {
         })
     }
 
-    fn has(&self, item: &Item) -> bool {
+    fn has(&self, item: &SlurmItem) -> bool {
         let one_of =
             |list: &[String], text: &str| list.is_empty() || list.iter().any(|word| word == text);
         let spec = &item.spec;
@@ -236,13 +237,13 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
 }
 
 /// Whether only some of the waiting elements are requested.
-fn is_part(asked: &JobFilter, item: &Item) -> bool {
+fn is_part(asked: &JobFilter, item: &SlurmItem) -> bool {
     let mut of_it = asked
         .ids
         .iter()
         .filter(|word| word.id == item.id())
         .peekable();
-    matches!(item.part, Part::Waiting(_))
+    matches!(item.part, ItemScope::Waiting(_))
         && of_it.peek().is_some()
         && of_it.all(|word| word.elements.is_some())
 }
@@ -254,7 +255,7 @@ fn estimates(source: &Source) -> std::collections::HashMap<crate::model::JobKey,
         .collect()
 }
 
-fn pieces(m: &ArgMatches) -> Result<Vec<Piece>> {
+fn pieces(m: &ArgMatches) -> Result<Vec<FormatPart>> {
     if let Some(text) = m.last("Format") {
         return format::named(text, &fields::by_name).map_err(Fail::usage);
     }
@@ -296,8 +297,8 @@ enum Rank {
 }
 
 /// Sorts items, equal ones by id. Each value is computed once.
-fn sorted(items: Vec<Item>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<Item> {
-    let rank = |item: &Item, n: usize| {
+fn sorted(items: Vec<SlurmItem>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<SlurmItem> {
+    let rank = |item: &SlurmItem, n: usize| {
         let field = &FIELDS[n];
         match field.letter {
             't' | 'T' => Rank::State(item.state()),
@@ -305,13 +306,13 @@ fn sorted(items: Vec<Item>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<Item> {
             _ => Rank::Text((field.get)(item, ctx)),
         }
     };
-    let ranks = |item: &Item| keys.iter().map(|(n, _)| rank(item, *n)).collect();
-    let mut all: Vec<(Vec<Rank>, Item)> =
+    let ranks = |item: &SlurmItem| keys.iter().map(|(n, _)| rank(item, *n)).collect();
+    let mut all: Vec<(Vec<Rank>, SlurmItem)> =
         items.into_iter().map(|item| (ranks(&item), item)).collect();
-    let place = |item: &Item| match &item.part {
-        Part::Job => 0,
-        Part::Element(idx) => *idx,
-        Part::Waiting(set) => set.first().unwrap_or(0),
+    let place = |item: &SlurmItem| match &item.part {
+        ItemScope::Job => 0,
+        ItemScope::Element(idx) => *idx,
+        ItemScope::Waiting(set) => set.first().unwrap_or(0),
     };
     all.sort_by(|(a, one), (b, other)| {
         for ((a, b), (_, back)) in a.iter().zip(b).zip(keys) {
@@ -326,7 +327,7 @@ fn sorted(items: Vec<Item>, keys: &[(usize, bool)], ctx: &Ctx) -> Vec<Item> {
 }
 
 /// The fields that have the same names in Slurm's JSON.
-fn json(items: &[Item], ctx: &Ctx) -> String {
+fn json(items: &[SlurmItem], ctx: &Ctx) -> String {
     let number = |n: Option<u64>| {
         let (set, number) = (n.is_some(), n.unwrap_or(0));
         serde_json::json!({"set": set, "infinite": false, "number": number})
@@ -336,13 +337,13 @@ fn json(items: &[Item], ctx: &Ctx) -> String {
         .iter()
         .map(|item| {
             let (row, spec) = (&item.row, &item.spec);
-            let array = item.part != Part::Job;
+            let array = item.part != ItemScope::Job;
             let task = match &item.part {
-                Part::Element(idx) => Some(u64::from(spec.submitters_index(*idx))),
+                ItemScope::Element(idx) => Some(u64::from(spec.submitters_index(*idx))),
                 _ => None,
             };
             let waiting = match &item.part {
-                Part::Waiting(_) => item.index().unwrap_or_default(),
+                ItemScope::Waiting(_) => item.index().unwrap_or_default(),
                 _ => String::new(),
             };
             serde_json::json!({

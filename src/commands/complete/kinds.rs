@@ -34,7 +34,7 @@ impl Candidate {
 
 /// A kind of names in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Live {
+pub(crate) enum ClusterNames {
     Queues,
     /// Including host groups.
     Hosts,
@@ -48,7 +48,7 @@ pub(crate) enum Live {
     /// The parameters of the template whose name is given instead of the word.
     AppParams,
     /// The caller's own jobs in these states.
-    Jobs(States),
+    Jobs(JobStates),
     JobNames,
     Limits,
     Resources,
@@ -59,7 +59,7 @@ pub(crate) enum Live {
 
 /// The states of the jobs to which a command applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum States {
+pub(crate) enum JobStates {
     Any,
     Unfinished,
     Waiting,
@@ -77,88 +77,88 @@ pub(super) enum ShellCompletion {
 
 /// The kind of a word.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum WordKind {
     Nothing,
     Shell(ShellCompletion),
     /// One name.
-    One(Live),
+    One(ClusterNames),
     /// Names separated by commas or blanks.
-    List(Live),
+    List(ClusterNames),
     Fixed(Vec<Candidate>),
     FixedList(Vec<Candidate>),
 }
 
 /// The kind of an option value, or of an operand after `before` others: determined by its id and by
 /// its placeholder in the help of `command`.
-pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> Kind {
+pub(super) fn kind(command: &str, id: &str, shown: &str, before: usize) -> WordKind {
     match (shown, command) {
-        ("QUEUE", _) if id == "names" => Kind::One(Live::Queues),
-        ("QUEUE" | "QUEUES", _) => Kind::List(Live::Queues),
-        ("HOST", _) if id.len() > 1 => Kind::One(Live::Hosts),
-        ("HOST" | "HOSTS", _) => Kind::List(Live::Hosts),
-        ("USER", _) => Kind::List(Live::Users),
-        ("/GROUP" | "/GROUP...", _) => Kind::One(Live::JobGroups),
-        ("GROUP", _) => Kind::One(Live::Groups),
-        ("PROJECT", _) => Kind::One(Live::Projects),
-        ("[show|check] APPLICATION", _) => Kind::One(Live::Apps),
-        ("APP" | "APPLICATION", _) => Kind::One(Live::Apps),
-        ("APPLICATIONS", _) => Kind::List(Live::Apps),
+        ("QUEUE", _) if id == "names" => WordKind::One(ClusterNames::Queues),
+        ("QUEUE" | "QUEUES", _) => WordKind::List(ClusterNames::Queues),
+        ("HOST", _) if id.len() > 1 => WordKind::One(ClusterNames::Hosts),
+        ("HOST" | "HOSTS", _) => WordKind::List(ClusterNames::Hosts),
+        ("USER", _) => WordKind::List(ClusterNames::Users),
+        ("/GROUP" | "/GROUP...", _) => WordKind::One(ClusterNames::JobGroups),
+        ("GROUP", _) => WordKind::One(ClusterNames::Groups),
+        ("PROJECT", _) => WordKind::One(ClusterNames::Projects),
+        ("[show|check] APPLICATION", _) => WordKind::One(ClusterNames::Apps),
+        ("APP" | "APPLICATION", _) => WordKind::One(ClusterNames::Apps),
+        ("APPLICATIONS", _) => WordKind::List(ClusterNames::Apps),
         ("JOB" | "JOBID" | "JOBS" | "JOB... | CONDITION", _) => {
-            Kind::One(Live::Jobs(states(command)))
+            WordKind::One(ClusterNames::Jobs(states(command)))
         }
-        ("JOB [POSITION]", _) if before == 0 => Kind::One(Live::Jobs(states(command))),
-        ("CHKPNT_DIR [JOB]", _) if before == 0 => Kind::Shell(ShellCompletion::Dirs),
-        ("CHKPNT_DIR [JOB]", _) => Kind::One(Live::Jobs(States::Any)),
-        ("QUEUE JOB", _) if before == 0 => Kind::One(Live::Queues),
-        ("QUEUE JOB", _) => Kind::One(Live::Jobs(states(command))),
-        ("[HOST] COMMAND", _) if before == 0 => Kind::One(Live::Hosts),
-        ("FORMAT", _) => Kind::FixedList(fields(command)),
-        ("EVENTS", _) => Kind::FixedList(fixed(event_json::NAMES.iter().copied())),
-        ("SIGNAL", _) => Kind::Fixed(fixed(signals::names().map(|(name, _)| name))),
-        ("KIND", _) => Kind::Fixed(fixed(LAUNCH_KINDS.iter().map(|(word, _)| *word))),
+        ("JOB [POSITION]", _) if before == 0 => WordKind::One(ClusterNames::Jobs(states(command))),
+        ("CHKPNT_DIR [JOB]", _) if before == 0 => WordKind::Shell(ShellCompletion::Dirs),
+        ("CHKPNT_DIR [JOB]", _) => WordKind::One(ClusterNames::Jobs(JobStates::Any)),
+        ("QUEUE JOB", _) if before == 0 => WordKind::One(ClusterNames::Queues),
+        ("QUEUE JOB", _) => WordKind::One(ClusterNames::Jobs(states(command))),
+        ("[HOST] COMMAND", _) if before == 0 => WordKind::One(ClusterNames::Hosts),
+        ("FORMAT", _) => WordKind::FixedList(fields(command)),
+        ("EVENTS", _) => WordKind::FixedList(fixed(event_json::NAMES.iter().copied())),
+        ("SIGNAL", _) => WordKind::Fixed(fixed(signals::names().map(|(name, _)| name))),
+        ("KIND", _) => WordKind::Fixed(fixed(LAUNCH_KINDS.iter().map(|(word, _)| *word))),
         ("WHAT", "cacct") => {
-            Kind::Fixed(fixed(["user", "group", "project", "app", "queue", "host"]))
+            WordKind::Fixed(fixed(["user", "group", "project", "app", "queue", "host"]))
         }
         ("NAME", "cview") if id == "screen" => {
-            Kind::Fixed(fixed(["queues", "hosts", "jobs", "job", "host"]))
+            WordKind::Fixed(fixed(["queues", "hosts", "jobs", "job", "host"]))
         }
-        ("NAME", "climits") => Kind::One(Live::Limits),
-        ("NAME", "cinfo") => Kind::One(Live::Resources),
-        ("NAME", "lshosts") => Kind::One(Live::Hosts),
-        ("NAME", "cmgroup") => Kind::One(Live::HostGroups),
-        ("NAME", "cugroup") => Kind::One(Live::Groups),
-        ("NAME" | "SCHEDULE|NAME", "ccron") => Kind::One(Live::CronJobs),
-        ("NAME", _) if id == "J" => Kind::One(Live::JobNames),
+        ("NAME", "climits") => WordKind::One(ClusterNames::Limits),
+        ("NAME", "cinfo") => WordKind::One(ClusterNames::Resources),
+        ("NAME", "lshosts") => WordKind::One(ClusterNames::Hosts),
+        ("NAME", "cmgroup") => WordKind::One(ClusterNames::HostGroups),
+        ("NAME", "cugroup") => WordKind::One(ClusterNames::Groups),
+        ("NAME" | "SCHEDULE|NAME", "ccron") => WordKind::One(ClusterNames::CronJobs),
+        ("NAME", _) if id == "J" => WordKind::One(ClusterNames::JobNames),
         ("WORD", _) => of_words((command, id), before),
         ("FILE" | "FILE OP FILE" | "SHELL" | "COMMAND" | "[HOST] COMMAND", _) => {
-            Kind::Shell(ShellCompletion::Files)
+            WordKind::Shell(ShellCompletion::Files)
         }
-        ("DIR" | "D" | "IMAGE", _) => Kind::Shell(ShellCompletion::Dirs),
+        ("DIR" | "D" | "IMAGE", _) => WordKind::Shell(ShellCompletion::Dirs),
         _ => choice(shown),
     }
 }
 
 /// Operands of commands whose first word says what to do.
-fn of_words(operand: (&str, &str), before: usize) -> Kind {
+fn of_words(operand: (&str, &str), before: usize) -> WordKind {
     let words: &[&str] = match (operand, before) {
         (("cadmin", "which"), _) => &["mbd", "sbd", "lim"],
         (("cadmin", "words"), 0) => &["list", "silence", "unsilence"],
-        (("cadmin", "words"), 1) => return Kind::One(Live::Alerts),
+        (("cadmin", "words"), 1) => return WordKind::One(ClusterNames::Alerts),
         (("ctoken", _), 0) => &["create", "list", "revoke"],
-        _ => return Kind::Nothing,
+        _ => return WordKind::Nothing,
     };
-    Kind::Fixed(fixed(words.iter().copied()))
+    WordKind::Fixed(fixed(words.iter().copied()))
 }
 
 /// For a placeholder such as `auto|off`: one of these words.
-fn choice(shown: &str) -> Kind {
+fn choice(shown: &str) -> WordKind {
     let is_word = |word: &str| word.bytes().all(|b| b.is_ascii_lowercase()) && !word.is_empty();
     match shown.contains('|') && shown.split('|').all(is_word) {
         true => {
             let words = shown.split('|').map(|word| Candidate::new(word, ""));
-            Kind::Fixed(words.collect())
+            WordKind::Fixed(words.collect())
         }
-        false => Kind::Nothing,
+        false => WordKind::Nothing,
     }
 }
 
@@ -168,12 +168,12 @@ fn fixed<'w>(words: impl IntoIterator<Item = &'w str>) -> Vec<Candidate> {
 }
 
 /// The states of the jobs to which a command applies.
-fn states(command: &str) -> States {
+fn states(command: &str) -> JobStates {
     match command {
-        "ckill" | "cmod" | "cchkpnt" | "cstop" => States::Unfinished,
-        "cresume" => States::Suspended,
-        "ctop" | "cbot" | "crun" | "cswitch" => States::Waiting,
-        _ => States::Any,
+        "ckill" | "cmod" | "cchkpnt" | "cstop" => JobStates::Unfinished,
+        "cresume" => JobStates::Suspended,
+        "ctop" | "cbot" | "crun" | "cswitch" => JobStates::Waiting,
+        _ => JobStates::Any,
     }
 }
 

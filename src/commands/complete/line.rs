@@ -3,7 +3,7 @@
 //! Owns which command, subcommand, option or operand applies, based on the definitions with which
 //! the commands themselves parse their options. Names of the cluster are passed as an argument.
 
-use super::kinds::{self, Candidate, Kind, Live, ShellCompletion};
+use super::kinds::{self, Candidate, ClusterNames, ShellCompletion, WordKind};
 use crate::admin;
 use crate::client::aip;
 use crate::client::cli::{Table, WordPlace};
@@ -12,25 +12,25 @@ use clap::{Arg, Command};
 use std::path::Path;
 
 /// Returns the names of a kind that begin with the text, best first.
-pub(super) type Names<'n> = &'n dyn Fn(Live, &str) -> Vec<Candidate>;
+pub(super) type Names<'n> = &'n dyn Fn(ClusterNames, &str) -> Vec<Candidate>;
 
 /// The possible completions of the word.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub(super) struct Answer {
+pub(super) struct Completions {
     pub shellwork: ShellCompletion,
     pub words: Vec<Candidate>,
 }
 
-impl Answer {
-    fn of(words: Vec<Candidate>) -> Answer {
-        Answer {
+impl Completions {
+    fn of(words: Vec<Candidate>) -> Completions {
+        Completions {
             shellwork: ShellCompletion::Nothing,
             words,
         }
     }
 
-    fn shell(shellwork: ShellCompletion) -> Answer {
-        Answer {
+    fn shell(shellwork: ShellCompletion) -> Completions {
+        Completions {
             shellwork,
             words: Vec::new(),
         }
@@ -47,9 +47,9 @@ struct KnownCommand {
 }
 
 /// The completions of the word `last` after `before`, whose first word is the command's name.
-pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Answer {
+pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Completions {
     let Some((called, before)) = before.split_first() else {
-        return Answer::default();
+        return Completions::default();
     };
     let called = Path::new(called).file_name().and_then(|name| name.to_str());
     let called = called.unwrap_or_default();
@@ -57,7 +57,7 @@ pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Answer 
         return of_command(called, before, last, names);
     }
     match before.split_first() {
-        None => Answer::of(commands(last)),
+        None => Completions::of(commands(last)),
         Some((command, before)) => of_command(command, before, last, names),
     }
 }
@@ -98,16 +98,16 @@ fn own_name(called: &str) -> Option<&'static str> {
     })
 }
 
-fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
+fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> Completions {
     let Some(command) = own_name(called) else {
-        return Answer::default();
+        return Completions::default();
     };
     match command {
         "aip" => of_aip(before, last, names),
         "ccron" => of_ccron(before, last, names),
         "cadmin" | "badmin" | "lsadmin" => of_cadmin(command, before, last, names),
         _ => match options::of(command) {
-            None => Answer::default(),
+            None => Completions::default(),
             Some(options) => {
                 let meant = KnownCommand {
                     command: command.to_owned(),
@@ -120,7 +120,7 @@ fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> 
     }
 }
 
-fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
+fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Completions {
     let words: Vec<&str> = before.iter().map(String::as_str).collect();
     match words[..] {
         [] => {
@@ -132,7 +132,7 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
             }
             let cron = Candidate::described("cronjob", "jobs that the calendar submits, as ccron");
             nouns.push(cron);
-            Answer::of(nouns)
+            Completions::of(nouns)
         }
         [noun, "info", ..] if aip::is_cronjob(noun) => {
             let mut line = before[1..].to_vec();
@@ -142,7 +142,7 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
         [noun, ..] if aip::is_cronjob(noun) => of_ccron(&before[1..], last, names),
         [noun] => {
             let verbs = aip::forms(noun);
-            Answer::of(
+            Completions::of(
                 verbs
                     .map(|form| Candidate::described(form.verb[0], form.about))
                     .collect(),
@@ -151,30 +151,30 @@ fn of_aip(before: &[String], last: &str, names: Names<'_>) -> Answer {
         [noun, verb, ref rest @ ..] => {
             match aip::forms(noun).find(|form| form.verb.contains(&verb)) {
                 Some(form) if form.command == "csub" && rest.is_empty() => {
-                    Answer::shell(ShellCompletion::Files)
+                    Completions::shell(ShellCompletion::Files)
                 }
                 Some(form) => of_command(form.command, &before[2..], last, names),
-                None => Answer::default(),
+                None => Completions::default(),
             }
         }
     }
 }
 
-fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
+fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Completions {
     let Some((word, before)) = before.split_first() else {
         let about = |options: Command| {
             let about = options.get_about().map(ToString::to_string);
             about.unwrap_or_default()
         };
         let subs = options::of_ccron();
-        return Answer::of(
+        return Completions::of(
             subs.map(|(name, options)| Candidate::described(name, &about(options)))
                 .collect(),
         );
     };
     let sub = options::of_ccron().find(|(name, _)| name == word);
     let Some((_, options)) = sub else {
-        return Answer::default();
+        return Completions::default();
     };
     let meant = KnownCommand {
         command: "ccron".to_owned(),
@@ -184,14 +184,14 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Answer {
     of_options(meant, before, last, names)
 }
 
-fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Answer {
+fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Completions {
     let subs = admin::subcommands(command);
     let Some((word, mut before)) = before.split_first() else {
         let subs = subs.iter().map(|s| Candidate::described(s.name, s.about));
-        return Answer::of(subs.collect());
+        return Completions::of(subs.collect());
     };
     let Some(sub) = subs.into_iter().find(|s| s.name == word) else {
-        return Answer::default();
+        return Completions::default();
     };
     let mut options = sub.options;
     if options.has_subcommands() {
@@ -201,10 +201,10 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
             let parts = parts.map(|part| {
                 Candidate::described(part.get_name(), &about(part).unwrap_or_default())
             });
-            return Answer::of(parts.collect());
+            return Completions::of(parts.collect());
         };
         let Some(found) = options.find_subcommand(part) else {
-            return Answer::default();
+            return Completions::default();
         };
         options = found.clone();
         before = rest;
@@ -218,7 +218,7 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
 }
 
 /// Options, their values and operands.
-fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'_>) -> Answer {
+fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'_>) -> Completions {
     let KnownCommand {
         command,
         options,
@@ -227,11 +227,11 @@ fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'
     let table = Table::new(options);
     let options = table.command();
     match table.place_after(before) {
-        None => Answer::default(),
+        None => Completions::default(),
         Some(WordPlace::Value(id)) => match options.get_arguments().find(|arg| arg.get_id() == &id)
         {
             Some(arg) => values(kinds::kind(&command, &id, shown(arg), 0), last, names),
-            None => Answer::default(),
+            None => Completions::default(),
         },
         Some(WordPlace::Operand { options: true, .. }) if last.starts_with('-') => {
             let mut words: Vec<Candidate> = options
@@ -246,12 +246,12 @@ fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'
                 let whole = |c: Candidate| Candidate::new(last[..at].to_owned() + &c.word, c.about);
                 words.extend(stuck.into_iter().map(whole));
             }
-            Answer::of(words)
+            Completions::of(words)
         }
         Some(WordPlace::Operand { before: count, .. }) => {
             let all: Vec<&Arg> = options.get_positionals().collect();
             let Some(arg) = all.get(count).or(all.last()) else {
-                return Answer::default();
+                return Completions::default();
             };
             let id = arg.get_id().as_str();
             let kind = kinds::kind(&command, id, shown(arg), count);
@@ -276,7 +276,7 @@ fn parameters(table: &Table, before: &[String], last: &str, names: Names<'_>) ->
         return Vec::new();
     };
     let given = |word: &str| split.rest.iter().any(|had| had.starts_with(word));
-    let all = names(Live::AppParams, &app.value).into_iter();
+    let all = names(ClusterNames::AppParams, &app.value).into_iter();
     all.filter(|c| c.word.starts_with(last) && !given(&c.word))
         .collect()
 }
@@ -318,26 +318,26 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
     out
 }
 
-fn values(kind: Kind, last: &str, names: Names<'_>) -> Answer {
+fn values(kind: WordKind, last: &str, names: Names<'_>) -> Completions {
     match kind {
-        Kind::Nothing => Answer::default(),
-        Kind::Shell(shellwork) => Answer::shell(shellwork),
-        Kind::One(live) => Answer::of(names(live, last)),
-        Kind::List(live) => in_list(last, |word| names(live, word)),
-        Kind::Fixed(words) => Answer::of(words),
-        Kind::FixedList(words) => in_list(last, |_| words),
+        WordKind::Nothing => Completions::default(),
+        WordKind::Shell(shellwork) => Completions::shell(shellwork),
+        WordKind::One(live) => Completions::of(names(live, last)),
+        WordKind::List(live) => in_list(last, |word| names(live, word)),
+        WordKind::Fixed(words) => Completions::of(words),
+        WordKind::FixedList(words) => in_list(last, |_| words),
     }
 }
 
 /// The last name of a list: the names before it are kept and not proposed again.
-fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Answer {
+fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Completions {
     let at = last.rfind([' ', ',']).map_or(0, |at| at + 1);
     let (kept, word) = last.split_at(at);
     let taken: Vec<&str> = kept.split([' ', ',']).collect();
     let words = names(word).into_iter();
     let words = words.filter(|c| !taken.contains(&c.word.as_str()));
     let whole = words.map(|c| Candidate::new(format!("{kept}{}", c.word), c.about));
-    Answer::of(whole.collect())
+    Completions::of(whole.collect())
 }
 
 /// The words as typed, with those joined that bash splits at `=` and `:`; and the number of bytes

@@ -3,7 +3,7 @@
 //! Sends no request to the leader, writes nothing and reports no errors: if something cannot be
 //! read, there are no names.
 
-use super::kinds::{Candidate, Live, States};
+use super::kinds::{Candidate, ClusterNames, JobStates};
 use crate::client::read::Source;
 use crate::client::templates;
 use crate::language::translated;
@@ -17,34 +17,34 @@ const NAMES_MAX: usize = 2000;
 const JOBS_MAX: usize = 50;
 
 /// The names of a kind that begin with `word`.
-pub(super) fn names(live: Live, word: &str) -> Vec<Candidate> {
+pub(super) fn names(live: ClusterNames, word: &str) -> Vec<Candidate> {
     match Source::open("cb") {
         Ok(source) => of_source(&source, live, word),
         Err(_) => Vec::new(),
     }
 }
 
-pub(super) fn of_source(source: &Source, live: Live, word: &str) -> Vec<Candidate> {
+pub(super) fn of_source(source: &Source, live: ClusterNames, word: &str) -> Vec<Candidate> {
     let mut found = match live {
-        Live::Queues => queues(source),
-        Live::Hosts => {
+        ClusterNames::Queues => queues(source),
+        ClusterNames::Hosts => {
             let mut all = hosts(source);
             all.extend(host_groups(source));
             all
         }
-        Live::HostGroups => host_groups(source),
-        Live::Users => users(source),
-        Live::Groups => groups(source),
-        Live::Projects => projects(source),
-        Live::JobGroups => job_groups(source),
-        Live::Apps => apps(source),
-        Live::AppParams => return app_params(source, word),
-        Live::Jobs(states) => return jobs(source, states, word),
-        Live::JobNames => job_names(source),
-        Live::Limits => limits(source),
-        Live::Resources => resources(source),
-        Live::CronJobs => cron_jobs(source),
-        Live::Alerts => alerts(source),
+        ClusterNames::HostGroups => host_groups(source),
+        ClusterNames::Users => users(source),
+        ClusterNames::Groups => groups(source),
+        ClusterNames::Projects => projects(source),
+        ClusterNames::JobGroups => job_groups(source),
+        ClusterNames::Apps => apps(source),
+        ClusterNames::AppParams => return app_params(source, word),
+        ClusterNames::Jobs(states) => return jobs(source, states, word),
+        ClusterNames::JobNames => job_names(source),
+        ClusterNames::Limits => limits(source),
+        ClusterNames::Resources => resources(source),
+        ClusterNames::CronJobs => cron_jobs(source),
+        ClusterNames::Alerts => alerts(source),
     };
     found.retain(|c| c.word.starts_with(word));
     found.truncate(NAMES_MAX);
@@ -182,9 +182,9 @@ fn own_jobs(source: &Source, finished: bool) -> Vec<ViewJob> {
 }
 
 /// The newest jobs whose ids begin with `word`; elements of arrays once a bracket has been typed.
-fn jobs(source: &Source, states: States, word: &str) -> Vec<Candidate> {
+fn jobs(source: &Source, states: JobStates, word: &str) -> Vec<Candidate> {
     let elements = word.contains('[');
-    let mut all = own_jobs(source, states == States::Any);
+    let mut all = own_jobs(source, states == JobStates::Any);
     all.retain(|job| {
         (job.row.j.idx != 0) == elements
             && fits(states, job.row.stat)
@@ -198,12 +198,12 @@ fn jobs(source: &Source, states: States, word: &str) -> Vec<Candidate> {
         .collect()
 }
 
-fn fits(states: States, stat: JobStat) -> bool {
+fn fits(states: JobStates, stat: JobStat) -> bool {
     match states {
-        States::Any => true,
-        States::Unfinished => !stat.is_finished(),
-        States::Waiting => stat.is_waiting(),
-        States::Suspended => matches!(stat, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp),
+        JobStates::Any => true,
+        JobStates::Unfinished => !stat.is_finished(),
+        JobStates::Waiting => stat.is_waiting(),
+        JobStates::Suspended => matches!(stat, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp),
     }
 }
 

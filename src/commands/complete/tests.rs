@@ -1,7 +1,7 @@
 //! Tests the candidates for command lines, with names provided by the test and with a published
 //! view; and that the options in completion are those of the commands.
 
-use super::kinds::States;
+use super::kinds::JobStates;
 use super::*;
 use crate::client::read::test_view::{TestView, job, row, spec};
 use crate::client::{self, options};
@@ -11,11 +11,11 @@ use crate::record::view::{self, HostRow, Params, QueueRow, Row};
 use std::cell::RefCell;
 
 /// Names for each kind: e.g. two queues, two hosts and a job.
-fn names(live: Live, word: &str) -> Vec<Candidate> {
+fn names(live: ClusterNames, word: &str) -> Vec<Candidate> {
     let all: &[(&str, &str)] = match live {
-        Live::Queues => &[("normal", "For everything"), ("night", "Long jobs")],
-        Live::Hosts => &[("h1", "ok, 4 slots"), ("h2", "ok, 4 slots")],
-        Live::Jobs(_) => &[("12", "RUN sim"), ("103", "PEND sim"), ("12[3]", "RUN")],
+        ClusterNames::Queues => &[("normal", "For everything"), ("night", "Long jobs")],
+        ClusterNames::Hosts => &[("h1", "ok, 4 slots"), ("h2", "ok, 4 slots")],
+        ClusterNames::Jobs(_) => &[("12", "RUN sim"), ("103", "PEND sim"), ("12[3]", "RUN")],
         _ => &[("one", "")],
     };
     let all = all.iter().filter(|(name, _)| name.starts_with(word));
@@ -42,7 +42,7 @@ fn proposed(line: &str) -> Vec<String> {
 }
 
 /// The kind of name that was requested.
-fn asked(line: &str) -> Option<Live> {
+fn asked(line: &str) -> Option<ClusterNames> {
     let seen = RefCell::new(None);
     answer("zsh", &words(line), &|live, _| {
         *seen.borrow_mut() = Some(live);
@@ -156,28 +156,28 @@ fn values_follow_from_their_options() {
     assert_eq!(ask("zsh", "cadmin init _"), ["dirs"]);
     assert_eq!(ask("zsh", "csub -n _"), ["words"]);
     for (line, live) in [
-        ("csub -G _", Live::Groups),
-        ("cjobs -u _", Live::Users),
-        ("csub -P _", Live::Projects),
-        ("csub -g _", Live::JobGroups),
-        ("ckill -g _", Live::JobGroups),
-        ("cjobs -J _", Live::JobNames),
-        ("ccron show _", Live::CronJobs),
-        ("climits -n _", Live::Limits),
-        ("cqueues _", Live::Queues),
-        ("chosts _", Live::Hosts),
-        ("cadmin qclose _", Live::Queues),
-        ("badmin hopen _", Live::Hosts),
-        ("bmgroup _", Live::HostGroups),
-        ("cmgroup _", Live::HostGroups),
-        ("cugroup _", Live::Groups),
-        ("ckill _", Live::Jobs(States::Unfinished)),
-        ("cresume _", Live::Jobs(States::Suspended)),
-        ("ctop _", Live::Jobs(States::Waiting)),
-        ("bpeek _", Live::Jobs(States::Any)),
-        ("cswitch _", Live::Queues),
-        ("cswitch night _", Live::Jobs(States::Waiting)),
-        ("cadmin alert silence _", Live::Alerts),
+        ("csub -G _", ClusterNames::Groups),
+        ("cjobs -u _", ClusterNames::Users),
+        ("csub -P _", ClusterNames::Projects),
+        ("csub -g _", ClusterNames::JobGroups),
+        ("ckill -g _", ClusterNames::JobGroups),
+        ("cjobs -J _", ClusterNames::JobNames),
+        ("ccron show _", ClusterNames::CronJobs),
+        ("climits -n _", ClusterNames::Limits),
+        ("cqueues _", ClusterNames::Queues),
+        ("chosts _", ClusterNames::Hosts),
+        ("cadmin qclose _", ClusterNames::Queues),
+        ("badmin hopen _", ClusterNames::Hosts),
+        ("bmgroup _", ClusterNames::HostGroups),
+        ("cmgroup _", ClusterNames::HostGroups),
+        ("cugroup _", ClusterNames::Groups),
+        ("ckill _", ClusterNames::Jobs(JobStates::Unfinished)),
+        ("cresume _", ClusterNames::Jobs(JobStates::Suspended)),
+        ("ctop _", ClusterNames::Jobs(JobStates::Waiting)),
+        ("bpeek _", ClusterNames::Jobs(JobStates::Any)),
+        ("cswitch _", ClusterNames::Queues),
+        ("cswitch night _", ClusterNames::Jobs(JobStates::Waiting)),
+        ("cadmin alert silence _", ClusterNames::Alerts),
     ] {
         assert_eq!(asked(line), Some(live), "{line}");
     }
@@ -283,22 +283,28 @@ fn names_come_from_the_published_view() {
     let source = bed.source("cb", 10);
     let names = |live, word: &str| live::of_source(&source, live, word);
     let one = |word: &str, about: &str| vec![Candidate::new(word, about)];
-    assert_eq!(names(Live::Queues, ""), one("night", "closed; Long jobs"));
-    assert_eq!(names(Live::Hosts, "h"), one("h1", "ok, 4 slots"));
-    assert_eq!(names(Live::Hosts, "r"), one("rack1", "host group"));
-    assert_eq!(names(Live::Users, "u"), one("u10", "you"));
-    assert_eq!(names(Live::Groups, ""), one("dev", "user group"));
-    assert_eq!(names(Live::Limits, ""), []);
-    assert_eq!(names(Live::Alerts, "low"), one("low_disk", ""));
-    let jobs = names(Live::Jobs(States::Unfinished), "");
+    assert_eq!(
+        names(ClusterNames::Queues, ""),
+        one("night", "closed; Long jobs")
+    );
+    assert_eq!(names(ClusterNames::Hosts, "h"), one("h1", "ok, 4 slots"));
+    assert_eq!(names(ClusterNames::Hosts, "r"), one("rack1", "host group"));
+    assert_eq!(names(ClusterNames::Users, "u"), one("u10", "you"));
+    assert_eq!(names(ClusterNames::Groups, ""), one("dev", "user group"));
+    assert_eq!(names(ClusterNames::Limits, ""), []);
+    assert_eq!(names(ClusterNames::Alerts, "low"), one("low_disk", ""));
+    let jobs = names(ClusterNames::Jobs(JobStates::Unfinished), "");
     assert_eq!(jobs.len(), 50);
     assert_eq!(jobs[0], Candidate::new("61", "PSUSP held"));
     assert!(!jobs.iter().any(|c| c.word == "70"), "of another user");
-    assert_eq!(names(Live::Jobs(States::Any), "62").len(), 1);
-    assert_eq!(names(Live::Jobs(States::Unfinished), "62"), []);
-    assert_eq!(names(Live::Jobs(States::Suspended), "").len(), 1);
-    assert_eq!(names(Live::Jobs(States::Any), "61["), one("61[2]", "PEND"));
-    assert_eq!(names(Live::JobNames, "he"), one("held", ""));
+    assert_eq!(names(ClusterNames::Jobs(JobStates::Any), "62").len(), 1);
+    assert_eq!(names(ClusterNames::Jobs(JobStates::Unfinished), "62"), []);
+    assert_eq!(names(ClusterNames::Jobs(JobStates::Suspended), "").len(), 1);
+    assert_eq!(
+        names(ClusterNames::Jobs(JobStates::Any), "61["),
+        one("61[2]", "PEND")
+    );
+    assert_eq!(names(ClusterNames::JobNames, "he"), one("held", ""));
 }
 
 /// The help of a table of options, as the command itself prints it.

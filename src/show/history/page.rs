@@ -1,6 +1,6 @@
 //! The output of `chist`: the summary table, the long page, JSON Lines.
 
-use super::{COLUMNS, Episode, Spent};
+use super::{COLUMNS, ElementHistory, TimeInStates};
 use crate::language::translated;
 use crate::model::TermReason;
 use crate::record::report::Ended;
@@ -69,15 +69,15 @@ pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
 }
 
 /// Job name with its index.
-fn name(e: &Episode<'_>) -> String {
+fn name(e: &ElementHistory<'_>) -> String {
     match e.key.idx {
-        0 => e.story.name.clone(),
-        idx => format!("{}[{idx}]", e.story.name),
+        0 => e.submission.name.clone(),
+        idx => format!("{}[{idx}]", e.submission.name),
     }
 }
 
 /// Appends the row of one job to the summary.
-pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
+pub(crate) fn put_row(out: &mut String, e: &ElementHistory<'_>, now: i64, wide: bool) {
     let mut put = |columns: usize, cut: Cut, text: &dyn Fn(&mut String)| {
         let from = out.len();
         text(out);
@@ -97,18 +97,18 @@ pub(crate) fn put_row(out: &mut String, e: &Episode<'_>, now: i64, wide: bool) {
     out.push('\n');
 }
 
-fn total(spent: &Spent) -> u64 {
+fn total(spent: &TimeInStates) -> u64 {
     // The sum of the displayed columns, so that the row adds up.
     spent.iter().map(|ms| ms / 1000).sum()
 }
 
 /// Appends the long page of one job.
-pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Dates) {
+pub(crate) fn put_long(out: &mut String, e: &ElementHistory<'_>, now: i64, dates: &Dates) {
     out.push('\n');
     wrap::item(out, &head(e), false);
-    if e.story.submit > 0 {
+    if e.submission.submit > 0 {
         let mut line = String::new();
-        dates.long(&mut line, e.story.submit);
+        dates.long(&mut line, e.submission.submit);
         submitted(&mut line, e);
         wrap::item(out, &line, false);
     }
@@ -128,25 +128,30 @@ pub(crate) fn put_long(out: &mut String, e: &Episode<'_>, now: i64, dates: &Date
     add!(out, "{}\n", total(&spent));
 }
 
-fn head(e: &Episode<'_>) -> String {
+fn head(e: &ElementHistory<'_>) -> String {
     let mut s = String::from("Job <");
     put_key(&mut s, e.key);
     add!(s, ">, Job Name <{}>, User <{}>", name(e), e.user());
-    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.project.is_empty()) {
+    if let Some(spec) = e.submission.spec.as_ref().filter(|s| !s.project.is_empty()) {
         add!(s, ", Project <{}>", spec.project);
     }
-    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.app.is_empty()) {
+    if let Some(spec) = e.submission.spec.as_ref().filter(|s| !s.app.is_empty()) {
         add!(s, ", Application <{}>", spec.app);
     }
-    if let Some(spec) = e.story.spec.as_ref().filter(|s| !s.job_group.is_empty()) {
+    if let Some(spec) = e
+        .submission
+        .spec
+        .as_ref()
+        .filter(|s| !s.job_group.is_empty())
+    {
         add!(s, ", Job Group <{}>", spec.job_group);
     }
-    add!(s, ", Command <{}>", e.story.command);
+    add!(s, ", Command <{}>", e.submission.command);
     s
 }
 
-fn submitted(s: &mut String, e: &Episode<'_>) {
-    let Some(spec) = &e.story.spec else {
+fn submitted(s: &mut String, e: &ElementHistory<'_>) {
+    let Some(spec) = &e.submission.spec else {
         add!(s, ": {};", translated("Submitted"));
         return;
     };
@@ -172,18 +177,18 @@ fn submitted(s: &mut String, e: &Episode<'_>) {
 }
 
 /// The lines of one job for the chronological form: time, job, event.
-pub(crate) fn events(e: &Episode<'_>) -> Vec<(i64, String)> {
+pub(crate) fn events(e: &ElementHistory<'_>) -> Vec<(i64, String)> {
     let mut key = String::new();
     put_key(&mut key, e.key);
     let line = |text: &str| format!("{};", translated(&format!("Job <{key}> {text}")));
-    let submitted = (e.story.submit, line("Submitted"));
-    let first = (e.story.submit > 0).then_some(submitted);
+    let submitted = (e.submission.submit, line("Submitted"));
+    let first = (e.submission.submit > 0).then_some(submitted);
     let others = e.lines().map(|(t, text)| (*t, line(text)));
     first.into_iter().chain(others).collect()
 }
 
 /// Appends the JSON line of one job: times in seconds by state, events with `detail`.
-pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool) {
+pub(crate) fn put_json(out: &mut String, e: &ElementHistory<'_>, now: i64, detail: bool) {
     let mut o = Object::begin(out);
     o.int("id", e.key.id);
     o.int("index", e.key.idx);
@@ -192,9 +197,9 @@ pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool
     put_key(text, e.key);
     text.push('"');
     o.text("stat", e.stat().word());
-    o.text("name", &e.story.name);
-    o.text("command", &e.story.command);
-    let spec = e.story.spec.as_deref();
+    o.text("name", &e.submission.name);
+    o.text("command", &e.submission.command);
+    let spec = e.submission.spec.as_deref();
     o.some_text("user", spec.map_or("", |s| &s.user));
     o.opt("uid", spec.map(|s| s.uid));
     o.some_text("queue", spec.map_or("", |s| &s.queue));
@@ -202,9 +207,9 @@ pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool
     o.some_text("app", spec.map_or("", |s| &s.app));
     o.some_text("job_group", spec.map_or("", |s| &s.job_group));
     let moment = |ms: i64| (ms > 0).then_some(ms);
-    o.opt("submit_ms", moment(e.story.submit));
-    o.opt("dispatch_ms", moment(e.past.dispatch));
-    let end = e.past.end.as_ref().filter(|_| e.stat().is_finished());
+    o.opt("submit_ms", moment(e.submission.submit));
+    o.opt("dispatch_ms", moment(e.history.dispatch));
+    let end = e.history.end.as_ref().filter(|_| e.stat().is_finished());
     o.opt("start_ms", end.and_then(|end| moment(end.start)));
     o.opt("end_ms", end.map(|end| end.t));
     o.opt("exit_code", end.and_then(|end| end.code));
@@ -213,7 +218,7 @@ pub(crate) fn put_json(out: &mut String, e: &Episode<'_>, now: i64, detail: bool
         end.and_then(|end| (end.sig != 0).then_some(end.sig)),
     );
     o.some_text("term_reason", end.map_or("", |end| end.reason.word()));
-    cell::list(o.key("exec_hosts"), &e.past.hosts, |out, host| {
+    cell::list(o.key("exec_hosts"), &e.history.hosts, |out, host| {
         let mut h = Object::begin(out);
         h.text("host", &host.0);
         h.int("slots", host.1);

@@ -3,11 +3,11 @@
 //! A new leader continues from the values that the previous one published. If a counter restarts at
 //! 0, readers of counters handle it.
 
-use super::page::{Label, Page, Sample, label};
+use super::page::{Label, MetricsPage, Sample, label};
 use crate::record::figures::{Figures, Histogram, JOB_BOUNDS_S, QueueFigures, WORK_BOUNDS_S};
 use prometheus_client::metrics::MetricType;
 
-pub(super) fn put(page: &mut Page, figures: &Figures) {
+pub(super) fn put(page: &mut MetricsPage, figures: &Figures) {
     put_queues(page, figures);
     let counters = [
         (
@@ -58,7 +58,7 @@ pub(super) fn put(page: &mut Page, figures: &Figures) {
     }
 }
 
-fn put_queues(page: &mut Page, figures: &Figures) {
+fn put_queues(page: &mut MetricsPage, figures: &Figures) {
     let of = |what: fn(&QueueFigures) -> &Histogram| {
         let one = move |(queue, of): (&String, &QueueFigures)| {
             Some((label("queue", queue), sample(what(of), JOB_BOUNDS_S)?))
@@ -123,7 +123,7 @@ mod tests {
         let queue = figures.queue("q").expect("the first queue");
         queue.waits.add(JOB_BOUNDS_S, 500_000);
         queue.waits.add(JOB_BOUNDS_S, 90_000_000);
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         put(&mut page, &figures);
         let text = page.text().expect("it is encoded");
         for line in [

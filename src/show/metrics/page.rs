@@ -10,7 +10,7 @@ pub(super) type Label = (&'static str, String);
 
 /// A single number for alert rules.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Point {
+pub(crate) struct MetricPoint {
     /// The name in the text: with `_total` for a counter.
     pub name: String,
     pub labels: Vec<(&'static str, String)>,
@@ -53,9 +53,9 @@ struct Metric {
 
 /// All metrics, in the order of the text.
 #[derive(Debug, Default)]
-pub(super) struct Page(Vec<Metric>);
+pub(super) struct MetricsPage(Vec<Metric>);
 
-impl Collector for Page {
+impl Collector for MetricsPage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
         for metric in &self.0 {
             let mut out = encoder.encode_descriptor(metric.name, metric.help, None, metric.kind)?;
@@ -70,7 +70,7 @@ impl Collector for Page {
     }
 }
 
-impl Page {
+impl MetricsPage {
     /// Adds a gauge, unless it has no points.
     pub(super) fn put(
         &mut self,
@@ -131,7 +131,7 @@ impl Page {
         Ok(out)
     }
 
-    pub(super) fn points(self) -> Vec<Point> {
+    pub(super) fn points(self) -> Vec<MetricPoint> {
         let mut out = Vec::new();
         for metric in self.0 {
             let name = match metric.kind {
@@ -141,7 +141,7 @@ impl Page {
             for (labels, sample) in metric.points {
                 if let Sample::Number(value) = sample {
                     let name = name.clone();
-                    out.push(Point {
+                    out.push(MetricPoint {
                         name,
                         labels,
                         value,

@@ -38,7 +38,7 @@ const OF_OTHERS: &[&str] = &[
 
 /// A request from another site, which is not forwarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Foreign;
+pub(super) struct CrossSite;
 
 /// Whether a request asks for a WebSocket.
 pub(super) fn is_websocket(method: &Method, headers: &HeaderMap) -> bool {
@@ -54,7 +54,7 @@ pub(super) fn check_origin(
     method: &Method,
     headers: &HeaderMap,
     host: &str,
-) -> Result<(), Foreign> {
+) -> Result<(), CrossSite> {
     let is_socket = is_websocket(method, headers);
     if !is_socket && matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
@@ -62,7 +62,7 @@ pub(super) fn check_origin(
     // Browsers always state the origin of a WebSocket.
     match comes_from(headers, [host].into_iter()).unwrap_or(!is_socket) {
         true => Ok(()),
-        false => Err(Foreign),
+        false => Err(CrossSite),
     }
 }
 

@@ -26,7 +26,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::{Announced, AttachRequest, read_announced};
+use corral::api::attach::{AttachRequest, ProgramAnnouncement, read_announced};
 use corral::model::{JobKey, JobStat};
 use corral::record::portal::digest;
 use corral::sys;
@@ -63,12 +63,12 @@ struct AccessRight {
 
 struct Ticket {
     right: AccessRight,
-    announced: Announced,
+    announced: ProgramAnnouncement,
     ends: i64,
 }
 
 /// A program that is open in a browser.
-struct Visit {
+struct OpenProgram {
     right: AccessRight,
     port: u16,
     used: i64,
@@ -76,15 +76,15 @@ struct Visit {
     counted: i64,
 }
 
-type Way = Arc<OnceCell<Arc<Tunnel>>>;
+type SharedTunnel = Arc<OnceCell<Arc<Tunnel>>>;
 
 /// All open programs. Secrets are stored as digests.
 #[derive(Default)]
 pub struct Apps {
     tickets: Mutex<HashMap<String, Ticket>>,
-    visits: Mutex<HashMap<String, Visit>>,
+    visits: Mutex<HashMap<String, OpenProgram>>,
     /// By job and session.
-    ways: Mutex<HashMap<(JobKey, String), (u32, Way)>>,
+    ways: Mutex<HashMap<(JobKey, String), (u32, SharedTunnel)>>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,7 +124,7 @@ fn is_own_cookie(settings: &Settings, name: &str) -> bool {
 }
 
 impl Apps {
-    fn give_ticket(&self, right: AccessRight, announced: Announced, now: i64) -> String {
+    fn give_ticket(&self, right: AccessRight, announced: ProgramAnnouncement, now: i64) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.tickets);
         all.retain(|_, ticket| ticket.ends > now);
@@ -149,9 +149,9 @@ impl Apps {
     fn begin_visit(&self, right: AccessRight, port: u16, now: i64) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.visits);
-        let of_session = |visit: &Visit| is_same(&visit.right.session, &right.session);
+        let of_session = |visit: &OpenProgram| is_same(&visit.right.session, &right.session);
         make_room(&mut all, VISITS_MAX, of_session, |visit| visit.used);
-        let visit = Visit {
+        let visit = OpenProgram {
             right,
             port,
             used: now,
@@ -182,7 +182,7 @@ impl Apps {
     }
 
     /// The place of the tunnel to a job; the tunnel may not have been started yet.
-    fn way(&self, right: &AccessRight) -> Result<Way, WebError> {
+    fn tunnel_for(&self, right: &AccessRight) -> Result<SharedTunnel, WebError> {
         let mut all = lock(&self.ways);
         // A place without a tunnel is kept while the tunnel is being started.
         all.retain(|_, (_, way)| match way.get() {
@@ -201,12 +201,12 @@ impl Apps {
             (true, _) => OF_USER_MAX,
             (_, true) => TUNNELS_MAX,
             _ => {
-                let way = Way::default();
+                let way = SharedTunnel::default();
                 all.insert(place, (right.who.uid, way.clone()));
                 return Ok(way);
             }
         };
-        let why = format!("programs of {most} jobs are open, the most there may be");
+        let why = format!("programs of {most} jobs are open, which is the maximum");
         Err(WebError {
             hint: "log out and in to close them, or wait ten minutes".to_owned(),
             ..WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
@@ -233,7 +233,7 @@ impl Apps {
 
 /// The tunnel to a job; it is started if there is none.
 async fn tunnel_to(app: &App, right: &AccessRight) -> Result<Arc<Tunnel>, WebError> {
-    let way = app.apps.way(right)?;
+    let way = app.apps.tunnel_for(right)?;
     let begun = way.get_or_try_init(|| async {
         let (actor, who, key) = (app.actor.clone(), right.who.clone(), right.key);
         let held = blocking(move || {
@@ -363,7 +363,7 @@ async fn serve(
         let given = given.filter(|_| method == Method::GET).unwrap_or_default();
         return redeem_ticket(app, key, given.get("ticket"), user).await;
     }
-    headers::check_origin(method, headers, host).map_err(|headers::Foreign| foreign())?;
+    headers::check_origin(method, headers, host).map_err(|headers::CrossSite| foreign())?;
     let closed = || WebError {
         hint: "open it from the page of the job".to_owned(),
         ..WebError::new(StatusCode::FORBIDDEN, "this program is not open here")
@@ -450,7 +450,7 @@ async fn redeem_ticket(
 }
 
 /// The program's start page. The token is where this kind of program expects it.
-fn first_place(announced: &Announced) -> String {
+fn first_place(announced: &ProgramAnnouncement) -> String {
     let (path, token) = (&announced.path, &announced.token);
     let is_plain = token.bytes().all(|b| b.is_ascii_alphanumeric());
     if token.is_empty() || !is_plain {
@@ -467,7 +467,11 @@ fn first_place(announced: &Announced) -> String {
 
 /// Logs in to a program that expects its password in a form (code-server); returns its cookies.
 /// Empty if the program refuses the password; the user is then prompted for it.
-async fn log_in(app: &App, right: &AccessRight, announced: &Announced) -> Vec<HeaderValue> {
+async fn log_in(
+    app: &App,
+    right: &AccessRight,
+    announced: &ProgramAnnouncement,
+) -> Vec<HeaderValue> {
     if announced.kind != "vscode" || announced.token.is_empty() {
         return Vec::new();
     }
@@ -512,8 +516,8 @@ mod tests {
         }
     }
 
-    fn announced(kind: &str, path: &str, token: &str) -> Announced {
-        Announced {
+    fn announced(kind: &str, path: &str, token: &str) -> ProgramAnnouncement {
+        ProgramAnnouncement {
             kind: kind.into(),
             path: path.into(),
             port: 9,
@@ -585,10 +589,10 @@ mod tests {
     #[test]
     fn ways_are_counted_and_one_that_was_given_up_is_not() {
         let apps = Apps::default();
-        let held: Vec<Way> = (0..OF_USER_MAX as u32)
-            .map(|id| apps.way(&right("s", id)).unwrap())
+        let held: Vec<SharedTunnel> = (0..OF_USER_MAX as u32)
+            .map(|id| apps.tunnel_for(&right("s", id)).unwrap())
             .collect();
-        let more = |id| apps.way(&right("s", id)).map(drop);
+        let more = |id| apps.tunnel_for(&right("s", id)).map(drop);
         assert!(more(0).is_ok(), "it is there");
         let refused = more(99).unwrap_err();
         assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);

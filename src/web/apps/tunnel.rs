@@ -7,7 +7,7 @@
 use crate::App;
 use crate::identity::AttachedProgram;
 use corral::api::Failure;
-use corral::api::attend::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
+use corral::api::attach::{FRAME_DATA_MAX, STREAMS_MAX, TunnelFrame as Frame, WINDOW, take_frame};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// Maximum wait for the program's description: the job's host polls for this connection.
 const ABOUT_TIME: Duration = Duration::from_secs(60);
 
-type About = Result<Vec<u8>, String>;
+type ProgramDescription = Result<Vec<u8>, String>;
 
 /// A connection to the program.
 pub(super) struct Connection {
@@ -54,7 +54,7 @@ struct Stream {
 struct State {
     streams: HashMap<u32, Stream>,
     last: u32,
-    asking: Vec<oneshot::Sender<About>>,
+    description_requests: Vec<oneshot::Sender<ProgramDescription>>,
     is_over: bool,
     /// The reason that the other side has stated.
     why: String,
@@ -63,7 +63,7 @@ struct State {
 impl State {
     /// Removes requests that no longer wait: they would keep the tunnel in use, and accumulate.
     fn forget_gone(&mut self) {
-        self.asking.retain(|asked| !asked.is_closed());
+        self.description_requests.retain(|asked| !asked.is_closed());
     }
 }
 
@@ -132,7 +132,7 @@ impl Tunnel {
             why.clone_into(&mut state.why);
         }
         let why = state.why.clone();
-        for asked in state.asking.drain(..) {
+        for asked in state.description_requests.drain(..) {
             let _ = asked.send(Err(why.clone()));
         }
         for (_, stream) in state.streams.drain() {
@@ -157,7 +157,7 @@ impl Tunnel {
             }
             let mut state = lock(&self.state);
             state.forget_gone();
-            idle = match state.streams.is_empty() && state.asking.is_empty() {
+            idle = match state.streams.is_empty() && state.description_requests.is_empty() {
                 true => idle + LOOK,
                 false => Duration::ZERO,
             };
@@ -168,7 +168,7 @@ impl Tunnel {
     ///
     /// # Errors
     /// There is none, or it cannot be requested.
-    pub(super) async fn about(&self) -> About {
+    pub(super) async fn about(&self) -> ProgramDescription {
         let (to, answer) = oneshot::channel();
         {
             let mut state = lock(&self.state);
@@ -176,7 +176,7 @@ impl Tunnel {
                 return Err(state.why.clone());
             }
             state.forget_gone();
-            state.asking.push(to);
+            state.description_requests.push(to);
         }
         let _ = self.frames.send(Frame::Ask).await;
         match tokio::time::timeout(ABOUT_TIME, answer).await {
@@ -208,7 +208,7 @@ impl Tunnel {
             }
             if state.streams.len() >= STREAMS_MAX {
                 return Err(format!(
-                    "{STREAMS_MAX} connections to the job are open, the most there may be"
+                    "{STREAMS_MAX} connections to the job are open, which is the maximum"
                 ));
             }
             state.last = state.last.wrapping_add(1);
@@ -269,7 +269,7 @@ impl Tunnel {
                 if let Err(why) = &about {
                     state.why.clone_from(why);
                 }
-                for asked in state.asking.drain(..) {
+                for asked in state.description_requests.drain(..) {
                     let _ = asked.send(about.clone());
                 }
             }
@@ -315,7 +315,7 @@ async fn write(mut to: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
 }
 
 /// The connection ended prematurely.
-struct Broken;
+struct ConnectionLost;
 
 /// Sends what the user of the connection writes, as far as the other side can receive it.
 async fn send_up(
@@ -323,14 +323,17 @@ async fn send_up(
     n: u32,
     mut from: ReadHalf<DuplexStream>,
     room: &Semaphore,
-) -> Result<(), Broken> {
+) -> Result<(), ConnectionLost> {
     let mut buf = vec![0; FRAME_DATA_MAX];
     loop {
-        let got = from.read(&mut buf).await.map_err(|_| Broken)?;
-        let cost = u32::try_from(got).map_err(|_| Broken)?;
-        room.acquire_many(cost).await.map_err(|_| Broken)?.forget();
+        let got = from.read(&mut buf).await.map_err(|_| ConnectionLost)?;
+        let cost = u32::try_from(got).map_err(|_| ConnectionLost)?;
+        room.acquire_many(cost)
+            .await
+            .map_err(|_| ConnectionLost)?
+            .forget();
         let frame = Frame::Data(n, buf[..got].to_vec());
-        frames.send(frame).await.map_err(|_| Broken)?;
+        frames.send(frame).await.map_err(|_| ConnectionLost)?;
         if got == 0 {
             return Ok(());
         }
@@ -344,21 +347,21 @@ async fn take_down(
     mut to: WriteHalf<DuplexStream>,
     mut coming: mpsc::UnboundedReceiver<Vec<u8>>,
     waits: &std::sync::atomic::AtomicUsize,
-) -> Result<(), Broken> {
+) -> Result<(), ConnectionLost> {
     while let Some(bytes) = coming.recv().await {
         if bytes.is_empty() {
-            return to.shutdown().await.map_err(|_| Broken);
+            return to.shutdown().await.map_err(|_| ConnectionLost);
         }
-        to.write_all(&bytes).await.map_err(|_| Broken)?;
+        to.write_all(&bytes).await.map_err(|_| ConnectionLost)?;
         waits.fetch_sub(bytes.len(), std::sync::atomic::Ordering::Relaxed);
-        let took = u32::try_from(bytes.len()).map_err(|_| Broken)?;
+        let took = u32::try_from(bytes.len()).map_err(|_| ConnectionLost)?;
         frames
             .send(Frame::Took(n, took))
             .await
-            .map_err(|_| Broken)?;
+            .map_err(|_| ConnectionLost)?;
     }
     let _ = to.shutdown().await;
-    Err(Broken)
+    Err(ConnectionLost)
 }
 
 #[cfg(test)]
@@ -371,10 +374,13 @@ mod tests {
         let (to, waits) = oneshot::channel();
         let (to_gone, gone) = oneshot::channel();
         drop(gone);
-        state.asking.extend([to_gone, to]);
+        state.description_requests.extend([to_gone, to]);
         state.forget_gone();
-        assert_eq!(state.asking.len(), 1);
-        assert!(!state.asking[0].is_closed(), "the one that waits stays");
+        assert_eq!(state.description_requests.len(), 1);
+        assert!(
+            !state.description_requests[0].is_closed(),
+            "the one that waits stays"
+        );
         drop(waits);
     }
 }

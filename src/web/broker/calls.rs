@@ -4,10 +4,10 @@
 //! reads it after it has become the user, so a call can do no more than the user can.
 
 use super::wire;
-use crate::identity::{AsUser, Identity, JobAction, SameUser};
+use crate::identity::{Identity, JobAction, SameUser, UserAccess};
 use crate::submission::option_named;
 use corral::api::admin::AdminAction;
-use corral::api::attend::{self, AttachRequest};
+use corral::api::attach::{self, AttachRequest};
 use corral::api::files::FileRequest;
 use corral::api::portal::{PortalToken, Scope, claimed_uid, take_login, token_of};
 use corral::api::{Failure, FailureKind, JobRequest, TemplateValues};
@@ -94,7 +94,7 @@ impl PlainJob {
     }
 }
 
-/// An action for a user: one method of [`AsUser`] each.
+/// An action for a user: one method of [`UserAccess`] each.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Call {
@@ -287,7 +287,7 @@ pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
     let begun = (|| {
         let facts = become_the_user(uid)?;
         match wire::receive::<Call>(socket) {
-            Ok((Call::Attend { ask }, _)) => attend::attend(site, &facts, &ask, true),
+            Ok((Call::Attend { ask }, _)) => attach::start_attached(site, &facts, &ask, true),
             Ok(_) => Err(wrong("this process does one thing only")),
             Err(e) => Err(wrong(&e.to_string())),
         }

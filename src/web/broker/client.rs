@@ -1,14 +1,14 @@
-//! The HTTP process's side: [`AsUser`] by requests to the broker.
+//! The HTTP process's side: [`UserAccess`] by requests to the broker.
 //!
 //! Has no rights of its own: without the secret of a session or a token, the broker does nothing.
 //! The published view, which all users may read, is read here.
 
 use super::calls::{Call, PlainJob};
 use super::wire::{self, BrokerRequest, NewSession, PasswordResult};
-use crate::identity::{AsUser, AttachedProgram, Identity, JobAction, Proof, reader_for};
+use crate::identity::{AttachedProgram, Identity, JobAction, Proof, UserAccess, reader_for};
 use crate::secret::Secret;
 use corral::api::admin::{AdminAction, AdminAnswer};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral::api::files::{FileAnswer, FileRequest};
 use corral::api::portal::{PortalToken, claimed_uid};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -106,7 +106,7 @@ fn boxed(job: &JobRequest) -> Box<PlainJob> {
     Box::new(PlainJob::from(job))
 }
 
-impl AsUser for BrokerClient {
+impl UserAccess for BrokerClient {
     fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
         let facts = users::look_up(who.uid).map_err(failed)?;
         let facts = facts.ok_or_else(|| failed("the user is not known here any more"))?;

@@ -31,7 +31,7 @@ use corral::sys::launch::{ProcessIdentity, become_user};
 use corral::sys::signals::{self, SignalQueue};
 use corral::sys::stream::{PollEntry, wait};
 use corral::sys::{clock, descriptors, ipc, proc};
-use passwords::Try;
+use passwords::PasswordAttempt;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -68,23 +68,23 @@ struct Worker {
     process: Forked,
     uid: u32,
     /// When the process is killed, ms since boot.
-    ends: u64,
+    deadline: u64,
     /// The session with which the process ends; other processes end with their call.
     session: Option<String>,
     /// The socket for reports of the process; closed when the process has ended.
     reports: File,
-    said: Vec<u8>,
-    work: Work,
+    report: Vec<u8>,
+    task: WorkerTask,
 }
 
 /// The purpose of a process, which determines what its end means.
-enum Work {
+enum WorkerTask {
     /// A call; the process answers it itself.
     Call,
     /// Uses up a login link; contains the socket for the answer.
     Link(File),
     /// Asks PAM.
-    Password(Try),
+    Password(PasswordAttempt),
     /// Reads the settings of the portal again.
     Settings,
 }
@@ -114,7 +114,7 @@ pub struct Broker {
     read_again: u64,
     throttle: Throttle,
     /// Answers to passwords with the time at which each is sent, ms since boot.
-    late: Vec<(u64, File, PasswordResult)>,
+    delayed_answers: Vec<(u64, File, PasswordResult)>,
     workers: Vec<Worker>,
     /// Processes that have closed their socket but still exist: a file server may block them.
     ending: Vec<Worker>,
@@ -123,7 +123,7 @@ pub struct Broker {
 
 /// Why the broker has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ended {
+pub enum BrokerEnd {
     /// A signal ended it.
     BySignal,
     /// The HTTP process has ended.
@@ -140,7 +140,7 @@ impl Broker {
             portal: Portal::default(),
             read_again: u64::MAX,
             throttle: Throttle::default(),
-            late: Vec::new(),
+            delayed_answers: Vec::new(),
             workers: Vec::new(),
             ending: Vec::new(),
             is_ready: false,
@@ -168,7 +168,7 @@ impl Broker {
         &mut self,
         http: &mut Forked,
         ready: &mut dyn FnMut() -> Result<(), Failure>,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<BrokerEnd, Failure> {
         let signal = |name| signals::number(name).unwrap_or_default();
         let (term, hup) = (signal("TERM"), signal("HUP"));
         let queue = SignalQueue::open(&[term, signal("INT"), hup]).map_err(system)?;
@@ -211,8 +211,8 @@ impl Broker {
         http.kill();
         let _ = http.wait();
         Ok(match ends {
-            Some(_) => Ended::BySignal,
-            None => Ended::Alone,
+            Some(_) => BrokerEnd::BySignal,
+            None => BrokerEnd::Alone,
         })
     }
 
@@ -220,7 +220,7 @@ impl Broker {
         self.end_late_ones(now);
         self.reap_ended();
         let is_due = |late: &mut (u64, File, PasswordResult)| late.0 <= now;
-        for (_, to, said) in self.late.extract_if(.., is_due) {
+        for (_, to, said) in self.delayed_answers.extract_if(.., is_due) {
             answer(&to, &Ok::<_, Failure>(said));
         }
         if self.read_again <= now {
@@ -231,8 +231,8 @@ impl Broker {
 
     /// Time until something is due, ms.
     fn pause(&self, ends: Option<u64>, now: u64) -> Option<u64> {
-        let workers = self.workers.iter().map(|worker| worker.ends);
-        let late = self.late.iter().map(|(at, ..)| *at);
+        let workers = self.workers.iter().map(|worker| worker.deadline);
+        let late = self.delayed_answers.iter().map(|(at, ..)| *at);
         let next = workers.chain(late).chain(ends).chain([self.read_again]);
         let next = next.min().filter(|at| *at < u64::MAX);
         let pause = next.map(|at| at.saturating_sub(now).max(1));
@@ -254,12 +254,12 @@ impl Broker {
     fn end_late_ones(&mut self, now: u64) {
         let wall = clock::wall_ms();
         for worker in &mut self.workers {
-            let session = worker.session.as_ref().filter(|_| worker.ends <= now);
+            let session = worker.session.as_ref().filter(|_| worker.deadline <= now);
             if session.is_some_and(|session| self.sessions.is_there(session, wall)) {
-                worker.ends = now + SESSION_LOOK_MS;
+                worker.deadline = now + SESSION_LOOK_MS;
             }
         }
-        let late = |worker: &&mut Worker| worker.ends <= now;
+        let late = |worker: &&mut Worker| worker.deadline <= now;
         for worker in self.workers.iter_mut().filter(late) {
             match worker.session {
                 Some(_) => tracing::info!("the session of uid {} is over", worker.uid),
@@ -269,7 +269,7 @@ impl Broker {
             }
             worker.kill();
             // Only once: a process that is blocked by a file server ends when the server answers.
-            worker.ends = u64::MAX;
+            worker.deadline = u64::MAX;
         }
     }
 
@@ -282,8 +282,8 @@ impl Broker {
             }
             let mut bytes = [0u8; SAID_MAX];
             match (&worker.reports).read(&mut bytes) {
-                Ok(n) if n > 0 && worker.said.len() + n <= SAID_MAX => {
-                    worker.said.extend_from_slice(&bytes[..n]);
+                Ok(n) if n > 0 && worker.report.len() + n <= SAID_MAX => {
+                    worker.report.extend_from_slice(&bytes[..n]);
                 }
                 _ => over.push(at),
             }
@@ -311,13 +311,16 @@ impl Broker {
                 }
             };
             let Worker {
-                uid, said, work, ..
+                uid,
+                report: said,
+                task: work,
+                ..
             } = self.ending.swap_remove(at);
             match work {
-                Work::Call => {}
-                Work::Link(to) => self.answer_login(&to, uid, &said, code == Some(0)),
-                Work::Password(tried) => self.end_of_password(tried, &said, code),
-                Work::Settings => self.take_settings(&said),
+                WorkerTask::Call => {}
+                WorkerTask::Link(to) => self.answer_login(&to, uid, &said, code == Some(0)),
+                WorkerTask::Password(tried) => self.end_of_password(tried, &said, code),
+                WorkerTask::Settings => self.take_settings(&said),
             }
         }
     }
@@ -343,13 +346,14 @@ impl Broker {
     /// Starts a process that reads the settings of the portal and may wait for the file server.
     fn read_settings(&mut self) {
         let mut all = self.workers.iter().chain(&self.ending);
-        if all.any(|worker| matches!(worker.work, Work::Settings)) || self.count() >= PROCESSES_MAX
+        if all.any(|worker| matches!(worker.task, WorkerTask::Settings))
+            || self.count() >= PROCESSES_MAX
         {
             return;
         }
         let site = self.site.clone();
         match fork(None, |tell| send_settings(&site, tell)) {
-            Ok(made) => self.add_worker(made, 0, LIFE_MS, Work::Settings),
+            Ok(made) => self.add_worker(made, 0, LIFE_MS, WorkerTask::Settings),
             Err(e) => tracing::warn!("the settings of the portal: {e}"),
         }
     }
@@ -370,7 +374,7 @@ impl Broker {
     /// Carries out a message; true: the HTTP process answers for the first time. An invalid message
     /// is ignored.
     fn take(&mut self, bytes: &[u8], socket: Option<File>) -> bool {
-        let (Some(ask), Some(socket)) = (wire::parse_ask(bytes), socket) else {
+        let (Some(ask), Some(socket)) = (wire::parse_request(bytes), socket) else {
             tracing::warn!("a message of the HTTP process is not understood");
             return false;
         };
@@ -388,7 +392,7 @@ impl Broker {
                 self.workers
                     .iter_mut()
                     .filter(of_it)
-                    .for_each(|worker| worker.ends = 0);
+                    .for_each(|worker| worker.deadline = 0);
             }
             BrokerRequest::Attend { uid, proof } => match self.sessions.find(&proof, now) {
                 Some(session) if session.who.uid == uid => self.attend(uid, proof, &socket),
@@ -434,10 +438,10 @@ impl Broker {
         let site = self.site.clone();
         match fork(Some(socket), |_| calls::attend(&site, uid, socket)) {
             Ok(made) => {
-                self.add_worker(made, uid, LIFE_MS, Work::Call);
+                self.add_worker(made, uid, LIFE_MS, WorkerTask::Call);
                 if let Some(worker) = self.workers.last_mut() {
                     worker.session = Some(session);
-                    worker.ends = clock::boot_ms() + SESSION_LOOK_MS;
+                    worker.deadline = clock::boot_ms() + SESSION_LOOK_MS;
                 }
             }
             Err(e) => refuse(socket, system(e)),
@@ -459,13 +463,13 @@ impl Broker {
         let call = |_: &File| calls::serve(&site, uid, &by, &socket);
         let made = fork(Some(&socket), call);
         match made {
-            Ok(made) => self.add_worker(made, uid, LIFE_MS, Work::Call),
+            Ok(made) => self.add_worker(made, uid, LIFE_MS, WorkerTask::Call),
             Err(e) => refuse(&socket, system(e)),
         }
     }
 
     fn log_in(&mut self, link: String, socket: File) {
-        let is_link = |worker: &&Worker| matches!(worker.work, Work::Link(_));
+        let is_link = |worker: &&Worker| matches!(worker.task, WorkerTask::Link(_));
         let logins = self.workers.iter().filter(is_link);
         let most = match logins.count() >= LOGINS_MAX {
             true => LOGINS_MAX,
@@ -479,7 +483,7 @@ impl Broker {
         };
         let site = self.site.clone();
         match fork(None, |tell| calls::log_in(&site, &link, tell)) {
-            Ok(made) => self.add_worker(made, uid, LIFE_MS, Work::Link(socket)),
+            Ok(made) => self.add_worker(made, uid, LIFE_MS, WorkerTask::Link(socket)),
             Err(e) => refuse(&socket, system(e)),
         }
     }
@@ -498,16 +502,16 @@ impl Broker {
         (process, reports): (Forked, File),
         uid: u32,
         life_ms: u64,
-        work: Work,
+        work: WorkerTask,
     ) {
         self.workers.push(Worker {
             process,
             uid,
-            ends: clock::boot_ms() + life_ms,
+            deadline: clock::boot_ms() + life_ms,
             session: None,
             reports,
-            said: Vec::new(),
-            work,
+            report: Vec::new(),
+            task: work,
         });
     }
 }
@@ -547,7 +551,7 @@ fn send_settings(site: &Site, tell: &File) -> i32 {
     }
 }
 
-/// Starts a process for `work`, which gets the socket for its reports to the broker. Of the
+/// Starts a process for `task`, which gets the socket for its reports to the broker. Of the
 /// broker's descriptors it inherits only `keep`.
 fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Forked, File)> {
     let (reports, tell) = ipc::pair()?;
@@ -584,7 +588,7 @@ fn no_session() -> Failure {
 fn too_many(most: usize) -> Failure {
     Failure {
         kind: FailureKind::System,
-        text: format!("{most} calls are being done, the most there may be\nhint: try again"),
+        text: format!("{most} calls are in progress, which is the maximum\nhint: try again"),
     }
 }
 

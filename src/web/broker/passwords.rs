@@ -4,8 +4,8 @@
 //! The process is root, because PAM reads files that only root may read; it reads one text of
 //! limited length, uses PAM and ends. Neither the broker nor a log ever has the password.
 
-use super::wire::{self, PasswordResult, Refused};
-use super::{Broker, PROCESSES_MAX, Work, answer, fork};
+use super::wire::{self, PasswordRefusal, PasswordResult};
+use super::{Broker, PROCESSES_MAX, WorkerTask, answer, fork};
 use corral::api::Failure;
 use corral::sys::pam::{self, Verdict};
 use corral::sys::{clock, confine, descriptors, users};
@@ -26,7 +26,7 @@ const READ_MS: u64 = 5_000;
 pub const STEP_MS: u64 = 2_000;
 
 /// An attempt whose process runs.
-pub(super) struct Try {
+pub(super) struct PasswordAttempt {
     /// The socket for the answer.
     pub to: File,
     pub user: String,
@@ -37,7 +37,7 @@ pub(super) struct Try {
 
 /// What the process reports if the password is right.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct VerifiedUser {
     pub uid: u32,
     pub name: String,
 }
@@ -51,36 +51,42 @@ const DENIED: i32 = 13;
 
 /// The result of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(super) enum PasswordOutcome {
     Right,
-    Refused(Refused),
+    Refused(PasswordRefusal),
     Wrong,
     /// PAM was not asked, or did not answer in time.
     Unchecked,
 }
 
-impl End {
+impl PasswordOutcome {
     /// The result by the exit code of the process; `None`: the code is unknown.
-    pub(super) fn of(code: Option<i32>) -> End {
+    pub(super) fn of(code: Option<i32>) -> PasswordOutcome {
         match code {
-            Some(GOOD) => End::Right,
-            Some(WRONG) => End::Wrong,
-            Some(PASSWORD_EXPIRED) => End::Refused(Refused::PasswordExpired),
-            Some(ACCOUNT_EXPIRED) => End::Refused(Refused::AccountExpired),
-            Some(DENIED) => End::Refused(Refused::Denied),
-            _ => End::Unchecked,
+            Some(GOOD) => PasswordOutcome::Right,
+            Some(WRONG) => PasswordOutcome::Wrong,
+            Some(PASSWORD_EXPIRED) => PasswordOutcome::Refused(PasswordRefusal::PasswordExpired),
+            Some(ACCOUNT_EXPIRED) => PasswordOutcome::Refused(PasswordRefusal::AccountExpired),
+            Some(DENIED) => PasswordOutcome::Refused(PasswordRefusal::Denied),
+            _ => PasswordOutcome::Unchecked,
         }
     }
 
     /// The word for the log.
     pub(super) fn word(self) -> &'static str {
         match self {
-            End::Right => "right",
-            End::Refused(Refused::PasswordExpired) => "right, but the password has expired",
-            End::Refused(Refused::AccountExpired) => "right, but the account has expired",
-            End::Refused(Refused::Denied) => "right, but the account may not log in",
-            End::Wrong => "wrong",
-            End::Unchecked => "not checked",
+            PasswordOutcome::Right => "right",
+            PasswordOutcome::Refused(PasswordRefusal::PasswordExpired) => {
+                "right, but the password has expired"
+            }
+            PasswordOutcome::Refused(PasswordRefusal::AccountExpired) => {
+                "right, but the account has expired"
+            }
+            PasswordOutcome::Refused(PasswordRefusal::Denied) => {
+                "right, but the account may not log in"
+            }
+            PasswordOutcome::Wrong => "wrong",
+            PasswordOutcome::Unchecked => "not checked",
         }
     }
 }
@@ -112,7 +118,7 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
     match pam::check(service, user, &password, from) {
         Verdict::Good(name) => match users::by_name(&name) {
             Some(facts) if facts.uid != 0 => {
-                let known = Known {
+                let known = VerifiedUser {
                     uid: facts.uid,
                     name: facts.name,
                 };
@@ -144,8 +150,8 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
 }
 
 /// The user that the process has reported; `None`: it reported none.
-pub(super) fn reported_user(said: &[u8]) -> Option<Known> {
-    let known: Known = serde_json::from_slice(said).ok()?;
+pub(super) fn reported_user(said: &[u8]) -> Option<VerifiedUser> {
+    let known: VerifiedUser = serde_json::from_slice(said).ok()?;
     (known.uid != 0 && !known.name.is_empty()).then_some(known)
 }
 
@@ -163,9 +169,11 @@ impl Broker {
             return say(PasswordResult::Wait(wait.div_ceil(1000)));
         }
         let all = self.workers.iter().chain(&self.ending);
-        let asking = all.filter(|worker| matches!(worker.work, Work::Password(_)));
+        let asking = all.filter(|worker| matches!(worker.task, WorkerTask::Password(_)));
         // Each delayed answer occupies a thread of the HTTP process.
-        if asking.count() + self.late.len() >= PASSWORDS_MAX || self.count() >= PROCESSES_MAX {
+        if asking.count() + self.delayed_answers.len() >= PASSWORDS_MAX
+            || self.count() >= PROCESSES_MAX
+        {
             return say(PasswordResult::Busy);
         }
         let service = self.portal.pam_service.clone();
@@ -176,13 +184,13 @@ impl Broker {
         match made {
             Ok(made) => {
                 self.throttle.begin(&user, from, now);
-                let tried = Try {
+                let tried = PasswordAttempt {
                     to: socket,
                     user,
                     from,
                     begun: now,
                 };
-                self.add_worker(made, 0, PASSWORD_MS, Work::Password(tried));
+                self.add_worker(made, 0, PASSWORD_MS, WorkerTask::Password(tried));
             }
             Err(e) => {
                 tracing::error!("no password is checked: {e}");
@@ -192,36 +200,45 @@ impl Broker {
     }
 
     /// Evaluates the end of the process: a session begins only if PAM has accepted the password.
-    pub(super) fn end_of_password(&mut self, tried: Try, said: &[u8], code: Option<i32>) {
-        let Try {
+    pub(super) fn end_of_password(
+        &mut self,
+        tried: PasswordAttempt,
+        said: &[u8],
+        code: Option<i32>,
+    ) {
+        let PasswordAttempt {
             to,
             user,
             from,
             begun,
         } = tried;
-        let end = End::of(code);
-        let known = reported_user(said).filter(|_| end == End::Right);
-        let end = if end == End::Right && known.is_none() {
-            End::Unchecked
+        let end = PasswordOutcome::of(code);
+        let known = reported_user(said).filter(|_| end == PasswordOutcome::Right);
+        let end = if end == PasswordOutcome::Right && known.is_none() {
+            PasswordOutcome::Unchecked
         } else {
             end
         };
         audit(&user, from, end.word());
         match end {
-            End::Right | End::Refused(_) => self.throttle.was_right(&user, from),
-            End::Unchecked => self.throttle.was_none(&user, from),
-            End::Wrong => {}
+            PasswordOutcome::Right | PasswordOutcome::Refused(_) => {
+                self.throttle.was_right(&user, from)
+            }
+            PasswordOutcome::Unchecked => self.throttle.was_none(&user, from),
+            PasswordOutcome::Wrong => {}
         }
         let now = match (end, known) {
             (_, Some(known)) => PasswordResult::Begun(self.begin(known.uid, known.name)),
-            (End::Refused(why), None) => PasswordResult::Refused(why),
-            (End::Wrong, None) => {
+            (PasswordOutcome::Refused(why), None) => PasswordResult::Refused(why),
+            (PasswordOutcome::Wrong, None) => {
                 let at = answer_at(begun, clock::boot_ms());
-                return self.late.push((at, to, PasswordResult::Wrong));
+                return self.delayed_answers.push((at, to, PasswordResult::Wrong));
             }
-            (End::Right | End::Unchecked, None) => {
+            (PasswordOutcome::Right | PasswordOutcome::Unchecked, None) => {
                 let at = answer_at(begun, clock::boot_ms());
-                return self.late.push((at, to, PasswordResult::Unchecked));
+                return self
+                    .delayed_answers
+                    .push((at, to, PasswordResult::Unchecked));
             }
         };
         answer(&to, &Ok::<_, Failure>(now));
@@ -243,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_end_that_is_not_understood_lets_nobody_in() {
-        assert_eq!(End::of(Some(0)), End::Right);
+        assert_eq!(PasswordOutcome::of(Some(0)), PasswordOutcome::Right);
         for code in [
             None,
             Some(1),
@@ -253,7 +270,11 @@ mod tests {
             Some(255),
             Some(-1),
         ] {
-            assert_eq!(End::of(code), End::Unchecked, "{code:?}");
+            assert_eq!(
+                PasswordOutcome::of(code),
+                PasswordOutcome::Unchecked,
+                "{code:?}"
+            );
         }
         assert!(
             reported_user(b"").is_none()

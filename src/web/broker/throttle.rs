@@ -26,12 +26,12 @@ pub const KNOWN_MAX: usize = 8_192;
 
 /// Wrong attempts of one name or address.
 #[derive(Clone, Copy, Debug)]
-struct Wrong {
+struct FailureCount {
     n: u32,
     last: u64,
 }
 
-impl Wrong {
+impl FailureCount {
     /// When the next attempt is allowed.
     fn until(self, free: u32, longest: u64) -> u64 {
         let over = self.n.saturating_sub(free);
@@ -48,16 +48,16 @@ impl Wrong {
 /// See the top of this file.
 #[derive(Default, Debug)]
 pub struct Throttle {
-    users: HashMap<String, Wrong>,
-    addresses: HashMap<Place, Wrong>,
+    users: HashMap<String, FailureCount>,
+    addresses: HashMap<ThrottleKey, FailureCount>,
     /// Start of the current minute, and the number of wrong attempts in it.
     all: (u64, u32),
 }
 
 /// An address as it is counted: for IPv6 the /64 network, which belongs to one caller.
-type Place = [u8; 8];
+type ThrottleKey = [u8; 8];
 
-fn place(from: IpAddr) -> Place {
+fn place(from: IpAddr) -> ThrottleKey {
     let mut out = [0; 8];
     match from.to_canonical() {
         IpAddr::V4(v4) => out[..4].copy_from_slice(&v4.octets()),
@@ -130,7 +130,7 @@ impl Throttle {
     }
 }
 
-fn note<K: std::hash::Hash + Eq + Clone>(all: &mut HashMap<K, Wrong>, key: K, now: u64) {
+fn note<K: std::hash::Hash + Eq + Clone>(all: &mut HashMap<K, FailureCount>, key: K, now: u64) {
     if all.len() >= KNOWN_MAX && !all.contains_key(&key) {
         all.retain(|_, wrong| now.saturating_sub(wrong.last) < FORGET_MS);
     }
@@ -140,13 +140,13 @@ fn note<K: std::hash::Hash + Eq + Clone>(all: &mut HashMap<K, Wrong>, key: K, no
             all.remove(&key);
         }
     }
-    let wrong = all.entry(key).or_insert(Wrong { n: 0, last: now });
+    let wrong = all.entry(key).or_insert(FailureCount { n: 0, last: now });
     let is_old = now.saturating_sub(wrong.last) >= FORGET_MS;
     wrong.n = if is_old { 1 } else { wrong.n.saturating_add(1) };
     wrong.last = now;
 }
 
-fn less<K: std::hash::Hash + Eq>(all: &mut HashMap<K, Wrong>, key: &K) {
+fn less<K: std::hash::Hash + Eq>(all: &mut HashMap<K, FailureCount>, key: &K) {
     if let Some(wrong) = all.get_mut(key) {
         wrong.n -= 1;
         if wrong.n == 0 {

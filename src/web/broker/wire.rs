@@ -68,7 +68,7 @@ pub enum PasswordResult {
     /// Not checked: this many seconds must pass first.
     Wait(u64),
     /// The password is right, but the login is refused.
-    Refused(Refused),
+    Refused(PasswordRefusal),
     /// Not checked: passwords cannot be checked here now, or too many are being checked.
     Unchecked,
     Busy,
@@ -77,14 +77,14 @@ pub enum PasswordResult {
 /// Why a login with the right password is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Refused {
+pub enum PasswordRefusal {
     PasswordExpired,
     AccountExpired,
     Denied,
 }
 
 /// Parses a message of the HTTP process; `None`: invalid.
-pub fn parse_ask(bytes: &[u8]) -> Option<BrokerRequest> {
+pub fn parse_request(bytes: &[u8]) -> Option<BrokerRequest> {
     if bytes.len() > ASK_MAX {
         return None;
     }
@@ -241,7 +241,7 @@ mod tests {
             BrokerRequest::End { session: secret() },
         ] {
             let bytes = serde_json::to_vec(&ask).unwrap();
-            assert_eq!(parse_ask(&bytes), Some(ask));
+            assert_eq!(parse_request(&bytes), Some(ask));
         }
     }
 
@@ -270,10 +270,14 @@ mod tests {
             r#"{"ask":"password","user":"a","from":null,"password":"x"}"#,
             &long,
         ] {
-            assert_eq!(parse_ask(bad.as_bytes()), None, "{bad}");
+            assert_eq!(parse_request(bad.as_bytes()), None, "{bad}");
         }
         let padded = format!("{{\"ask\":\"ready\"}}{}", " ".repeat(ASK_MAX));
-        assert_eq!(parse_ask(padded.as_bytes()), None, "its size is bounded");
+        assert_eq!(
+            parse_request(padded.as_bytes()),
+            None,
+            "its size is bounded"
+        );
     }
 
     #[test]

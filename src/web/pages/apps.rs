@@ -6,13 +6,13 @@
 
 use super::frame::{Frame, page};
 use super::jobs::in_path;
-use super::submit::{Checked, answer};
+use super::submit::{CheckResult, answer};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::{RestQuery, key_of};
 use crate::submission::JobForm;
-use crate::words::{Language, Words};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking};
 use askama::Template as Page;
 use axum::Extension;
@@ -35,7 +35,7 @@ const COMMON: &[(&str, &str)] = &[
     ("options", "submit.options"),
 ];
 
-fn localized(text: &BilingualText, w: Words) -> &str {
+fn localized(text: &BilingualText, w: Translations) -> &str {
     match (w.0, text.zh.is_empty(), text.en.is_empty()) {
         (Language::Chinese, false, _) | (_, _, true) => &text.zh,
         _ => &text.en,
@@ -43,7 +43,7 @@ fn localized(text: &BilingualText, w: Words) -> &str {
 }
 
 /// A text, or `otherwise` if it is empty.
-fn localized_or(text: &BilingualText, w: Words, otherwise: &str) -> String {
+fn localized_or(text: &BilingualText, w: Translations, otherwise: &str) -> String {
     match localized(text, w) {
         "" => otherwise.to_owned(),
         text => text.to_owned(),
@@ -65,7 +65,7 @@ struct ParamField {
 }
 
 impl ParamField {
-    fn of(param: &Param, given: Option<&str>, w: Words) -> ParamField {
+    fn of(param: &Param, given: Option<&str>, w: Translations) -> ParamField {
         let default = param.default.clone().unwrap_or_default();
         let mut choices: Vec<(String, String)> = (param.choices.iter())
             .map(|choice| {
@@ -102,7 +102,7 @@ impl ParamField {
     }
 }
 
-fn hint(param: &Param, w: Words) -> String {
+fn hint(param: &Param, w: Translations) -> String {
     let mut parts = Vec::new();
     if param.required {
         parts.push(w.t("apps.required").to_owned());
@@ -133,7 +133,7 @@ struct AppPage {
 }
 
 /// Label and link of each application's form; empty if the applications cannot be read.
-pub(super) fn links(app: &App, caller: &Caller, w: Words) -> Vec<(String, String)> {
+pub(super) fn links(app: &App, caller: &Caller, w: Translations) -> Vec<(String, String)> {
     let reader = app.actor.reader(&caller.who);
     let all = reader
         .and_then(|reader| reader.templates())
@@ -156,7 +156,7 @@ fn form_page(
     look: DisplaySettings,
     caller: &Caller,
     template: &Template,
-    (asked, checked): (&Fields, Option<Checked>),
+    (asked, checked): (&Fields, Option<CheckResult>),
 ) -> Result<Response, WebError> {
     let w = look.words;
     let (failure, answer) = match checked {

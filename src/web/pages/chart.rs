@@ -4,7 +4,7 @@
 
 use super::text::moment;
 use crate::history::{JobRing, JobSample, Rings};
-use crate::words::Words;
+use crate::translations::Translations;
 
 /// Maximum number of points of a chart, so that a page stays small.
 const POINTS: usize = 48;
@@ -100,7 +100,7 @@ pub(super) fn of_names<const N: usize>(
     rings: &Rings<N>,
     which: usize,
     (id, title): (&'static str, &'static str),
-    (w, now): (Words, i64),
+    (w, now): (Translations, i64),
     sees: impl Fn(&str) -> bool,
 ) -> Option<Chart> {
     let shown = rings.rows.iter().filter(|(name, _)| sees(name));
@@ -137,7 +137,7 @@ pub(super) fn of_name<const N: usize>(
 
 /// Charts of a job's usage over its run: processors, memory, processes, I/O; GPUs and network if it
 /// used them.
-pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
+pub(super) fn of_job(ring: &JobRing, w: Translations, now: i64) -> Vec<Chart> {
     let samples = &ring.samples;
     if samples.len() < 2 {
         return Vec::new();
@@ -191,7 +191,7 @@ pub(super) fn of_job(ring: &JobRing, w: Words, now: i64) -> Vec<Chart> {
 type Untimed = (&'static str, &'static str, Vec<(String, Vec<f32>)>);
 
 /// Charts of GPUs and network traffic, for a job that has used them.
-fn of_devices(ring: &JobRing, w: Words) -> Vec<Untimed> {
+fn of_devices(ring: &JobRing, w: Translations) -> Vec<Untimed> {
     let all = &ring.samples;
     let each = |of: fn(&JobSample) -> u64| all.iter().map(|s| of(s) as f32).collect::<Vec<f32>>();
     let line = |key: &'static str, values: Vec<f32>| (w.t(key).to_owned(), values);
@@ -267,7 +267,7 @@ mod tests {
                 history.note_jobs(n as i64 * 10_000, &[used]);
             }
             let ring = history.job(JobKey::job(1), 1).unwrap();
-            let charts = of_job(ring, Words::default(), 40_000);
+            let charts = of_job(ring, Translations::default(), 40_000);
             charts.iter().map(|chart| chart.id).collect::<Vec<_>>()
         };
         let usual = ["cpu", "memory", "processes", "files"];

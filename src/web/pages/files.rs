@@ -7,7 +7,7 @@ use super::frame::{Frame, page};
 use super::text::moment;
 use crate::error::WebError;
 use crate::fields::Fields;
-use crate::files::{self, ByteQuery, Give, below, query, shown, split_last};
+use crate::files::{self, ByteQuery, Delivery, below, query, shown, split_last};
 use crate::guard::{Caller, DisplaySettings};
 use crate::{App, blocking};
 use askama::Template;
@@ -245,7 +245,7 @@ async fn give(
     caller: Caller,
     asked: Option<String>,
     headers: HeaderMap,
-    how: Give,
+    how: Delivery,
 ) -> Result<Response, WebError> {
     let asked = ByteQuery::parse(asked.as_deref())?;
     let (here, of) = (app.clone(), caller.clone());
@@ -259,7 +259,7 @@ pub(super) async fn download(
     RawQuery(asked): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    give(app, caller, asked, headers, Give::Download).await
+    give(app, caller, asked, headers, Delivery::Download).await
 }
 
 pub(super) async fn picture(
@@ -268,7 +268,7 @@ pub(super) async fn picture(
     RawQuery(asked): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    give(app, caller, asked, headers, Give::Picture).await
+    give(app, caller, asked, headers, Delivery::Picture).await
 }
 
 /// The name that was typed: a single name, not a path.

@@ -3,7 +3,7 @@
 use crate::cluster::Snapshot;
 use crate::error::WebError;
 use crate::guard::{Caller, DisplaySettings};
-use crate::words::{Language, Words};
+use crate::translations::{Language, Translations};
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 
@@ -31,7 +31,7 @@ const ADMIN: &str = "/admin";
 
 /// What surrounds every page.
 pub(super) struct Frame {
-    pub w: Words,
+    pub w: Translations,
     pub theme: &'static str,
     /// The page with its query, to which the browser returns after changing a setting.
     pub here: String,

@@ -8,13 +8,13 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::RestQuery;
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use corral::api::read::{HostKind, Reader, Reading};
+use corral::api::read::{HostKind, ReadCommand, Reader};
 use corral::record::view::HostRow;
 use corral::sys;
 
@@ -129,7 +129,7 @@ struct HostPage {
     jobs: String,
 }
 
-fn charts(app: &App, w: Words, host: &str) -> Vec<Chart> {
+fn charts(app: &App, w: Translations, host: &str) -> Vec<Chart> {
     let titles = [
         ("slots", w.t("chart.host_slots")),
         ("queue", w.t("chart.host_queue")),
@@ -156,9 +156,9 @@ pub(super) async fn one(
         let link = in_path(&name);
         page(&HostPage {
             row: Row::of(host),
-            long: reader.answer(Reading::Hosts, &["-l", &host.name])?,
+            long: reader.answer(ReadCommand::Hosts, &["-l", &host.name])?,
             load: reader
-                .answer(Reading::Load, &["-l", &host.name])
+                .answer(ReadCommand::Load, &["-l", &host.name])
                 .unwrap_or_default(),
             charts: charts(&app, look.words, &name),
             jobs: format!("/jobs?filter=host%3A{link}"),

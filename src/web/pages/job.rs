@@ -8,15 +8,15 @@ use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::{RestQuery, key_of};
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking, files};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use corral::api::attend::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
+use corral::api::attach::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
 use corral::api::files::{FileAnswer, FileLocation, FileRequest};
-use corral::api::read::{JobOutput, JobTexts, Reader, Reading};
+use corral::api::read::{JobOutput, JobTexts, ReadCommand, Reader};
 use corral::model::{JobKey, JobStat, Share};
 use corral::record::report::TaskUse;
 use corral::spool::view::ViewJob;
@@ -137,7 +137,7 @@ pub(super) async fn show(
         let find = asked.get("find").to_owned();
         let most = if find.is_empty() { SHOWN } else { SEARCHED };
         let output = app.actor.output(&caller.who, &job, most)?;
-        let history = reader.answer(Reading::History, &["-l", &id]);
+        let history = reader.answer(ReadCommand::History, &["-l", &id]);
         let here = format!("/jobs/{}", in_path(&id));
         page(&JobPage {
             f: Frame::new(look, &caller, &now, "/jobs", here),
@@ -147,7 +147,7 @@ pub(super) async fn show(
             charts: charts(&app, look.words, &job),
             files: output.iter().map(|file| shown(file, &find)).collect(),
             find,
-            long: reader.answer(Reading::Jobs, words)?,
+            long: reader.answer(ReadCommand::Jobs, words)?,
             history: history.unwrap_or_else(|failure| failure.text),
             acts: acts(look.words),
             texts: Texts::of(&app, &caller, &job)?,
@@ -181,7 +181,7 @@ fn program(app: &App, caller: &Caller, job: &ViewJob) -> Option<String> {
 }
 
 /// Charts of the usage of the current or last attempt.
-fn charts(app: &App, w: Words, job: &ViewJob) -> Vec<Chart> {
+fn charts(app: &App, w: Translations, job: &ViewJob) -> Vec<Chart> {
     let (history, row) = (app.history(), &job.row);
     let ring = history.job(row.j, row.start);
     ring.map_or_else(Vec::new, |ring| {

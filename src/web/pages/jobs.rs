@@ -8,7 +8,7 @@ use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::identity::JobAction;
 use crate::rest::{RestQuery, job_query, key_of};
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -136,7 +136,7 @@ pub(super) async fn show(
         let count = query.count.max(1);
         let (before, after) = ways(&asked, &found, count);
         page(&JobsPage {
-            own: query.own,
+            own: query.own_only,
             finished: query.finished,
             array: query.array,
             titles: titles(&asked, look.words),
@@ -161,7 +161,7 @@ pub(super) async fn show(
 }
 
 /// The actions, each with its name.
-pub(super) fn acts(w: Words) -> Vec<(&'static str, String)> {
+pub(super) fn acts(w: Translations) -> Vec<(&'static str, String)> {
     let name = |act: JobAction| w.t_or(&format!("act.{}", act.word()), act.word());
     JobAction::ALL
         .into_iter()
@@ -169,7 +169,7 @@ pub(super) fn acts(w: Words) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn titles(asked: &Fields, w: Words) -> Vec<Title> {
+fn titles(asked: &Fields, w: Translations) -> Vec<Title> {
     let title = |(column, key): &(&'static str, &'static str)| {
         let is_by = asked.get("sort") == *column;
         let reverse = is_by && !asked.has("reverse");

@@ -10,7 +10,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use corral::api::read::{Reader, Reading};
+use corral::api::read::{ReadCommand, Reader};
 use corral::record::view::{LimitRow, QueueRow, ShareRow};
 
 struct QueueLine {
@@ -153,7 +153,10 @@ pub(super) async fn crons(
 ) -> Result<Response, WebError> {
     blocking(move || {
         let now = app.cluster.now();
-        let text = app.actor.reader(&caller.who)?.answer(Reading::Crons, &[])?;
+        let text = app
+            .actor
+            .reader(&caller.who)?
+            .answer(ReadCommand::Crons, &[])?;
         page(&TextsPage {
             title: look.words.t("menu.cron"),
             parts: vec![("", text)],
@@ -176,8 +179,8 @@ pub(super) async fn resources(
         page(&TextsPage {
             title: w.t("menu.resources"),
             parts: vec![
-                (w.t("resources.shared"), text(Reading::Load)),
-                (w.t("resources.reserved"), text(Reading::Hosts)),
+                (w.t("resources.shared"), text(ReadCommand::Load)),
+                (w.t("resources.reserved"), text(ReadCommand::Hosts)),
             ],
             empty: w.t("resources.none"),
             f: Frame::new(look, &caller, &now, "/resources", "/resources".to_owned()),

@@ -5,7 +5,7 @@
 //! so that another site cannot log a user in.
 
 use super::frame::page;
-use crate::broker::wire::{NewSession, PasswordResult, Refused};
+use crate::broker::wire::{NewSession, PasswordRefusal, PasswordResult};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings, LANGUAGE, THEME, cookie, set_cookie};
@@ -13,7 +13,7 @@ use crate::identity::{Identity, Proof};
 use crate::peer::Origin;
 use crate::secret::Secret;
 use crate::sessions::is_same;
-use crate::words::{Language, Words};
+use crate::translations::{Language, Translations};
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -32,7 +32,7 @@ const LETTERS: usize = 2 * SECRET;
 #[derive(Template)]
 #[template(path = "login.html")]
 struct LoginPage {
-    w: Words,
+    w: Translations,
     theme: &'static str,
     /// Why the last attempt failed; empty: there was none.
     wrong: String,
@@ -188,13 +188,15 @@ async fn by_password(
         }
         PasswordResult::Wrong => (StatusCode::FORBIDDEN, t("login.bad")),
         PasswordResult::Wait(s) => (StatusCode::TOO_MANY_REQUESTS, w.f("login.wait", s)),
-        PasswordResult::Refused(Refused::PasswordExpired) => {
+        PasswordResult::Refused(PasswordRefusal::PasswordExpired) => {
             (StatusCode::FORBIDDEN, t("login.expired"))
         }
-        PasswordResult::Refused(Refused::AccountExpired) => {
+        PasswordResult::Refused(PasswordRefusal::AccountExpired) => {
             (StatusCode::FORBIDDEN, t("login.account"))
         }
-        PasswordResult::Refused(Refused::Denied) => (StatusCode::FORBIDDEN, t("login.denied")),
+        PasswordResult::Refused(PasswordRefusal::Denied) => {
+            (StatusCode::FORBIDDEN, t("login.denied"))
+        }
         PasswordResult::Unchecked => (StatusCode::SERVICE_UNAVAILABLE, t("login.unchecked")),
         PasswordResult::Busy => (StatusCode::SERVICE_UNAVAILABLE, t("login.busy")),
     };

@@ -6,7 +6,7 @@ use super::text::{moment, percent, time};
 use crate::cluster::Cluster;
 use crate::error::WebError;
 use crate::guard::{Caller, DisplaySettings};
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -39,11 +39,11 @@ struct Overview {
     master: String,
     epoch: u64,
     problems: Vec<String>,
-    past: Past,
+    past: OverviewHistory,
 }
 
 /// Charts and statistics of the past.
-struct Past {
+struct OverviewHistory {
     charts: Vec<Chart>,
     waits: Option<WaitTable>,
 }
@@ -98,7 +98,7 @@ pub(super) async fn show(
             master: now.head.master.clone(),
             epoch: now.head.epoch,
             problems: now.head.config_problems.clone(),
-            past: Past {
+            past: OverviewHistory {
                 charts: charts(&app, look.words, reader.sees_all()?, &caller.who.name),
                 waits: waits(&app, look.words),
             },
@@ -109,7 +109,7 @@ pub(super) async fn show(
 }
 
 /// Charts of the last day. A user who may not see the jobs of others sees no lines of other users.
-fn charts(app: &App, w: Words, sees_all: bool, user: &str) -> Vec<Chart> {
+fn charts(app: &App, w: Translations, sees_all: bool, user: &str) -> Vec<Chart> {
     let (history, now) = (app.history(), sys::clock::wall_ms());
     let (queues, users) = (&history.queues, &history.users);
     let at = (w, now);
@@ -147,12 +147,12 @@ fn charts(app: &App, w: Words, sees_all: bool, user: &str) -> Vec<Chart> {
     all.into_iter().flatten().collect()
 }
 
-fn title(w: Words, id: &'static str, key: &'static str) -> (&'static str, &'static str) {
+fn title(w: Translations, id: &'static str, key: &'static str) -> (&'static str, &'static str) {
     (id, w.t(key))
 }
 
 /// Waiting times of all queues together; `None`: nothing has been counted.
-fn waits(app: &App, w: Words) -> Option<WaitTable> {
+fn waits(app: &App, w: Translations) -> Option<WaitTable> {
     let waits = app.cluster.waits().ok()?;
     let mut counts = vec![0; waits.bounds_s.len() + 1];
     for histogram in waits.by_queue.values() {

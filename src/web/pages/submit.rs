@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings};
 use crate::rest::RestQuery;
 use crate::submission::{JobForm, OPTIONS};
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking};
 use askama::Template;
 use axum::Extension;
@@ -60,7 +60,7 @@ struct SubmitPage {
     answer: Option<Vec<(String, String)>>,
 }
 
-fn fields(list: &'static [(&str, &str)], asked: &Fields, w: Words) -> Vec<Field> {
+fn fields(list: &'static [(&str, &str)], asked: &Fields, w: Translations) -> Vec<Field> {
     let field = |(name, key): &(&'static str, &'static str)| Field {
         name,
         label: w.t(key),
@@ -69,14 +69,14 @@ fn fields(list: &'static [(&str, &str)], asked: &Fields, w: Words) -> Vec<Field>
     list.iter().map(field).collect()
 }
 
-pub(super) type Checked = Result<Vec<(String, String)>, WebError>;
+pub(super) type CheckResult = Result<Vec<(String, String)>, WebError>;
 
 fn form_page(
     app: &App,
     look: DisplaySettings,
     caller: &Caller,
     asked: Fields,
-    checked: Option<Checked>,
+    checked: Option<CheckResult>,
 ) -> Result<Response, WebError> {
     let now = app.cluster.now();
     let (failure, answer) = match checked {
@@ -180,7 +180,7 @@ pub(super) async fn check(
 }
 
 /// The members of the dry run's answer that are not empty, in their order, with their names.
-pub(super) fn answer(text: &str, w: Words) -> Vec<(String, String)> {
+pub(super) fn answer(text: &str, w: Translations) -> Vec<(String, String)> {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
     let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
@@ -197,7 +197,7 @@ pub(super) fn answer(text: &str, w: Words) -> Vec<(String, String)> {
     all
 }
 
-fn words_of(value: &Value, w: Words) -> String {
+fn words_of(value: &Value, w: Translations) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Bool(true) => w.t("yes").to_owned(),

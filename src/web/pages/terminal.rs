@@ -4,13 +4,13 @@ use super::frame::{Frame, page};
 use crate::error::WebError;
 use crate::fields::Fields;
 use crate::guard::{Caller, DisplaySettings, session_only};
-use crate::words::Words;
+use crate::translations::Translations;
 use crate::{App, blocking, terminal};
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 
 /// The menu entry of the page.
 const PLACE: &str = "/terminal";
@@ -68,7 +68,7 @@ pub(super) async fn list(
 }
 
 /// The terminal that the form requests.
-fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
+fn ask_of(form: &Fields, w: Translations) -> Result<AttachRequest, WebError> {
     let slots = match form.get("slots") {
         "" => Ok(1),
         text => text.parse(),
@@ -83,7 +83,7 @@ fn ask_of(form: &Fields, w: Words) -> Result<AttachRequest, WebError> {
     })
 }
 
-fn label_of(form: &Fields, w: Words) -> String {
+fn label_of(form: &Fields, w: Translations) -> String {
     let slots = if form.has("slots") {
         form.get("slots")
     } else {

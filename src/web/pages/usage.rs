@@ -15,7 +15,7 @@ use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use corral::api::read::{Reader, Reading};
+use corral::api::read::{ReadCommand, Reader};
 use corral::sys;
 use jiff::civil::Date;
 use serde::Deserialize;
@@ -158,7 +158,7 @@ fn answer(reader: &Reader, words: &[String], more: &[&str]) -> Result<String, We
         .map(String::as_str)
         .chain(more.iter().copied())
         .collect();
-    Ok(reader.answer(Reading::Accounting, &words)?)
+    Ok(reader.answer(ReadCommand::Accounting, &words)?)
 }
 
 /// The newest records.

@@ -68,7 +68,7 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
     out
 }
 
-fn made(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
+fn new_cause(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
     Cause {
         word,
         text: text.into(),
@@ -79,18 +79,18 @@ fn made(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
 
 fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     match (row.stat, row.code, row.sig) {
-        (JobStat::Done, Some(code), _) if code != 0 => made(
+        (JobStat::Done, Some(code), _) if code != 0 => new_cause(
             "done",
             format!("it succeeded: exit code {code} is a success (success_exit_values)"),
             &[],
         ),
-        (JobStat::Done, ..) => made("done", "it succeeded (exit code 0)", &[]),
-        (_, Some(126), _) => made(
+        (JobStat::Done, ..) => new_cause("done", "it succeeded (exit code 0)", &[]),
+        (_, Some(126), _) => new_cause(
             "not_executable",
             "exit code 126: the shell found its command and could not execute it",
             &NOT_EXECUTABLE,
         ),
-        (_, Some(127), _) => made(
+        (_, Some(127), _) => new_cause(
             "no_program",
             "exit code 127: the shell did not find its command",
             &NO_PROGRAM,
@@ -101,9 +101,9 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
                 "exit code {code}: a process that its command waited for was ended by signal \
                  {name}"
             );
-            made("exit_code", text, signal_advice(code - 128))
+            new_cause("exit_code", text, signal_advice(code - 128))
         }
-        (_, Some(code), _) => made(
+        (_, Some(code), _) => new_cause(
             "exit_code",
             format!("its command ended with exit code {code}; Corral did not end it"),
             &["look at the last lines of its output"],
@@ -111,9 +111,9 @@ fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
         (_, None, sig) if sig > 0 => {
             let name = signal(sig);
             let text = format!("its command was ended by signal {name}, which Corral did not send");
-            made("signal", text, signal_advice(sig))
+            new_cause("signal", text, signal_advice(sig))
         }
-        _ => made(
+        _ => new_cause(
             "unknown",
             "how it ended is unknown",
             &["chist -l shows its events"],
@@ -151,7 +151,7 @@ fn ran_s(row: &JobRow<'_>) -> u64 {
 fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let used = duration::exact(ran_s(row));
     let Some(limit_s) = spec.limits.run_s else {
-        return made(
+        return new_cause(
             "run_limit",
             format!("killed at the run limit of its queue, after {used}"),
             &["choose a queue with a longer run limit: cqueues -l"],
@@ -159,7 +159,7 @@ fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     };
     let minutes = (limit_s * RAISED_PERCENT / 100).div_ceil(60 * RUN_STEP_MIN) * RUN_STEP_MIN;
     let limit = duration::exact(limit_s);
-    let mut out = made(
+    let mut out = new_cause(
         "run_limit",
         format!("killed at its run limit of {limit}: it had run for {used}"),
         &[],
@@ -178,7 +178,7 @@ fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let limit_s = spec.limits.cpu_s.unwrap_or(row.usage.cpu_ms / 1000);
     let limit = duration::exact(limit_s);
     let text = format!("killed at its CPU time limit of {limit}: it had used {used}");
-    let mut out = made("cpu_limit", text, &[]);
+    let mut out = new_cause("cpu_limit", text, &[]);
     let minutes = (limit_s * RAISED_PERCENT / 100).div_ceil(60).max(1);
     let (h, m) = (minutes / 60, minutes % 60);
     out.advice
@@ -208,7 +208,7 @@ fn more_memory(row: &JobRow<'_>) -> String {
 fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let peak = size::human(row.usage.maxmem_kb.saturating_mul(1024));
     let Some(limit_b) = spec.limits.mem_b else {
-        return made(
+        return new_cause(
             "mem_limit",
             format!("killed at its memory limit: its peak was {peak}"),
             &[],
@@ -216,12 +216,12 @@ fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     };
     let limit = size::human(limit_b);
     let text = format!("killed at its memory limit of {limit}: its peak was {peak}");
-    let mut out = made("mem_limit", text, &[]);
+    let mut out = new_cause("mem_limit", text, &[]);
     let more = memory_for(row, Some(limit_b));
     out.advice
         .push(format!("csub -clone {} -mem {more}", row.j));
     out.advice
-        .push("cacct -advice says what jobs like it have used".to_owned());
+        .push("cacct -advice shows the usage of similar jobs".to_owned());
     (out.limit, out.used) = (limit, peak);
     out
 }
@@ -230,7 +230,7 @@ fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let peak = size::human(row.usage.maxswap_kb.saturating_mul(1024));
     let limit = spec.limits.swap_b.map_or(String::new(), size::human);
     let text = format!("killed at its swap limit of {limit}: its peak was {peak}");
-    let mut out = made(
+    let mut out = new_cause(
         "swap_limit",
         text,
         &["raise -v, or request more memory: -mem"],
@@ -242,7 +242,7 @@ fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
 fn process_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let limit = spec.limits.procs.map_or(String::new(), |n| n.to_string());
     let text = format!("it could not start another process: its limit is {limit} processes");
-    let mut out = made("process_limit", text, &[]);
+    let mut out = new_cause("process_limit", text, &[]);
     if let Some(n) = spec.limits.procs {
         out.advice
             .push(format!("csub -clone {} -p {}", row.j, n * 2));
@@ -261,7 +261,7 @@ fn out_of_memory(row: &JobRow<'_>) -> Cause {
         "killed by the kernel: host {host} ran out of memory; the job, which had no limit of its \
          own, had a peak of {peak}"
     );
-    let mut out = made("oom", text, &[]);
+    let mut out = new_cause("oom", text, &[]);
     out.used = peak;
     out.advice
         .push(format!("reserve what it needs: {}", more_memory(row)));
@@ -284,20 +284,20 @@ fn not_started(row: &JobRow<'_>) -> Cause {
         Some(126) => ("not_executable", &NOT_EXECUTABLE),
         _ => ("not_started", &NOT_STARTED),
     };
-    made(word, text, advice)
+    new_cause(word, text, advice)
 }
 
 /// Ends that were ordered by a user or the system, and those that were not observed.
 fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
     let (word, advice): (_, &[&str]) = match reason {
-        TermReason::Owner => ("owner", &["chist -l says when"]),
-        TermReason::Admin => ("admin", &["chist -l says who and when"]),
+        TermReason::Owner => ("owner", &["chist -l shows the time"]),
+        TermReason::Admin => ("admin", &["chist -l shows the user and the time"]),
         TermReason::Force => (
             "force",
-            &["its processes may have continued to run: chist -l says who removed it"],
+            &["its processes may have continued to run: chist -l shows who removed it"],
         ),
         TermReason::Deadline => ("deadline", &["submit it with a later -t, or without"]),
-        TermReason::Requeue => ("requeue", &["chist -l says who requeued it"]),
+        TermReason::Requeue => ("requeue", &["chist -l shows who requeued it"]),
         TermReason::Preempt => (
             "preempt",
             &["submit it to a queue that is not preempted, or with -r and a checkpoint (-k)"],
@@ -307,7 +307,7 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "window",
             &["give it a run limit that fits the window (cqueues -l), or another queue"],
         ),
-        TermReason::Migrate => ("migrate", &["chist -l says who migrated it"]),
+        TermReason::Migrate => ("migrate", &["chist -l shows who migrated it"]),
         TermReason::Checkpoint => ("checkpoint", &["crequeue continues it from there"]),
         TermReason::HostLost => (
             "host_lost",
@@ -343,5 +343,5 @@ fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
         text.push_str(": ");
         text.push_str(&row.text);
     }
-    made(word, text, advice)
+    new_cause(word, text, advice)
 }

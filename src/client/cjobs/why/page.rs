@@ -1,7 +1,7 @@
 //! The page and the JSON of `cjobs --why`. Pure.
 
 use super::ended::Cause;
-use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
+use super::pending::{HelpEffect, HelpfulChange, JobsAhead, WaitingJob};
 use super::subjects::JobSubject;
 use super::text;
 use crate::language::translated;
@@ -36,9 +36,9 @@ pub(super) enum JobCase {
 pub(super) struct Estimate {
     pub now: i64,
     /// Milliseconds since the epoch.
-    pub at: Option<i64>,
+    pub start: Option<i64>,
     /// The time up to which the cluster was run forward without the job starting.
-    pub cut_at: Option<i64>,
+    pub simulated_until: Option<i64>,
     /// Why the job waits at that time.
     pub why: String,
     /// Number of unfinished jobs without a run limit.
@@ -172,7 +172,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
             add!(out, " {:>6}  {} ({names}{more})", lost.hosts, escape(&why));
         }
         if fit > 0 {
-            line!(out, " {fit:>6}  could take it");
+            line!(out, " {fit:>6}  fit");
         }
         if let Some(miss) = &hosts.nearest {
             line!(out, " Nearest: {}", escape(&text::nearest(miss)));
@@ -194,7 +194,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
 
 fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: &Dates) {
     if waiting.never {
-        line!(out, " Start: never, as it stands");
+        line!(out, " Start: never without a change");
         return;
     }
     let Some(estimate) = &one.estimate else {
@@ -213,7 +213,7 @@ fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: 
             count(n, "job")
         ),
     };
-    match (estimate.at, estimate.cut_at) {
+    match (estimate.start, estimate.simulated_until) {
         (Some(at), _) if at <= estimate.now => line!(out, " Start: now, in the next pass"),
         (Some(at), _) => line!(out, " Start: {}, in {}, {assumed}", date(at), in_ms(at)),
         (None, Some(at)) => line!(
@@ -224,7 +224,7 @@ fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: 
         ),
         (None, None) => line!(
             out,
-            " Start: never, as it stands: {}",
+            " Start: never without a change: {}",
             escape(&estimate.why)
         ),
     }
@@ -234,8 +234,8 @@ fn put_helps(out: &mut String, one: &Explained, waiting: &WaitingJob) {
     if waiting.reason.is_none() {
         return;
     }
-    if waiting.helps.is_empty() {
-        let all = match waiting.cut {
+    if waiting.helpful_changes.is_empty() {
+        let all = match waiting.out_of_time {
             true => "tried before time ran out",
             false => "tried on a copy of the cluster",
         };
@@ -244,7 +244,7 @@ fn put_helps(out: &mut String, one: &Explained, waiting: &WaitingJob) {
         return;
     }
     line!(out, " What helps, tried on a copy of the cluster:");
-    for help in &waiting.helps {
+    for help in &waiting.helpful_changes {
         let command = help.candidate.command(one.subject.j.id);
         add!(out, "   {}", escape(&command));
         line!(out, "       {}", escape(&text::effect(help)));
@@ -333,7 +333,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
         }
     }
     o.some_text("orphan_policy", waiting.orphans.map_or("", Orphans::word));
-    let Ahead {
+    let JobsAhead {
         higher,
         same,
         by_order,
@@ -342,13 +342,13 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
     o.flag("ahead_is_exact", by_order);
     o.int("ahead_in_higher_queues", higher);
     if let Some(estimate) = &one.estimate {
-        o.opt("estimated_start_ms", estimate.at);
-        o.opt("not_before_ms", estimate.cut_at);
-        let never = estimate.at.is_none() && estimate.cut_at.is_none();
+        o.opt("estimated_start_ms", estimate.start);
+        o.opt("not_before_ms", estimate.simulated_until);
+        let never = estimate.start.is_none() && estimate.simulated_until.is_none();
         o.some_text("never_why", if never { &estimate.why } else { "" });
     }
     let helps: Vec<serde_json::Value> = waiting
-        .helps
+        .helpful_changes
         .iter()
         .map(|help| help_value(one, help))
         .collect();
@@ -356,7 +356,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
     o.int("tried", waiting.tried as u64);
 }
 
-fn help_value(one: &Explained, help: &Help) -> serde_json::Value {
+fn help_value(one: &Explained, help: &HelpfulChange) -> serde_json::Value {
     let hosts = match &help.effect {
         HelpEffect::Starts(hosts) => hosts.clone(),
         HelpEffect::Possible(_) => Vec::new(),

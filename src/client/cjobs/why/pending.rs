@@ -5,7 +5,7 @@
 use super::candidates::{CANDIDATES_MAX, Candidate, CandidateContext, Remedy, candidates};
 use crate::client::cluster_copy::{ClusterCopy, TrialAction, TrialResult};
 use crate::client::cmod;
-use crate::client::csub::spec::Here;
+use crate::client::csub::spec::ParseContext;
 use crate::config::Policy;
 use crate::intake;
 use crate::model::{JobKey, Orphans, PendReason, Spec};
@@ -23,19 +23,19 @@ pub(super) struct WaitingJob {
     /// The job can never run without a change.
     pub never: bool,
     pub hosts: Option<Examination>,
-    pub ahead: Ahead,
+    pub ahead: JobsAhead,
     /// What happens to the job if its dependency can never be met.
     pub orphans: Option<Orphans>,
-    pub helps: Vec<Help>,
+    pub helpful_changes: Vec<HelpfulChange>,
     /// Number of changes that were tried, which is less than the number of candidates if time ran
     /// out.
     pub tried: usize,
-    pub cut: bool,
+    pub out_of_time: bool,
 }
 
 /// Pending jobs that are considered before this one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Ahead {
+pub(super) struct JobsAhead {
     /// In queues of higher priority.
     pub higher: u64,
     /// In its own queue, or one of equal priority.
@@ -46,7 +46,7 @@ pub(super) struct Ahead {
 
 /// A change that helps.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Help {
+pub(super) struct HelpfulChange {
     pub candidate: Candidate,
     pub effect: HelpEffect,
 }
@@ -84,9 +84,9 @@ pub(super) fn explain(
         orphans: orphans(copy, j, reason.as_ref()),
         reason,
         hosts,
-        helps: Vec::new(),
+        helpful_changes: Vec::new(),
         tried: 0,
-        cut: false,
+        out_of_time: false,
     };
     let spec = copy.state.spec_of(j.id).cloned();
     if let (Some(reason), Some(spec)) = (&out.reason, spec) {
@@ -120,11 +120,11 @@ fn try_all(
     let mut possible = Vec::new();
     let mut seen: Vec<TrialAction> = Vec::new();
     for candidate in list {
-        if out.helps.len() >= HELPS_MAX {
+        if out.helpful_changes.len() >= HELPS_MAX {
             break;
         }
         if !go_on() {
-            out.cut = true;
+            out.out_of_time = true;
             break;
         }
         let Some(deed) = trial_action(copy, (j, spec), &candidate.remedy) else {
@@ -137,7 +137,7 @@ fn try_all(
         seen.push(deed);
         out.tried += 1;
         match tried {
-            TrialResult::Starts(hosts) => out.helps.push(Help {
+            TrialResult::Starts(hosts) => out.helpful_changes.push(HelpfulChange {
                 candidate,
                 effect: HelpEffect::Starts(hosts),
             }),
@@ -145,7 +145,7 @@ fn try_all(
                 let better = !why.as_ref().is_none_or(is_never);
                 let held = matches!(candidate.remedy, Remedy::Release);
                 if better && (out.never || held) {
-                    possible.push(Help {
+                    possible.push(HelpfulChange {
                         candidate,
                         effect: HelpEffect::Possible(why),
                     });
@@ -155,8 +155,8 @@ fn try_all(
     }
     // The trials have cleared the reasons of the job's class.
     copy.run_scheduler();
-    let room = HELPS_MAX.saturating_sub(out.helps.len());
-    out.helps.extend(possible.into_iter().take(room));
+    let room = HELPS_MAX.saturating_sub(out.helpful_changes.len());
+    out.helpful_changes.extend(possible.into_iter().take(room));
 }
 
 /// The effect of the command, checked as the leader would. `None`: the command would be refused or
@@ -181,7 +181,7 @@ pub(super) fn trial_action(
 
 /// The specification after `cmod` with these options.
 fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Option<Spec> {
-    let here = Here {
+    let here = ParseContext {
         now_ms: copy.now.0,
         cwd: Path::new("/"),
         umask: 0,
@@ -199,8 +199,8 @@ fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Opt
     intake::modify(spec, &changes, &owner, &copy.config, &copy.state, copy.now).ok()
 }
 
-fn ahead(copy: &ClusterCopy, j: JobKey) -> Ahead {
-    let mut out = Ahead::default();
+fn ahead(copy: &ClusterCopy, j: JobKey) -> JobsAhead {
+    let mut out = JobsAhead::default();
     let Some(job) = copy.state.job(j.id) else {
         return out;
     };

@@ -28,20 +28,20 @@ pub(super) struct JobSubject {
 }
 
 /// What similar elements have in common: state, reason, how they ended.
-type SharedFacts = (JobStat, u32, String, Option<i32>, i32, String, String);
+type SharedState = (JobStat, u32, String, Option<i32>, i32, String, String);
 
 /// The subjects by id, which of the selections were found, and how many groups of arrays were left
 /// out.
-pub(super) struct Found {
+pub(super) struct SelectedJobs {
     pub subjects: Vec<JobSubject>,
-    pub lost: Vec<String>,
+    pub not_found: Vec<String>,
     pub left_out: usize,
 }
 
 /// Selects the jobs and groups similar elements.
-pub(super) fn find(jobs: Vec<ViewJob>, ids: &[JobSel], users: &Users) -> Found {
+pub(super) fn find(jobs: Vec<ViewJob>, ids: &[JobSel], users: &Users) -> SelectedJobs {
     let mut singles = Vec::new();
-    let mut arrays: BTreeMap<u32, BTreeMap<SharedFacts, (JobSubject, IndexSet)>> = BTreeMap::new();
+    let mut arrays: BTreeMap<u32, BTreeMap<SharedState, (JobSubject, IndexSet)>> = BTreeMap::new();
     let mut hit = vec![false; ids.len()];
     for job in jobs {
         let ViewJob { row, spec, why } = job;
@@ -72,8 +72,8 @@ pub(super) fn find(jobs: Vec<ViewJob>, ids: &[JobSel], users: &Users) -> Found {
     }
     singles.sort_by_key(|subject| subject.j);
     let lost = ids.iter().zip(&hit).filter(|(_, hit)| !**hit);
-    Found {
-        lost: lost.map(|(sel, _)| sel.to_string()).collect(),
+    SelectedJobs {
+        not_found: lost.map(|(sel, _)| sel.to_string()).collect(),
         subjects: singles,
         left_out,
     }
@@ -115,7 +115,7 @@ fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> Jo
     }
 }
 
-fn alike(one: &JobSubject) -> SharedFacts {
+fn alike(one: &JobSubject) -> SharedState {
     let row = &one.row;
     let why = one.why.as_ref().map(ToString::to_string);
     let text = match row.reason {

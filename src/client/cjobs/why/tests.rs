@@ -8,7 +8,7 @@ use super::pending::{self, HelpEffect, WaitingJob};
 use super::text;
 use crate::client::cluster_copy::{ClusterCopy, Samples};
 use crate::client::cmod;
-use crate::client::csub::spec::Here;
+use crate::client::csub::spec::ParseContext;
 use crate::config::{Config, OsNames};
 use crate::intake;
 use crate::model::{JobKey, JobStat, Limits, Spec, Stamp};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const NOW: Stamp = Stamp(1_795_230_429_000);
 
 /// A cluster from which copies are made.
-struct Site {
+struct TestCluster {
     config: Arc<Config>,
     state: State,
     samples: Samples,
@@ -47,9 +47,9 @@ fn job() -> Spec {
     }
 }
 
-impl Site {
+impl TestCluster {
     /// Hosts have 4 cores and 64 GB unless cb.yaml says otherwise.
-    fn new(text: &str) -> Site {
+    fn new(text: &str) -> TestCluster {
         let text = format!("cluster: {{name: demo, administrators: [root]}}\n{text}");
         let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY)
             .unwrap_or_else(|p| panic!("{}", p[0]));
@@ -74,7 +74,7 @@ impl Site {
             samples.insert(name.clone(), (doc, 0));
             state.apply(&Event::HostSeen { name, up, boot, t });
         }
-        Site {
+        TestCluster {
             config,
             state,
             samples,
@@ -176,7 +176,7 @@ impl Site {
     }
 
     fn modify(&mut self, id: u32, options: &[&str]) {
-        let here = Here {
+        let here = ParseContext {
             now_ms: NOW.0,
             cwd: Path::new("/"),
             umask: 0,
@@ -210,14 +210,14 @@ impl Site {
         let said = text::verdict(&waiting);
         assert!(said.contains(verdict), "{said}");
         let offered: Vec<String> = waiting
-            .helps
+            .helpful_changes
             .iter()
             .map(|help| help.candidate.command(id))
             .collect();
         let Some(at) = offered.iter().position(|c| c == command) else {
             panic!("{command} is not in {offered:#?}");
         };
-        let effect = &waiting.helps[at].effect;
+        let effect = &waiting.helpful_changes[at].effect;
         assert!(matches!(effect, HelpEffect::Starts(_)), "{effect:?}");
         self.type_in(command);
         let copy = self.copy();

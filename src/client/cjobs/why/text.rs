@@ -1,6 +1,6 @@
 //! The sentences of `cjobs --why` about a waiting job. Pure.
 
-use super::pending::{Ahead, Help, HelpEffect, WaitingJob};
+use super::pending::{HelpEffect, HelpfulChange, JobsAhead, WaitingJob};
 use crate::model::{Orphans, PendReason, Spec};
 use crate::sched::{Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
 use crate::text::count::count;
@@ -82,8 +82,8 @@ fn obstacle(stage: Stage) -> &'static str {
         Stage::QueueLimit => "the queue's slot limit there is reached",
         Stage::TooSlow => "it is too slow to finish in time",
         Stage::Recent => "another job has just started there",
-        Stage::Reserved => "what is free there is kept for a job with a reservation",
-        _ => "it fits by itself, but not all that the job needs is there at once",
+        Stage::Reserved => "free resources are kept for a job with a reservation",
+        _ => "it fits, but the job also needs others, which are not free at the same time",
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn nearest(miss: &NearestMiss) -> String {
 /// A sentence about what the job waits for.
 pub(super) fn verdict(waiting: &WaitingJob) -> String {
     let Some(reason) = &waiting.reason else {
-        return "nothing holds it back: it starts in one of the next passes of the scheduler"
+        return "no pending reason: it starts in one of the next passes of the scheduler"
             .to_owned();
     };
     let hosts = waiting.hosts.as_ref();
@@ -104,17 +104,14 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
         (PendReason::Hosts(_), Some(miss), Some(hosts)) => {
             let first = miss.unmet.first().map(lack).unwrap_or_default();
             let all = count(u64::from(hosts.hosts), "host");
-            format!(
-                "none of {all} can take it now; nearest is {}: {first}",
-                miss.host
-            )
+            format!("none of {all} fits now; nearest is {}: {first}", miss.host)
         }
         _ => reason.to_string(),
     }
 }
 
 /// The jobs that come first; empty: none.
-pub(super) fn ahead(ahead: &Ahead) -> String {
+pub(super) fn ahead(ahead: &JobsAhead) -> String {
     let mut out = String::new();
     if ahead.same > 0 {
         let jobs = count(ahead.same, "job");
@@ -145,7 +142,7 @@ pub(super) fn orphans(policy: Orphans) -> &'static str {
 }
 
 /// The effect of a change.
-pub(super) fn effect(help: &Help) -> String {
+pub(super) fn effect(help: &HelpfulChange) -> String {
     let about = &help.candidate.about;
     match &help.effect {
         HelpEffect::Starts(hosts) => {

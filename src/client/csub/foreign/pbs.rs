@@ -1,7 +1,9 @@
 //! `#PBS` lines of a script as options of csub: those of PBS and those of Torque.
 
-use super::shape::Shape;
-use super::terms::{Context, Foreign, ForeignOption, env_text, job_name, mem_text, number};
+use super::conversion::{
+    ConvertContext, ConvertedOptions, ForeignOption, env_text, job_name, mem_text, number,
+};
+use super::task_layout::TaskLayout;
 use crate::client::exit::{Fail, Result};
 use crate::text::slurm::{self, IndexList};
 
@@ -15,7 +17,7 @@ const FLAGS: &str = "hVzIXfx";
 ///
 /// # Errors
 /// Names what is not an option.
-pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
+pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
     let wrong = |text: &str, why: &str| {
         let text = crate::text::width::escape(text);
         Fail::usage(format!("{at}{text}: {why}"))
@@ -49,8 +51,8 @@ pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> 
 
 /// What `-l` and similar options request, collected from all lines.
 #[derive(Default)]
-struct Wishes {
-    shape: Shape,
+struct PbsRequest {
+    shape: TaskLayout,
     /// Each chunk on its own host; all chunks on one host.
     scatter: bool,
     pack: bool,
@@ -74,17 +76,20 @@ struct Wishes {
 ///
 /// # Errors
 /// Names the option that is wrong or not supported, with its line.
-pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
-    let mut out = Foreign::default();
-    let mut wishes = Wishes::default();
-    for asked in all {
-        one(asked, &mut wishes, context, &mut out).map_err(|why| asked.refuse(&why))?;
+pub(super) fn translate(
+    all: &[ForeignOption],
+    context: &mut ConvertContext<'_>,
+) -> Result<ConvertedOptions> {
+    let mut out = ConvertedOptions::default();
+    let mut request = PbsRequest::default();
+    for option in all {
+        apply_option(option, &mut request, context, &mut out).map_err(|why| option.refuse(&why))?;
     }
-    room(&wishes, &mut out).map_err(Fail::usage)?;
-    files(&wishes, &mut out);
-    mails(&wishes, &mut out);
-    if !wishes.name.is_empty() || wishes.array.is_some() {
-        let text = job_name(&wishes.name, wishes.array.as_ref());
+    slots_and_memory(&request, &mut out).map_err(Fail::usage)?;
+    files(&request, &mut out);
+    mails(&request, &mut out);
+    if !request.name.is_empty() || request.array.is_some() {
+        let text = job_name(&request.name, request.array.as_ref());
         out.chosen.add("J", &text.map_err(Fail::usage)?);
     }
     if let Some(text) = env_text("PBS_O_WORKDIR", context.cwd) {
@@ -94,23 +99,23 @@ pub(super) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Res
     Ok(out)
 }
 
-fn one(
-    asked: &ForeignOption,
-    wishes: &mut Wishes,
-    context: &mut Context<'_>,
-    out: &mut Foreign,
+fn apply_option(
+    option: &ForeignOption,
+    request: &mut PbsRequest,
+    context: &mut ConvertContext<'_>,
+    out: &mut ConvertedOptions,
 ) -> Text<()> {
-    let value = asked.value.as_str();
-    match asked.option.as_str() {
-        "N" => wishes.name = value.to_owned(),
+    let value = option.value.as_str();
+    match option.option.as_str() {
+        "N" => request.name = value.to_owned(),
         "q" if value.contains('@') => return Err("another server cannot be named".to_owned()),
         "q" => out.chosen.add("q", value),
         "A" => out.chosen.add("P", value),
-        "l" => resources(value, wishes, out)?,
-        "o" => wishes.output = Some(path(value)),
-        "e" => wishes.error = Some(path(value)),
-        "j" => wishes.join = value.to_owned(),
-        "J" | "t" => wishes.array = Some(array(value)?),
+        "l" => resources(value, request, out)?,
+        "o" => request.output = Some(path(value)),
+        "e" => request.error = Some(path(value)),
+        "j" => request.join = value.to_owned(),
+        "J" | "t" => request.array = Some(array(value)?),
         "W" => attributes(value, out)?,
         "V" => {}
         "v" => variables(value, out)?,
@@ -126,12 +131,12 @@ fn one(
         }
         "S" => out.chosen.add("L", value),
         "d" => out.chosen.add("cwd", value),
-        "m" => wishes.mail_at = Some(mail_events(value)?),
-        "M" => wishes.mail_to = value.to_owned(),
-        "k" => out.note_no_effect(asked, "output goes to its place while the job runs"),
-        "p" => out.note_no_effect(asked, "queues and shares decide the order of jobs"),
-        "P" => out.note_no_effect(asked, "-A names the project"),
-        "z" | "f" | "X" => out.note_no_effect(asked, "it is an option of the command line"),
+        "m" => request.mail_at = Some(mail_events(value)?),
+        "M" => request.mail_to = value.to_owned(),
+        "k" => out.note_no_effect(option, "output goes to its place while the job runs"),
+        "p" => out.note_no_effect(option, "queues and shares decide the order of jobs"),
+        "P" => out.note_no_effect(option, "-A names the project"),
+        "z" | "f" | "X" => out.note_no_effect(option, "it is an option of the command line"),
         "C" => return Err("lines with another prefix are not read".to_owned()),
         "I" => return Err("csub -I makes a job interactive".to_owned()),
         "c" => return Err("csub -k saves the state of jobs".to_owned()),
@@ -157,16 +162,16 @@ fn mail_events(value: &str) -> Text<String> {
 }
 
 /// An address alone requests mail about failures, as in PBS.
-fn mails(wishes: &Wishes, out: &mut Foreign) {
-    let events = match (&wishes.mail_at, wishes.mail_to.is_empty()) {
+fn mails(request: &PbsRequest, out: &mut ConvertedOptions) {
+    let events = match (&request.mail_at, request.mail_to.is_empty()) {
         (Some(events), _) => events,
         (None, true) => return,
         (None, false) => "exit",
     };
     if !events.is_empty() {
         out.chosen.add("notify", events);
-        if !wishes.mail_to.is_empty() {
-            out.chosen.add("u", &wishes.mail_to);
+        if !request.mail_to.is_empty() {
+            out.chosen.add("u", &request.mail_to);
         }
     }
 }
@@ -192,7 +197,7 @@ fn array(text: &str) -> Text<IndexList> {
 }
 
 /// `-W name=value[,name=value]`.
-fn attributes(text: &str, out: &mut Foreign) -> Text<()> {
+fn attributes(text: &str, out: &mut ConvertedOptions) -> Text<()> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match name {
         "depend" => out.chosen.add("w", &slurm::pbs_dependency(value)?),
@@ -208,7 +213,7 @@ fn attributes(text: &str, out: &mut Foreign) -> Text<()> {
     Ok(())
 }
 
-fn variables(text: &str, out: &mut Foreign) -> Text<()> {
+fn variables(text: &str, out: &mut ConvertedOptions) -> Text<()> {
     for word in text.split(',').filter(|word| !word.is_empty()) {
         // A plain name needs no entry: all variables are sent anyway.
         let Some((name, value)) = word.split_once('=') else {
@@ -221,7 +226,7 @@ fn variables(text: &str, out: &mut Foreign) -> Text<()> {
 }
 
 /// `-l name=value[,name=value]`.
-fn resources(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> Text<()> {
     for part in text.split(',') {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
@@ -233,16 +238,16 @@ fn resources(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
                 let seconds = slurm::walltime(value)?;
                 out.chosen.add("c", &format!("{seconds}s"));
             }
-            "select" => select(value, wishes, out)?,
-            "nodes" => nodes(value, wishes)?,
-            "procs" => wishes.shape.tasks = Some(number(value)?),
-            "ncpus" => wishes.shape.cpus = Some(number(value)?),
-            "ngpus" | "gpus" => wishes.gpus = Some(number(value)?),
-            "mem" => wishes.job_mem = Some(slurm::pbs_size(value)?),
-            "pmem" => wishes.slot_mem = Some(slurm::pbs_size(value)?),
+            "select" => select(value, request, out)?,
+            "nodes" => nodes(value, request)?,
+            "procs" => request.shape.tasks = Some(number(value)?),
+            "ncpus" => request.shape.cpus = Some(number(value)?),
+            "ngpus" | "gpus" => request.gpus = Some(number(value)?),
+            "mem" => request.job_mem = Some(slurm::pbs_size(value)?),
+            "pmem" => request.slot_mem = Some(slurm::pbs_size(value)?),
             "vmem" => out.chosen.add("v", &mem_text(slurm::pbs_size(value)?)),
             "file" => out.chosen.add("F", &mem_text(slurm::pbs_size(value)?)),
-            "place" => place(value, wishes, out)?,
+            "place" => place(value, request, out)?,
             _ => {
                 let name = crate::text::width::escape(name);
                 return Err(format!("{name} is not available"));
@@ -253,7 +258,7 @@ fn resources(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
 }
 
 /// `N:ncpus=C:mpiprocs=M:mem=S:ngpus=G`.
-fn select(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> Text<()> {
     if text.contains('+') {
         return Err("select: chunks of several kinds are not available".to_owned());
     }
@@ -267,8 +272,8 @@ fn select(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
             "ncpus" => cpus = number(value)?,
             // Tasks of a chunk: its slots are given by ncpus.
             "mpiprocs" | "ompthreads" => drop(number(value)?),
-            "mem" => wishes.chunk_mem = Some(slurm::pbs_size(value)?),
-            "ngpus" => wishes.gpus = Some(number(value)?),
+            "mem" => request.chunk_mem = Some(slurm::pbs_size(value)?),
+            "ngpus" => request.gpus = Some(number(value)?),
             "host" | "vnode" if chunks == 1 => out.chosen.add("m", value),
             _ => {
                 let name = crate::text::width::escape(name);
@@ -276,19 +281,19 @@ fn select(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
             }
         }
     }
-    wishes.shape.tasks = Some(chunks);
-    wishes.shape.cpus = Some(cpus);
+    request.shape.tasks = Some(chunks);
+    request.shape.cpus = Some(cpus);
     Ok(())
 }
 
 /// `N:ppn=P:gpus=G`.
-fn nodes(text: &str, wishes: &mut Wishes) -> Text<()> {
+fn nodes(text: &str, request: &mut PbsRequest) -> Text<()> {
     let mut parts = text.split(':');
-    wishes.shape.nodes = Some(number(parts.next().unwrap_or_default())?);
+    request.shape.nodes = Some(number(parts.next().unwrap_or_default())?);
     for part in parts {
         match part.split_once('=') {
-            Some(("ppn", n)) => wishes.shape.per_node = Some(number(n)?),
-            Some(("gpus", n)) => wishes.gpus = Some(number(n)?),
+            Some(("ppn", n)) => request.shape.per_node = Some(number(n)?),
+            Some(("gpus", n)) => request.gpus = Some(number(n)?),
             _ => {
                 let part = crate::text::width::escape(part);
                 return Err(format!("nodes: {part} is not available"));
@@ -298,12 +303,12 @@ fn nodes(text: &str, wishes: &mut Wishes) -> Text<()> {
     Ok(())
 }
 
-fn place(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
+fn place(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> Text<()> {
     for word in text.split(':') {
         match word {
             "free" | "shared" => {}
-            "scatter" => wishes.scatter = true,
-            "pack" => wishes.pack = true,
+            "scatter" => request.scatter = true,
+            "pack" => request.pack = true,
             "excl" | "exclhost" => out.chosen.add("x", ""),
             _ => {
                 let word = crate::text::width::escape(word);
@@ -315,12 +320,12 @@ fn place(text: &str, wishes: &mut Wishes, out: &mut Foreign) -> Text<()> {
 }
 
 /// Slots, memory and GPUs.
-fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
-    let mut shape = wishes.shape;
-    if wishes.scatter && shape.nodes.is_none() {
+fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()> {
+    let mut shape = request.shape;
+    if request.scatter && shape.nodes.is_none() {
         shape.nodes = shape.tasks;
     }
-    if wishes.pack {
+    if request.pack {
         shape.nodes = Some(1);
     }
     let slots = shape.slots()?;
@@ -333,7 +338,7 @@ fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
     let cpus = u64::from(shape.cpus.unwrap_or(1));
     let all = u64::from(slots.slots);
     // For each slot, since chunks may be on one host or on several.
-    let per_slot = match (wishes.slot_mem, wishes.chunk_mem, wishes.job_mem) {
+    let per_slot = match (request.slot_mem, request.chunk_mem, request.job_mem) {
         (Some(bytes), ..) => Some(bytes),
         (None, Some(bytes), _) => Some(bytes.div_ceil(cpus)),
         (None, None, Some(bytes)) => Some(bytes.div_ceil(all)),
@@ -347,11 +352,11 @@ fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
             out.chosen.add("M", &mem_text(limit));
         }
     }
-    if let Some(n) = wishes.gpus {
+    if let Some(n) = request.gpus {
         if slots.hosts.is_none() {
             return Err("GPUs of chunks need place=scatter or place=pack".to_owned());
         }
-        let n = match wishes.pack {
+        let n = match request.pack {
             true => n.saturating_mul(slots.tasks),
             false => n,
         };
@@ -361,11 +366,11 @@ fn room(wishes: &Wishes, out: &mut Foreign) -> Text<()> {
 }
 
 /// `-o`, `-e` and `-j`.
-fn files(wishes: &Wishes, out: &mut Foreign) {
-    let (output, error) = match wishes.join.as_str() {
-        "oe" => (wishes.output.as_ref(), None),
-        "eo" => (wishes.error.as_ref(), None),
-        _ => (wishes.output.as_ref(), wishes.error.as_ref()),
+fn files(request: &PbsRequest, out: &mut ConvertedOptions) {
+    let (output, error) = match request.join.as_str() {
+        "oe" => (request.output.as_ref(), None),
+        "eo" => (request.error.as_ref(), None),
+        _ => (request.output.as_ref(), request.error.as_ref()),
     };
     if let Some(path) = output {
         out.chosen.add("oo", path);

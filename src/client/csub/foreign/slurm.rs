@@ -1,8 +1,10 @@
 //! Options of `sbatch`, from its command line and from `#SBATCH` lines, as options of csub.
 
-use super::shape::{self, Shape, Slots};
-use super::slurm_table::{self, Fate, NOT_IN_A_SCRIPT, with_options};
-use super::terms::{Context, Foreign, ForeignOption, env_text, job_name, mem_text, number};
+use super::conversion::{
+    ConvertContext, ConvertedOptions, ForeignOption, env_text, job_name, mem_text, number,
+};
+use super::slurm_table::{self, NOT_IN_A_SCRIPT, Support, with_options};
+use super::task_layout::{self, SlotRequest, TaskLayout};
 use crate::client::cli::{Table, command};
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
@@ -21,7 +23,7 @@ const SIGNAL_S: u32 = 60;
 ///
 /// # Errors
 /// Names what is not an option, or an option that a script cannot give.
-pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
+pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
     static TABLE: LazyLock<Table> =
         LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
     let wrong = |e: String| Fail::usage(format!("{at}{e}"));
@@ -33,28 +35,28 @@ pub(super) fn of_line(words: &[String], at: &str) -> Result<Vec<ForeignOption>> 
     let mut all = Vec::new();
     for given in split.given {
         let option = TABLE.id(&given).to_owned();
-        let asked = ForeignOption {
+        let option = ForeignOption {
             option,
             value: given.value,
             at: at.to_owned(),
         };
-        if NOT_IN_A_SCRIPT.contains(&asked.option.as_str()) {
-            return Err(asked.refuse("it is an option of the command line"));
+        if NOT_IN_A_SCRIPT.contains(&option.option.as_str()) {
+            return Err(option.refuse("it is an option of the command line"));
         }
-        all.push(asked);
+        all.push(option);
     }
     Ok(all)
 }
 
 /// Options that count once: the last one applies.
-struct Given<'a> {
+struct SlurmRequest<'a> {
     list: Vec<&'a ForeignOption>,
 }
 
-impl<'a> Given<'a> {
-    fn get(&self, option: &str) -> Option<&'a ForeignOption> {
+impl<'a> SlurmRequest<'a> {
+    fn get(&self, name: &str) -> Option<&'a ForeignOption> {
         let mut all = self.list.iter().rev();
-        all.find(|asked| asked.option == option).copied()
+        all.find(|option| option.option == name).copied()
     }
 
     fn has(&self, option: &str) -> bool {
@@ -63,16 +65,16 @@ impl<'a> Given<'a> {
 
     /// The parsed value of an option.
     fn read<T>(&self, option: &str, read: impl FnOnce(&str) -> Text<T>) -> Result<Option<T>> {
-        let Some(asked) = self.get(option) else {
+        let Some(option) = self.get(option) else {
             return Ok(None);
         };
-        read(&asked.value)
+        read(&option.value)
             .map(Some)
-            .map_err(|why| asked.refuse(&why))
+            .map_err(|why| option.refuse(&why))
     }
 
     fn text(&self, option: &str) -> Option<&'a str> {
-        self.get(option).map(|asked| asked.value.as_str())
+        self.get(option).map(|option| option.value.as_str())
     }
 }
 
@@ -80,36 +82,39 @@ impl<'a> Given<'a> {
 ///
 /// # Errors
 /// Names the option that is wrong or not supported, and its position.
-pub(crate) fn translate(all: &[ForeignOption], context: &mut Context<'_>) -> Result<Foreign> {
-    let mut out = Foreign::default();
-    let mut given = Given { list: Vec::new() };
-    for asked in all {
-        match slurm_table::option(&asked.option).map(|o| o.fate) {
-            Some(Fate::Counts(_)) => given.list.push(asked),
-            Some(Fate::NoEffect(why)) => out.note_no_effect(asked, why),
-            Some(Fate::Refused(why)) => {
-                return Err(asked.refuse(&format!("it is not available here: {why}")));
+pub(crate) fn translate(
+    all: &[ForeignOption],
+    context: &mut ConvertContext<'_>,
+) -> Result<ConvertedOptions> {
+    let mut out = ConvertedOptions::default();
+    let mut request = SlurmRequest { list: Vec::new() };
+    for option in all {
+        match slurm_table::option(&option.option).map(|o| o.support) {
+            Some(Support::Supported(_)) => request.list.push(option),
+            Some(Support::NoEffect(why)) => out.note_no_effect(option, why),
+            Some(Support::Refused(why)) => {
+                return Err(option.refuse(&format!("it is not available here: {why}")));
             }
             // `help` and similar options.
             None => {}
         }
     }
-    simple(&given, &mut out);
-    mails(&given, &mut out)?;
-    let slots = shape(&given, context.sbatch, &mut out)?;
-    memory(&given, slots.as_ref(), &mut out)?;
-    resources(&given, slots.as_ref(), &mut out)?;
-    hosts(&given, &mut out)?;
-    let array = name(&given, context, &mut out)?;
-    files(&given, context, array, &mut out)?;
-    when(&given, context, &mut out)?;
-    environment(&given, context, &mut out)?;
+    plain_options(&request, &mut out);
+    mails(&request, &mut out)?;
+    let slots = task_layout(&request, context.sbatch, &mut out)?;
+    memory(&request, slots.as_ref(), &mut out)?;
+    resources(&request, slots.as_ref(), &mut out)?;
+    hosts(&request, &mut out)?;
+    let array = name(&request, context, &mut out)?;
+    files(&request, context, array, &mut out)?;
+    times(&request, context, &mut out)?;
+    environment(&request, context, &mut out)?;
     Ok(out)
 }
 
 /// --mail-type, together with --mail-user.
-fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
-    let events = given.read("mail-type", |text| {
+fn mails(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) -> Result<()> {
+    let events = request.read("mail-type", |text| {
         let mut events = Vec::new();
         for word in text.split(',').filter(|word| !word.is_empty()) {
             match word.to_ascii_uppercase().as_str() {
@@ -125,7 +130,7 @@ fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
     })?;
     if let Some(events) = events.filter(|events| !events.is_empty()) {
         out.chosen.add("notify", &events.join(" "));
-        if let Some(user) = given.text("mail-user").filter(|user| !user.is_empty()) {
+        if let Some(user) = request.text("mail-user").filter(|user| !user.is_empty()) {
             out.chosen.add("u", user);
         }
     }
@@ -133,7 +138,7 @@ fn mails(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
 }
 
 /// Options whose value has the same form in csub.
-fn simple(given: &Given<'_>, out: &mut Foreign) {
+fn plain_options(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) {
     for (option, id) in [
         ("partition", "q"),
         ("account", "P"),
@@ -142,7 +147,7 @@ fn simple(given: &Given<'_>, out: &mut Foreign) {
         ("hold", "H"),
         ("wait", "K"),
     ] {
-        if let Some(value) = given
+        if let Some(value) = request
             .text(option)
             .filter(|v| !v.is_empty() || id.len() == 1)
         {
@@ -150,40 +155,44 @@ fn simple(given: &Given<'_>, out: &mut Foreign) {
         }
     }
     let of_rerun =
-        |asked: &&&ForeignOption| matches!(asked.option.as_str(), "requeue" | "no-requeue");
-    if let Some(last) = given.list.iter().rfind(of_rerun) {
+        |option: &&&ForeignOption| matches!(option.option.as_str(), "requeue" | "no-requeue");
+    if let Some(last) = request.list.iter().rfind(of_rerun) {
         let id = if last.option == "requeue" { "r" } else { "rn" };
         out.chosen.add(id, "");
     }
 }
 
-fn shape(given: &Given<'_>, sbatch: bool, out: &mut Foreign) -> Result<Option<Slots>> {
-    let mut shape = Shape {
-        tasks: given.read("ntasks", number)?,
-        cpus: given.read("cpus-per-task", number)?,
-        nodes: given.read("nodes", shape::hosts)?,
-        per_node: given.read("ntasks-per-node", number)?,
+fn task_layout(
+    request: &SlurmRequest<'_>,
+    sbatch: bool,
+    out: &mut ConvertedOptions,
+) -> Result<Option<SlotRequest>> {
+    let mut shape = TaskLayout {
+        tasks: request.read("ntasks", number)?,
+        cpus: request.read("cpus-per-task", number)?,
+        nodes: request.read("nodes", task_layout::hosts)?,
+        per_node: request.read("ntasks-per-node", number)?,
     };
-    let named = given.read("nodelist", host_count)?;
+    let named = request.read("nodelist", host_count)?;
     // If several hosts are named, all of them are requested.
     if shape.nodes.is_none() && named.is_some_and(|n| n > 1) {
         shape.nodes = named;
     }
-    if let Some(asked) = given.get("exclusive") {
-        match asked.value.as_str() {
+    if let Some(option) = request.get("exclusive") {
+        match option.value.as_str() {
             "" => out.chosen.add("x", ""),
             _ => {
                 return Err(
-                    asked.refuse("only whole hosts can be requested: --exclusive without a value")
+                    option.refuse("only whole hosts can be requested: --exclusive without a value")
                 );
             }
         }
     }
     let slots = shape.slots().map_err(Fail::usage)?;
-    if let (Some(named), Some(asked)) = (named, given.get("nodelist"))
+    if let (Some(named), Some(option)) = (named, request.get("nodelist"))
         && slots.hosts != Some(named)
     {
-        return Err(asked.refuse("name as many hosts as --nodes has: they are all used"));
+        return Err(option.refuse("name as many hosts as --nodes has: they are all used"));
     }
     if shape.is_empty() && !sbatch {
         return Ok(None);
@@ -210,9 +219,9 @@ fn host_set(text: &str) -> Text<HostSet> {
     }
 }
 
-fn hosts(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
-    let wanted = given.read("nodelist", host_set)?;
-    let left_out = given.read("exclude", host_set)?;
+fn hosts(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) -> Result<()> {
+    let wanted = request.read("nodelist", host_set)?;
+    let left_out = request.read("exclude", host_set)?;
     if wanted.is_none() && left_out.is_none() {
         return Ok(());
     }
@@ -225,17 +234,21 @@ fn hosts(given: &Given<'_>, out: &mut Foreign) -> Result<()> {
 }
 
 /// Slots on each host, or the maximum on one host; the job has one slot if none are requested.
-fn on_host(slots: Option<&Slots>) -> Option<u32> {
+fn on_host(slots: Option<&SlotRequest>) -> Option<u32> {
     slots.map_or(Some(1), |slots| slots.on_host)
 }
 
-fn memory(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Result<()> {
+fn memory(
+    request: &SlurmRequest<'_>,
+    slots: Option<&SlotRequest>,
+    out: &mut ConvertedOptions,
+) -> Result<()> {
     let whole = |text: &str| match slurm::memory(text)? {
         0 => Err("0 is the whole memory of a host: write how much".to_owned()),
         n => Ok(n),
     };
-    let per_host = given.read("mem", whole)?;
-    let per_slot = given.read("mem-per-cpu", whole)?;
+    let per_host = request.read("mem", whole)?;
+    let per_slot = request.read("mem-per-cpu", whole)?;
     match (per_host, per_slot) {
         (None, None) => {}
         (Some(_), Some(_)) => {
@@ -280,22 +293,26 @@ fn gres(text: &str) -> Text<Vec<(String, u32)>> {
     Ok(all)
 }
 
-fn resources(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Result<()> {
-    let reserve = |out: &mut Foreign, name: &str, n: u32| {
+fn resources(
+    request: &SlurmRequest<'_>,
+    slots: Option<&SlotRequest>,
+    out: &mut ConvertedOptions,
+) -> Result<()> {
+    let reserve = |out: &mut ConvertedOptions, name: &str, n: u32| {
         out.chosen.add("R", &format!("rusage[{name}={n}/host]"));
     };
-    for (name, n) in given.read("gres", gres)?.into_iter().flatten() {
+    for (name, n) in request.read("gres", gres)?.into_iter().flatten() {
         reserve(out, &name, n);
     }
-    if let Some(n) = given.read("gpus-per-node", number)? {
+    if let Some(n) = request.read("gpus-per-node", number)? {
         reserve(out, "gpu", n);
     }
     let known = slots.map_or(Some(1), |slots| slots.hosts);
     let each = |all: u32| match known {
         Some(hosts) if all.is_multiple_of(hosts) => Ok(all / hosts),
-        _ => Err("say with --nodes how many hosts share them evenly".to_owned()),
+        _ => Err("give --nodes: the hosts share them evenly".to_owned()),
     };
-    if let Some(n) = given.read("gpus", |text| each(number(text)?))? {
+    if let Some(n) = request.read("gpus", |text| each(number(text)?))? {
         reserve(out, "gpu", n);
     }
     let tasks = slots.map_or(1, |slots| slots.tasks);
@@ -303,7 +320,7 @@ fn resources(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Res
         let all = number(text)?.checked_mul(tasks);
         each(all.ok_or("too many")?)
     };
-    if let Some(n) = given.read("gpus-per-task", of_tasks)? {
+    if let Some(n) = request.read("gpus-per-task", of_tasks)? {
         reserve(out, "gpu", n);
     }
     let condition = |text: &str| {
@@ -313,22 +330,26 @@ fn resources(given: &Given<'_>, slots: Option<&Slots>, out: &mut Foreign) -> Res
             false => Err("write names joined by & and |".to_owned()),
         }
     };
-    if let Some(text) = given.read("constraint", condition)? {
+    if let Some(text) = request.read("constraint", condition)? {
         out.chosen.add("R", &format!("select[{text}]"));
     }
     Ok(())
 }
 
 /// The name with the array. Returns true for an array.
-fn name(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<bool> {
-    let array = given.read("array", |text| {
+fn name(
+    request: &SlurmRequest<'_>,
+    context: &ConvertContext<'_>,
+    out: &mut ConvertedOptions,
+) -> Result<bool> {
+    let array = request.read("array", |text| {
         let list = IndexList::parse(text)?;
         match list.shift > 0 && !context.sbatch {
             true => Err("csub counts from 1: sbatch takes the index 0".to_owned()),
             false => Ok(list),
         }
     })?;
-    let name = given.text("job-name").unwrap_or(context.name);
+    let name = request.text("job-name").unwrap_or(context.name);
     if let Some(list) = &array {
         let back = |index: Option<u32>| index.unwrap_or(0) - list.shift;
         out.facts.array = Some(SlurmArray {
@@ -341,8 +362,8 @@ fn name(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<b
     }
     if !name.is_empty() || array.is_some() {
         let text = job_name(name, array.as_ref());
-        let text = text.map_err(|why| match given.get("job-name") {
-            Some(asked) => asked.refuse(&why),
+        let text = text.map_err(|why| match request.get("job-name") {
+            Some(option) => option.refuse(&why),
             None => Fail::usage(why),
         })?;
         out.chosen.add("J", &text);
@@ -350,15 +371,20 @@ fn name(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<b
     Ok(array.is_some())
 }
 
-fn files(given: &Given<'_>, context: &Context<'_>, array: bool, out: &mut Foreign) -> Result<()> {
-    let append = given.read("open-mode", |mode| match mode {
+fn files(
+    request: &SlurmRequest<'_>,
+    context: &ConvertContext<'_>,
+    array: bool,
+    out: &mut ConvertedOptions,
+) -> Result<()> {
+    let append = request.read("open-mode", |mode| match mode {
         "a" | "append" => Ok(true),
         "t" | "truncate" => Ok(false),
         _ => Err("write append or truncate".to_owned()),
     })?;
     let append = append.unwrap_or(false);
     let marks = PatternValues {
-        name: given.text("job-name").unwrap_or(context.name),
+        name: request.text("job-name").unwrap_or(context.name),
         user: context.user,
         array,
     };
@@ -368,32 +394,36 @@ fn files(given: &Given<'_>, context: &Context<'_>, array: bool, out: &mut Foreig
         (true, false) => Some("slurm-%J.out".to_owned()),
         (true, true) => Some("slurm-%J_%I.out".to_owned()),
     };
-    let output = given.read("output", pattern)?.or(default);
-    let error = given.read("error", pattern)?;
+    let output = request.read("output", pattern)?.or(default);
+    let error = request.read("error", pattern)?;
     if let Some(path) = error.filter(|error| output.as_ref() != Some(error)) {
         out.chosen.add(if append { "e" } else { "eo" }, &path);
     }
     if let Some(path) = output {
         out.chosen.add(if append { "o" } else { "oo" }, &path);
     }
-    if let Some(path) = given.read("input", pattern)? {
+    if let Some(path) = request.read("input", pattern)? {
         out.chosen.add("i", &path);
     }
     Ok(())
 }
 
-fn when(given: &Given<'_>, context: &mut Context<'_>, out: &mut Foreign) -> Result<()> {
-    if let Some(seconds) = given.read("time", slurm::time_limit)?.flatten() {
+fn times(
+    request: &SlurmRequest<'_>,
+    context: &mut ConvertContext<'_>,
+    out: &mut ConvertedOptions,
+) -> Result<()> {
+    if let Some(seconds) = request.read("time", slurm::time_limit)?.flatten() {
         out.chosen.add("W", &format!("{seconds}s"));
     }
     let zone = jiff::tz::TimeZone::system();
     let now_ms = context.now_ms;
-    out.begin = given.read("begin", |text| slurm::begin(text, now_ms, &zone))?;
-    let shift = &mut *context.shift;
-    if let Some(text) = given.read("dependency", |text| slurm::dependency(text, shift))? {
+    out.begin = request.read("begin", |text| slurm::begin(text, now_ms, &zone))?;
+    let shift = &mut *context.index_shift;
+    if let Some(text) = request.read("dependency", |text| slurm::dependency(text, shift))? {
         out.chosen.add("w", &text);
     }
-    let orphan = given.read("kill-on-invalid-dep", |text| match text {
+    let orphan = request.read("kill-on-invalid-dep", |text| match text {
         "yes" => Ok(true),
         "no" => Ok(false),
         _ => Err("write yes or no".to_owned()),
@@ -401,7 +431,7 @@ fn when(given: &Given<'_>, context: &mut Context<'_>, out: &mut Foreign) -> Resu
     if orphan == Some(true) {
         out.chosen.add("ti", "");
     }
-    if let Some(text) = given.read("signal", signal)? {
+    if let Some(text) = request.read("signal", signal)? {
         out.chosen.add("signal", &text);
     }
     Ok(())
@@ -461,12 +491,16 @@ fn export(text: &str) -> Text<String> {
     Ok(words.join(","))
 }
 
-fn environment(given: &Given<'_>, context: &Context<'_>, out: &mut Foreign) -> Result<()> {
-    if let Some(text) = given.read("export", export)? {
+fn environment(
+    request: &SlurmRequest<'_>,
+    context: &ConvertContext<'_>,
+    out: &mut ConvertedOptions,
+) -> Result<()> {
+    if let Some(text) = request.read("export", export)? {
         out.chosen.add("env", &text);
     }
     if !context.sbatch
-        && !given.has("export")
+        && !request.has("export")
         && let Some(text) = env_text("SLURM_SUBMIT_DIR", context.cwd)
     {
         // Scripts change to it: with an empty value they would run in the home directory.

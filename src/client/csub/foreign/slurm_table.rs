@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 
 /// Whether an option takes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum OptionValue {
     No,
     /// The name of the value in the help.
     Value(&'static str),
@@ -18,9 +18,9 @@ pub(crate) enum Takes {
 
 /// What happens to an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Support {
     /// It is supported; its help.
-    Counts(&'static str),
+    Supported(&'static str),
     /// The job computes the same without it; why it has no effect.
     NoEffect(&'static str),
     /// It is refused; why, or what to use instead.
@@ -30,29 +30,29 @@ pub(crate) enum Fate {
 pub(crate) struct SlurmOption {
     pub long: &'static str,
     pub short: Option<char>,
-    pub takes: Takes,
-    pub fate: Fate,
+    pub takes: OptionValue,
+    pub support: Support,
 }
 
-const fn row(long: &'static str, short: char, takes: Takes, fate: Fate) -> SlurmOption {
+const fn row(long: &'static str, short: char, takes: OptionValue, support: Support) -> SlurmOption {
     let short = if short == ' ' { None } else { Some(short) };
     SlurmOption {
         long,
         short,
         takes,
-        fate,
+        support,
     }
 }
 
-use Fate::{Counts, NoEffect, Refused};
-use Takes::{Maybe, No, Value};
+use OptionValue::{Maybe, No, Value};
+use Support::{NoEffect, Refused, Supported};
 
-const ORDER: Fate = NoEffect("queues and shares decide the order of jobs");
-const STEPS: Fate = NoEffect("there are no job steps: there is no srun");
-const BIND: Fate = NoEffect("queues bind jobs to cores");
-const SHAPE: Fate = Refused("say it with --ntasks, --cpus-per-task and --nodes");
-const CLUSTERS: Fate = Refused("there is one cluster");
-const IMAGE: Fate = Refused("csub -di runs a job in a container");
+const ORDER: Support = NoEffect("queues and shares decide the order of jobs");
+const STEPS: Support = NoEffect("there are no job steps: there is no srun");
+const BIND: Support = NoEffect("queues bind jobs to cores");
+const SHAPE: Support = Refused("use --ntasks, --cpus-per-task and --nodes");
+const CLUSTERS: Support = Refused("there is one cluster");
+const IMAGE: Support = Refused("csub -di runs a job in a container");
 
 /// Every option of sbatch.
 pub(crate) const OPTIONS: &[SlurmOption] = &[
@@ -60,180 +60,180 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "job-name",
         'J',
         Value("NAME"),
-        Counts("Job name; default: that of the script"),
+        Supported("Job name; default: that of the script"),
     ),
     row(
         "output",
         'o',
         Value("FILE"),
-        Counts("Output; default slurm-%j.out, of an array slurm-%A_%a.out"),
+        Supported("Output; default slurm-%j.out, of an array slurm-%A_%a.out"),
     ),
     row(
         "error",
         'e',
         Value("FILE"),
-        Counts("Error output; default: with the output"),
+        Supported("Error output; default: with the output"),
     ),
-    row("input", 'i', Value("FILE"), Counts("Standard input")),
+    row("input", 'i', Value("FILE"), Supported("Standard input")),
     row(
         "open-mode",
         ' ',
         Value("MODE"),
-        Counts("append or truncate, the default"),
+        Supported("append or truncate, the default"),
     ),
-    row("ntasks", 'n', Value("N"), Counts("Tasks")),
+    row("ntasks", 'n', Value("N"), Supported("Tasks")),
     row(
         "cpus-per-task",
         'c',
         Value("N"),
-        Counts("Slots of each task, on one host"),
+        Supported("Slots of each task, on one host"),
     ),
-    row("nodes", 'N', Value("N"), Counts("Hosts")),
+    row("nodes", 'N', Value("N"), Supported("Hosts")),
     row(
         "ntasks-per-node",
         ' ',
         Value("N"),
-        Counts("Tasks on each host"),
+        Supported("Tasks on each host"),
     ),
     row(
         "mem",
         ' ',
         Value("SIZE"),
-        Counts("Memory on each host; a plain number is in MB"),
+        Supported("Memory on each host; a plain number is in MB"),
     ),
     row(
         "mem-per-cpu",
         ' ',
         Value("SIZE"),
-        Counts("Memory for each slot"),
+        Supported("Memory for each slot"),
     ),
     row(
         "time",
         't',
         Value("TIME"),
-        Counts("Run limit: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),
+        Supported("Run limit: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S"),
     ),
     row(
         "partition",
         'p',
         Value("QUEUES"),
-        Counts("Queue, or several"),
+        Supported("Queue, or several"),
     ),
     row(
         "array",
         'a',
         Value("LIST"),
-        Counts("Array: 0-9, 1-10:2%4 (4 at a time), 1,3,7"),
+        Supported("Array: 0-9, 1-10:2%4 (4 at a time), 1,3,7"),
     ),
     row(
         "dependency",
         'd',
         Value("LIST"),
-        Counts("Start after jobs: afterok:12:13,afterany:14; after, afternotok, aftercorr"),
+        Supported("Start after jobs: afterok:12:13,afterany:14; after, afternotok, aftercorr"),
     ),
-    row("hold", 'H', No, Counts("Hold the job")),
+    row("hold", 'H', No, Supported("Hold the job")),
     row(
         "begin",
         'b',
         Value("TIME"),
-        Counts("Do not start before this time"),
+        Supported("Do not start before this time"),
     ),
-    row("account", 'A', Value("PROJECT"), Counts("Project")),
+    row("account", 'A', Value("PROJECT"), Supported("Project")),
     row(
         "gres",
         ' ',
         Value("LIST"),
-        Counts("Resources on each host: gpu:2, NAME:N"),
+        Supported("Resources on each host: gpu:2, NAME:N"),
     ),
-    row("gpus", 'G', Value("N"), Counts("GPUs of the job")),
+    row("gpus", 'G', Value("N"), Supported("GPUs of the job")),
     row(
         "gpus-per-node",
         ' ',
         Value("N"),
-        Counts("GPUs on each host"),
+        Supported("GPUs on each host"),
     ),
     row(
         "gpus-per-task",
         ' ',
         Value("N"),
-        Counts("GPUs of each task"),
+        Supported("GPUs of each task"),
     ),
     row(
         "exclusive",
         ' ',
         Maybe("MODE"),
-        Counts("Exclusive use of the hosts"),
+        Supported("Exclusive use of the hosts"),
     ),
-    row("nodelist", 'w', Value("HOSTS"), Counts("These hosts")),
-    row("exclude", 'x', Value("HOSTS"), Counts("Not these hosts")),
+    row("nodelist", 'w', Value("HOSTS"), Supported("These hosts")),
+    row("exclude", 'x', Value("HOSTS"), Supported("Not these hosts")),
     row(
         "constraint",
         'C',
         Value("FEATURES"),
-        Counts("Hosts with these boolean resources: a&b, a|b"),
+        Supported("Hosts with these boolean resources: a&b, a|b"),
     ),
-    row("chdir", 'D', Value("DIR"), Counts("Working directory")),
+    row("chdir", 'D', Value("DIR"), Supported("Working directory")),
     row(
         "export",
         ' ',
         Value("LIST"),
-        Counts("Environment: ALL, NONE, VAR, VAR=VALUE"),
+        Supported("Environment: ALL, NONE, VAR, VAR=VALUE"),
     ),
     row(
         "requeue",
         ' ',
         No,
-        Counts("Rerun the job when its host fails"),
+        Supported("Rerun the job when its host fails"),
     ),
     row(
         "no-requeue",
         ' ',
         No,
-        Counts("Do not rerun the job when its host fails"),
+        Supported("Do not rerun the job when its host fails"),
     ),
     row(
         "signal",
         ' ',
         Value("[B:]SIG[@S]"),
-        Counts("Warn the job this many seconds before its run limit [60]"),
+        Supported("Warn the job this many seconds before its run limit [60]"),
     ),
     row(
         "comment",
         ' ',
         Value("TEXT"),
-        Counts("Description of the job"),
+        Supported("Description of the job"),
     ),
     row(
         "kill-on-invalid-dep",
         ' ',
         Value("yes|no"),
-        Counts("End the job when its dependency can never be satisfied"),
+        Supported("End the job when its dependency can never be satisfied"),
     ),
     row(
         "wait",
         'W',
         No,
-        Counts("Wait for the job to end, exit with its exit code"),
+        Supported("Wait for the job to end, exit with its exit code"),
     ),
     row(
         "wrap",
         ' ',
         Value("COMMAND"),
-        Counts("Run this command line, without a script"),
+        Supported("Run this command line, without a script"),
     ),
-    row("parsable", ' ', No, Counts("Print only the id")),
-    row("quiet", 'Q', No, Counts("No warnings")),
+    row("parsable", ' ', No, Supported("Print only the id")),
+    row("quiet", 'Q', No, Supported("No warnings")),
     row(
         "mail-type",
         ' ',
         Value("TYPE"),
-        Counts("Mail at BEGIN, END, FAIL, ALL or NONE"),
+        Supported("Mail at BEGIN, END, FAIL, ALL or NONE"),
     ),
     row(
         "mail-user",
         ' ',
         Value("USER"),
-        Counts("Where the mails go; default: the submitter"),
+        Supported("Recipients of the mails; default: the submitter"),
     ),
     row("qos", 'q', Value("QOS"), NoEffect("there are no QOS")),
     row(
@@ -375,15 +375,10 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "gpus-per-socket",
         ' ',
         Value("N"),
-        Refused("say it with --gpus-per-node"),
+        Refused("use --gpus-per-node"),
     ),
     row("cpus-per-gpu", ' ', Value("N"), SHAPE),
-    row(
-        "mem-per-gpu",
-        ' ',
-        Value("SIZE"),
-        Refused("say it with --mem"),
-    ),
+    row("mem-per-gpu", ' ', Value("SIZE"), Refused("use --mem")),
     row(
         "tmp",
         ' ',
@@ -465,7 +460,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "tres-per-task",
         ' ',
         Value("LIST"),
-        Refused("say it with --cpus-per-task and --gres"),
+        Refused("use --cpus-per-task and --gres"),
     ),
     row("tres-bind", ' ', Value("LIST"), BIND),
     row(
@@ -494,8 +489,8 @@ pub(crate) const NOT_IN_A_SCRIPT: &[&str] = &["wrap", "parsable", "test-only", "
 /// A command with all options of sbatch; the supported ones are in its help.
 pub(crate) fn with_options(cmd: Command) -> Command {
     OPTIONS.iter().fold(cmd, |cmd, o| {
-        let help = match o.fate {
-            Counts(help) => help,
+        let help = match o.support {
+            Supported(help) => help,
             _ => "",
         };
         let arg = match o.takes {

@@ -7,21 +7,21 @@ use crate::text::command::Script;
 /// 2026-11-21 03:07:09 UTC.
 const NOW: i64 = 1_795_230_429_000;
 
-fn read_as(text: &str, sbatch: bool) -> Result<Foreign> {
+fn read_as(text: &str, sbatch: bool) -> Result<ConvertedOptions> {
     let script = Script::parse(text).unwrap();
-    let (counts, _) = lines_that_count(&script.foreign, first_command(text));
-    let mut context = Context {
+    let (counts, _) = applicable_lines(&script.foreign, first_command(text));
+    let mut context = ConvertContext {
         now_ms: NOW,
         user: "ann",
         name: if sbatch { "s.sh" } else { "" },
         cwd: "/w",
         sbatch,
-        shift: &mut |_| Ok(0),
+        index_shift: &mut |_| Ok(0),
     };
-    of_lines(&counts, "s.sh", &mut context)
+    convert_lines(&counts, "s.sh", &mut context)
 }
 
-fn shown(found: &Foreign) -> String {
+fn shown(found: &ConvertedOptions) -> String {
     let words = found.chosen.iter().map(|(id, value)| match value {
         "" => format!("-{id}"),
         value => format!("-{id} {value}"),
@@ -114,11 +114,11 @@ fn what_sbatch_lines_cannot_have_is_refused_by_its_line() {
         ("-n 0", "--ntasks: '0' is not a number"),
         ("--exclusive=user", "--exclusive: only whole hosts"),
         ("-w n1,n2 -N 3", "--nodelist: name as many hosts"),
-        ("-n 4 -G 2", "--gpus: say with --nodes"),
+        ("-n 4 -G 2", "--gpus: give --nodes"),
         ("--signal=R:USR1", "--signal: R:"),
         ("--signal=NOPE", "--signal: give one of"),
         ("--wrap=x", "--wrap: it is an option of the command line"),
-        ("-J a[1]", "--job-name: a job name cannot hold '['"),
+        ("-J a[1]", "--job-name: a job name cannot contain '['"),
         ("--kill-on-invalid-dep=maybe", "write yes or no"),
         ("-C a*2", "--constraint: write names"),
     ] {
@@ -148,7 +148,7 @@ fn what_changes_nothing_is_named_once() {
         shown(&found),
         "-notify done exit; -u me; -env SLURM_SUBMIT_DIR='/w'"
     );
-    assert_eq!(Foreign::default().warning("s.sh"), None);
+    assert_eq!(ConvertedOptions::default().warning("s.sh"), None);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn pbs_lines_are_options() {
 fn a_script_speaks_one_language_before_its_first_command() {
     let text = "#!/bin/sh\n\n# note\n#PBS -q a\ntrue\n#SBATCH -p b\n";
     let script = Script::parse(text).unwrap();
-    let (counts, others) = lines_that_count(&script.foreign, first_command(text));
+    let (counts, others) = applicable_lines(&script.foreign, first_command(text));
     assert_eq!((counts.len(), counts[0].prefix), (1, PBS));
     assert_eq!((others.len(), others[0].line), (1, 6));
     assert_eq!(first_command("#!/bin/sh\n"), usize::MAX);

@@ -16,10 +16,15 @@ fn ctx(source: &Source) -> Ctx {
     }
 }
 
-fn look(looking: &mut ViewPoller, bed: &TestView, uid: u32, needed: &Needed) -> Option<ViewData> {
+fn poll(
+    looking: &mut ViewPoller,
+    bed: &TestView,
+    uid: u32,
+    needed: &NeededData,
+) -> Option<ViewData> {
     let source = bed.source("cview", uid);
     match looking.poll(&source, needed, ctx(&source)) {
-        PollResult::World(world) => Some(*world),
+        PollResult::Data(world) => Some(*world),
         PollResult::Unchanged => None,
         PollResult::Failed(why) => panic!("{why}"),
     }
@@ -31,17 +36,17 @@ fn keys(world: &ViewData) -> String {
     keys.collect::<Vec<_>>().join(" ")
 }
 
-fn needed_jobs(all: bool, finished: bool) -> Needed {
-    Needed {
+fn needed_jobs(all: bool, finished: bool) -> NeededData {
+    NeededData {
         jobs: Some(NeededJobs { all, finished }),
-        ..Needed::default()
+        ..NeededData::default()
     }
 }
 
 #[test]
 fn only_what_is_needed_is_read_and_in_the_order_of_the_commands() {
     let bed = test_cluster::cluster();
-    let read = |needed: &Needed| look(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
+    let read = |needed: &NeededData| poll(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
     let own = read(&needed_jobs(false, false));
     assert_eq!(keys(&own), "3 4[2] 6 1 4");
     assert!(own.hosts.is_none() && own.page.is_none());
@@ -50,9 +55,9 @@ fn only_what_is_needed_is_read_and_in_the_order_of_the_commands() {
         keys(&read(&needed_jobs(false, true))),
         "3 4[2] 6 1 4 4[1] 5"
     );
-    let hosts = read(&Needed {
+    let hosts = read(&NeededData {
         hosts: true,
-        ..Needed::default()
+        ..NeededData::default()
     });
     assert!(hosts.jobs.is_none());
     assert_eq!(hosts.hosts.unwrap().len(), 3);
@@ -72,11 +77,11 @@ fn other_users_jobs_are_not_read_where_the_cluster_hides_them() {
         job(JobKey::job(2), 2, JobStat::Run),
     ];
     bed.publish(&[("j0", jobs)]);
-    let read = |needed: &Needed| look(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
+    let read = |needed: &NeededData| poll(&mut ViewPoller::default(), &bed, 10, needed).unwrap();
     assert_eq!(keys(&read(&needed_jobs(true, false))), "1");
-    let other = Needed {
+    let other = NeededData {
         page: Some(Subject::Job(JobKey::job(2))),
-        ..Needed::default()
+        ..NeededData::default()
     };
     assert_eq!(read(&other).page.unwrap().lines, [OWN_ONLY]);
 }
@@ -86,30 +91,30 @@ fn nothing_is_read_again_before_something_changed() {
     let bed = test_cluster::cluster();
     let mut looking = ViewPoller::default();
     let needed = needed_jobs(true, false);
-    assert!(look(&mut looking, &bed, 10, &needed).is_some());
-    assert!(look(&mut looking, &bed, 10, &needed).is_none());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_some());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_none());
     // Other needs cause another read.
-    assert!(look(&mut looking, &bed, 10, &needed_jobs(false, false)).is_some());
-    assert!(look(&mut looking, &bed, 10, &needed).is_some());
+    assert!(poll(&mut looking, &bed, 10, &needed_jobs(false, false)).is_some());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_some());
     // A document of the view is replaced.
     let queue = QueueRow {
         name: "new".into(),
         ..QueueRow::default()
     };
     bed.put(view::QUEUES, &[queue]);
-    let world = look(&mut looking, &bed, 10, &needed).unwrap();
+    let world = poll(&mut looking, &bed, 10, &needed).unwrap();
     assert_eq!(world.queues.unwrap()[0].name, "new");
     assert!(world.jobs.is_none(), "the jobs are as they were");
-    assert!(look(&mut looking, &bed, 10, &needed).is_none());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_none());
     // Data that the screen does not show is not checked.
     bed.put(view::HOSTS, &[] as &[view::HostRow]);
-    assert!(look(&mut looking, &bed, 10, &needed).is_none());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_none());
     bed.publish(&[(
         "j1",
         vec![spec(1, 10), job(JobKey::job(8), 1, JobStat::Run)],
     )]);
     bed.put(view::PARAMS, &[Params::default()]);
-    assert_eq!(keys(&look(&mut looking, &bed, 10, &needed).unwrap()), "8");
+    assert_eq!(keys(&poll(&mut looking, &bed, 10, &needed).unwrap()), "8");
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn an_array_that_only_elements_are_left_of_is_read_too() {
     let jobs = vec![spec(1, 10), Row::Job(Box::new(array))];
     let elements = vec![spec(1, 10), job(JobKey::element(3, 1), 1, JobStat::Run)];
     bed.publish(&[("j0", jobs), ("a3.0", elements)]);
-    let world = look(
+    let world = poll(
         &mut ViewPoller::default(),
         &bed,
         10,
@@ -143,16 +148,16 @@ fn a_page_has_what_the_long_list_has_and_follows_the_output() {
     let mut running = row(JobKey::job(7), 1, JobStat::Run);
     running.attempt = 1;
     bed.publish(&[("j0", vec![spec(1, 10), Row::Job(Box::new(running))])]);
-    let needed = Needed {
+    let needed = NeededData {
         page: Some(Subject::Job(JobKey::job(7))),
-        ..Needed::default()
+        ..NeededData::default()
     };
     let source = bed.source("cview", 10);
     let output = source.layout.default_output(JobKey::job(7));
     std::fs::create_dir_all(output.parent().unwrap()).unwrap();
     std::fs::write(&output, "one\n").unwrap();
     let mut looking = ViewPoller::default();
-    let lines = look(&mut looking, &bed, 10, &needed)
+    let lines = poll(&mut looking, &bed, 10, &needed)
         .unwrap()
         .page
         .unwrap()
@@ -162,16 +167,16 @@ fn a_page_has_what_the_long_list_has_and_follows_the_output() {
         "{lines:?}"
     );
     assert_eq!(lines.last().unwrap(), "one");
-    assert!(look(&mut looking, &bed, 10, &needed).is_none());
+    assert!(poll(&mut looking, &bed, 10, &needed).is_none());
     std::fs::write(&output, "one\ntw\u{1b}o").unwrap();
-    let page = look(&mut looking, &bed, 10, &needed).unwrap().page.unwrap();
+    let page = poll(&mut looking, &bed, 10, &needed).unwrap().page.unwrap();
     assert_eq!(page.lines.last().unwrap(), "tw\\x1bo");
     assert_eq!(page.lines[..lines.len()], lines[..]);
-    let missing = Needed {
+    let missing = NeededData {
         page: Some(Subject::Job(JobKey::job(99))),
-        ..Needed::default()
+        ..NeededData::default()
     };
-    let page = look(&mut looking, &bed, 10, &missing)
+    let page = poll(&mut looking, &bed, 10, &missing)
         .unwrap()
         .page
         .unwrap();

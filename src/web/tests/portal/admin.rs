@@ -1,6 +1,6 @@
 //! The pages of administrators: the actions that they request, and which users they refuse.
 
-use crate::bed::{Bed, ME, READ_TOKEN, SUBMIT_TOKEN, job, spec};
+use crate::bed::{ME, READ_TOKEN, SUBMIT_TOKEN, TestPortal, job, spec};
 use axum::http::StatusCode;
 use corral::api::admin::{AdminAction, HostAct, QueueAct};
 use corral::model::JobStat;
@@ -8,7 +8,7 @@ use corral::record::view::Row;
 
 #[tokio::test]
 async fn marked_queues_and_hosts_are_closed_with_the_comment() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let act = async |fields: &str| {
         let body = format!("csrf={}&{fields}", login.csrf);
@@ -44,7 +44,7 @@ async fn marked_queues_and_hosts_are_closed_with_the_comment() {
 
 #[tokio::test]
 async fn tokens_and_other_users_get_no_page_of_administrators() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     for token in [READ_TOKEN, SUBMIT_TOKEN] {
         let bearer = format!("Bearer {token}");
         let auth = [("authorization", bearer.as_str())];
@@ -61,7 +61,7 @@ async fn tokens_and_other_users_get_no_page_of_administrators() {
         spec(1, ME),
         Row::Job(Box::new(job(1, 1, JobStat::Run, "x"))),
     ];
-    let bed = Bed::with(false, rows);
+    let bed = TestPortal::with(false, rows);
     let login = bed.login().await;
     let cookie = [("cookie", login.cookie.as_str())];
     assert_eq!(
@@ -73,7 +73,7 @@ async fn tokens_and_other_users_get_no_page_of_administrators() {
 
 #[tokio::test]
 async fn a_configuration_is_checked_and_its_effects_are_shown_before_it_is_saved() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let old = "cluster: {name: c, administrators: [root]}\nhosts: [{name: h1, slots: 4}]\n\
                queues:\n- {name: q, priority: 10}\n";
     let path = bed.share().join("conf");

@@ -1,8 +1,8 @@
 //! Programs of jobs: each with its own name, only for the job's user, without the portal's secrets.
 
-use crate::bed::{Bed, OTHER, READ_TOKEN, SUBMIT_TOKEN};
-use crate::live::{Answered, Live};
-use corral::api::attend::AttachRequest;
+use crate::bed::{OTHER, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
+use crate::live::{HttpAnswer, RunningPortal};
+use corral::api::attach::AttachRequest;
 use corral_web::Settings;
 use corral_web::identity::Identity;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -31,7 +31,7 @@ impl Program {
     }
 
     /// All requests, in lower case.
-    fn heard(&self) -> String {
+    fn received(&self) -> String {
         self.heard.lock().unwrap().join("\n").to_ascii_lowercase()
     }
 }
@@ -86,26 +86,26 @@ fn answer(stream: TcpStream, all: &Mutex<Vec<String>>, port: u16) {
     let _ = to.write_all(body.as_bytes());
 }
 
-/// The bed with a program that job 1 has announced.
-fn bed(kind: &str, path: &str) -> (Live, Program) {
-    let (bed, program) = (Bed::new(), Program::start());
+/// A portal with a program that job 1 has announced.
+fn bed(kind: &str, path: &str) -> (RunningPortal, Program) {
+    let (bed, program) = (TestPortal::new(), Program::start());
     bed.done.lock().unwrap().announced = format!(
         r#"{{"job_id":1,"index":0,"kind":"{kind}","port":{},"token":"5f0c","url":"http://n:1{path}"}}"#,
         program.port
     )
     .into_bytes();
-    (Live::start(bed), program)
+    (RunningPortal::start(bed), program)
 }
 
 /// Opens the program of job 1; returns the response, its Host, and the cookie of that name.
-fn open(live: &Live) -> (Answered, String, String) {
+fn open(live: &RunningPortal) -> (HttpAnswer, String, String) {
     let cookie = live.login.cookie.as_str();
-    let answer = live.ask("GET /apps/1", &live.host(), &[("Cookie", cookie)], "");
+    let answer = live.request("GET /apps/1", &live.host(), &[("Cookie", cookie)], "");
     assert_eq!(answer.status(), 303, "{}", answer.head);
     let place = answer.header("location");
     let (host, path) = place.strip_prefix("//").unwrap().split_once('/').unwrap();
     assert_eq!(host, format!("j1.localhost:{}", live.port));
-    let entered = live.ask(&format!("GET /{path}"), host, &[], "");
+    let entered = live.request(&format!("GET /{path}"), host, &[], "");
     assert_eq!(entered.status(), 303, "{}", entered.head);
     let cookies = entered.all("set-cookie");
     let own = cookies
@@ -116,7 +116,7 @@ fn open(live: &Live) -> (Answered, String, String) {
         assert!(own.contains(part) && !own.contains("Domain"), "{own}");
     }
     let own = own.split(';').next().unwrap().to_owned();
-    let again = live.ask(&format!("GET /{path}"), host, &[], "");
+    let again = live.request(&format!("GET /{path}"), host, &[], "");
     assert_eq!(again.status(), 403, "a link is good once");
     (entered, host.to_owned(), own)
 }
@@ -126,17 +126,17 @@ fn a_program_is_reached_at_its_own_name_with_what_it_asks_for() {
     let (live, program) = bed("jupyter", "/lab");
     let (entered, host, cookie) = open(&live);
     assert_eq!(entered.header("location"), "/lab?token=5f0c");
-    let page = live.ask("GET /lab?token=5f0c", &host, &[("Cookie", &cookie)], "");
+    let page = live.request("GET /lab?token=5f0c", &host, &[("Cookie", &cookie)], "");
     assert_eq!(page.status(), 200, "{}", page.head);
     assert_eq!(page.header("location"), "/next");
     assert_eq!(page.body(), "program at /lab?token=5f0c");
-    let large = live.ask("GET /large", &host, &[("Cookie", &cookie)], "");
+    let large = live.request("GET /large", &host, &[("Cookie", &cookie)], "");
     assert_eq!(large.body().len(), 3 << 20);
     let origin = format!("http://{host}");
     let headers = [("Cookie", cookie.as_str()), ("Origin", &origin)];
-    let posted = live.ask("POST /save", &host, &headers, &"y".repeat(600_000));
+    let posted = live.request("POST /save", &host, &headers, &"y".repeat(600_000));
     assert_eq!(posted.body(), "program at /save");
-    assert!(program.heard().contains(&"y".repeat(600_000)));
+    assert!(program.received().contains(&"y".repeat(600_000)));
     // A single tunnel serves all requests.
     let asked = live.bed.done.lock().unwrap().attended.clone();
     assert_eq!(asked, [AttachRequest::Tunnel { id: 1, idx: 0 }]);
@@ -161,7 +161,7 @@ fn a_websocket_goes_through() {
             .form("/logout", &csrf, &[("cookie", &live.login.cookie)]),
     );
     assert_eq!(at.stream.read(&mut buf).unwrap_or(0), 0);
-    let page = live.ask("GET /", &host, &[("Cookie", &cookie)], "");
+    let page = live.request("GET /", &host, &[("Cookie", &cookie)], "");
     assert_eq!(page.status(), 403);
 }
 
@@ -177,7 +177,7 @@ fn a_program_gets_and_sets_none_of_the_portals_cookies() {
         ("X-Forwarded-For", "9.9.9.9"),
         ("Referer", "http://j1.localhost/?token=5f0c"),
     ];
-    let page = live.ask("GET /x", &host, &headers, "");
+    let page = live.request("GET /x", &host, &headers, "");
     assert_eq!(page.status(), 200);
     let set = page.all("set-cookie");
     assert_eq!(
@@ -186,7 +186,7 @@ fn a_program_gets_and_sets_none_of_the_portals_cookies() {
         "neither the portal's nor a wider one"
     );
     assert!(page.header("strict-transport-security").is_empty());
-    let heard = program.heard();
+    let heard = program.received();
     for secret in [&live.login.cookie, &cookie, &token, "9.9.9.9", "referer"] {
         let secret = secret.to_ascii_lowercase();
         assert!(!heard.contains(&secret), "{secret}: {heard}");
@@ -203,7 +203,7 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     let (live, program) = bed("jupyter", "/");
     let cookie = live.login.cookie.clone();
     let status = |path: &str, headers: &[(&str, &str)]| {
-        live.ask(&format!("GET {path}"), &live.host(), headers, "")
+        live.request(&format!("GET {path}"), &live.host(), headers, "")
             .status()
     };
     let mine = [("Cookie", cookie.as_str())];
@@ -225,7 +225,8 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     // At the program's name, the portal's session, a token and invented cookies are not accepted.
     let (_, host, own) = open(&live);
     let bearer = format!("Bearer {SUBMIT_TOKEN}");
-    let ask = |host: &str, headers: &[(&str, &str)]| live.ask("GET /", host, headers, "").status();
+    let ask =
+        |host: &str, headers: &[(&str, &str)]| live.request("GET /", host, headers, "").status();
     assert_eq!(ask(&host, &[]), 403);
     assert_eq!(ask(&host, &[("Cookie", &cookie)]), 403);
     assert_eq!(ask(&host, &[("Authorization", &bearer)]), 403);
@@ -233,7 +234,7 @@ fn only_the_jobs_user_opens_it_and_only_with_a_login() {
     // The cookie of one program does not open another one.
     let other = host.replace("j1.", "j4-1.");
     assert_eq!(ask(&other, &[("Cookie", &own)]), 403);
-    assert!(program.heard().is_empty(), "{}", program.heard());
+    assert!(program.received().is_empty(), "{}", program.received());
     // The portal serves none of its pages there, and no program at its own name.
     assert_eq!(ask(&host, &[("Cookie", &own)]), 200);
     assert_eq!(status("/", &[("Cookie", &own)]), 303);
@@ -257,7 +258,7 @@ fn what_other_pages_send_does_not_reach_a_program() {
             "{origin}"
         );
         assert_eq!(
-            live.ask("POST /x", &host, &headers, "a").status(),
+            live.request("POST /x", &host, &headers, "a").status(),
             403,
             "{origin}"
         );
@@ -267,7 +268,7 @@ fn what_other_pages_send_does_not_reach_a_program() {
         403,
         "without an origin"
     );
-    assert!(program.heard().is_empty(), "{}", program.heard());
+    assert!(program.received().is_empty(), "{}", program.received());
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn code_server_is_told_its_password_in_its_form() {
             .all("set-cookie")
             .contains(&"its=own; Path=/".to_owned())
     );
-    let heard = program.heard();
+    let heard = program.received();
     assert!(
         heard.starts_with("post /login ") && heard.ends_with("password=5f0c"),
         "{heard}"
@@ -300,28 +301,30 @@ fn what_cannot_be_opened_says_why() {
         .local_addr()
         .unwrap()
         .port();
-    let other = Bed::new();
+    let other = TestPortal::new();
     other.done.lock().unwrap().announced = text
         .replace(&program.port.to_string(), &free.to_string())
         .into_bytes();
-    let gone = Live::start(other);
+    let gone = RunningPortal::start(other);
     let (_, gone_host, gone_own) = open(&gone);
-    let page = gone.ask("GET /", &gone_host, &[("Cookie", &gone_own)], "");
+    let page = gone.request("GET /", &gone_host, &[("Cookie", &gone_own)], "");
     assert_eq!(page.status(), 502, "{}", page.head);
     assert!(page.header("content-security-policy").contains("'none'"));
     assert!(page.body().contains("nothing listens"));
     assert_eq!(
-        live.ask("GET /", &host, &[("Cookie", &own)], "").status(),
+        live.request("GET /", &host, &[("Cookie", &own)], "")
+            .status(),
         200
     );
     // No program is announced, and there are no names for programs.
-    let none = Live::start(Bed::new());
+    let none = RunningPortal::start(TestPortal::new());
     let cookie = [("Cookie", none.login.cookie.as_str())];
     assert_eq!(
-        none.ask("GET /apps/1", &none.host(), &cookie, "").status(),
+        none.request("GET /apps/1", &none.host(), &cookie, "")
+            .status(),
         502
     );
-    let named = Live::start(Bed::new().with_settings(Settings {
+    let named = RunningPortal::start(TestPortal::new().with_settings(Settings {
         cookie: "corral_1".into(),
         names: vec!["portal.example.org".into()],
         ..Settings::default()
@@ -329,7 +332,7 @@ fn what_cannot_be_opened_says_why() {
     let cookie = [("Cookie", named.login.cookie.as_str())];
     assert_eq!(
         named
-            .ask("GET /apps/1", "portal.example.org", &cookie, "")
+            .request("GET /apps/1", "portal.example.org", &cookie, "")
             .status(),
         409
     );

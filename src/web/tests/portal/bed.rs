@@ -5,7 +5,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use corral::api::admin::{self, AdminAction, AdminAnswer};
-use corral::api::attend::{AttachRequest, far_end};
+use corral::api::attach::{AttachRequest, far_end};
 use corral::api::files::{FileAnswer, FileLocation, FileRequest, carry_out};
 use corral::api::portal::{PortalToken, Scope};
 use corral::api::read::{JobOutput, JobTexts, Reader};
@@ -22,9 +22,9 @@ use corral::spool::view::ViewJob;
 use corral::sys::child::{AttendedCommand, AttendedProgram};
 use corral::sys::users::UserFacts;
 use corral::sys::{ipc, terminal};
-use corral_web::broker::wire::{NewSession, PasswordResult, Refused};
+use corral_web::broker::wire::{NewSession, PasswordRefusal, PasswordResult};
 use corral_web::cluster::Cluster;
-use corral_web::identity::{AsUser, AttachedProgram, Identity, JobAction};
+use corral_web::identity::{AttachedProgram, Identity, JobAction, UserAccess};
 use corral_web::secret::Secret;
 use corral_web::{App, Settings, Shared, routes};
 use serde::Serialize;
@@ -41,14 +41,14 @@ pub const OTHER: u32 = 4712;
 pub const LINK: &str = "the-link";
 pub const READ_TOKEN: &str = "read-token";
 pub const SUBMIT_TOKEN: &str = "submit-token";
-/// The right password of the bed's user.
+/// The right password of the test user.
 pub const PASSWORD: &str = "right & <b>";
 /// A name that a page must not interpret as HTML.
 pub const EVIL: &str = "<script>alert(1)</script>\"'&";
 
 /// The actions that the portal requested.
 #[derive(Default)]
-pub struct Done {
+pub struct Recorded {
     pub acts: Vec<(JobAction, Vec<String>)>,
     pub jobs: Vec<JobRequest>,
     pub administered: Vec<AdminAction>,
@@ -61,9 +61,9 @@ pub struct Done {
     pub announced: Vec<u8>,
 }
 
-struct MadeUp {
+struct FakeUserAccess {
     site: Site,
-    done: Arc<Mutex<Done>>,
+    done: Arc<Mutex<Recorded>>,
 }
 
 fn facts(uid: u32) -> UserFacts {
@@ -80,7 +80,7 @@ fn me() -> Identity {
     Identity::new(ME, format!("u{ME}"))
 }
 
-impl AsUser for MadeUp {
+impl UserAccess for FakeUserAccess {
     fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
         Ok(Reader::new(&self.site, facts(who.uid)))
     }
@@ -249,9 +249,9 @@ impl AsUser for MadeUp {
                 name: format!("u{ME}"),
                 session: "session-of-the-broker".into(),
             }),
-            ("old", PASSWORD) => PasswordResult::Refused(Refused::PasswordExpired),
-            ("gone", PASSWORD) => PasswordResult::Refused(Refused::AccountExpired),
-            ("denied", PASSWORD) => PasswordResult::Refused(Refused::Denied),
+            ("old", PASSWORD) => PasswordResult::Refused(PasswordRefusal::PasswordExpired),
+            ("gone", PASSWORD) => PasswordResult::Refused(PasswordRefusal::AccountExpired),
+            ("denied", PASSWORD) => PasswordResult::Refused(PasswordRefusal::Denied),
             ("often", _) => PasswordResult::Wait(17),
             ("many", _) => PasswordResult::Busy,
             ("broken", _) => PasswordResult::Unchecked,
@@ -276,7 +276,7 @@ impl AsUser for MadeUp {
     }
 }
 
-/// The home directory of the bed's user.
+/// The home directory of the test user.
 fn home(share: &Path) -> PathBuf {
     std::fs::canonicalize(share).unwrap().join("home")
 }
@@ -308,23 +308,23 @@ pub struct Login {
     pub csrf: String,
 }
 
-pub struct Bed {
+pub struct TestPortal {
     dir: tempfile::TempDir,
     site: Site,
     pub app: App,
-    pub done: Arc<Mutex<Done>>,
+    pub done: Arc<Mutex<Recorded>>,
     pub router: Router,
     _end: watch::Sender<bool>,
 }
 
-impl Bed {
+impl TestPortal {
     /// A view with a few jobs of both users.
-    pub fn new() -> Bed {
-        Bed::with(true, jobs())
+    pub fn new() -> TestPortal {
+        TestPortal::with(true, jobs())
     }
 
     /// A view with these rows of jobs; `all`: every user may see all jobs.
-    pub fn with(all: bool, rows: Vec<Row<'static>>) -> Bed {
+    pub fn with(all: bool, rows: Vec<Row<'static>>) -> TestPortal {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("view")).unwrap();
         std::fs::create_dir(dir.path().join("home")).unwrap();
@@ -338,8 +338,8 @@ impl Bed {
             servers: None,
             esubs: None,
         };
-        let done = Arc::new(Mutex::new(Done::default()));
-        let actor = Arc::new(MadeUp {
+        let done = Arc::new(Mutex::new(Recorded::default()));
+        let actor = Arc::new(FakeUserAccess {
             site: site.clone(),
             done: done.clone(),
         });
@@ -350,7 +350,7 @@ impl Bed {
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&site), actor, ending);
         app.cluster.refresh(true);
-        Bed {
+        TestPortal {
             dir,
             site,
             router: routes::router(app.clone()),
@@ -360,7 +360,7 @@ impl Bed {
         }
     }
 
-    /// The home directory of the bed's user.
+    /// The home directory of the test user.
     pub fn home(&self) -> PathBuf {
         home(self.dir.path())
     }
@@ -371,13 +371,13 @@ impl Bed {
     }
 
     /// The same portal, started with these settings.
-    pub fn with_settings(self, settings: Settings) -> Bed {
+    pub fn with_settings(self, settings: Settings) -> TestPortal {
         let (site, done) = (self.site.clone(), self.done.clone());
-        let actor = Arc::new(MadeUp { site, done });
+        let actor = Arc::new(FakeUserAccess { site, done });
         let (end, ending) = watch::channel(false);
         let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
         app.cluster.refresh(true);
-        Bed {
+        TestPortal {
             router: routes::router(app.clone()),
             app,
             _end: end,

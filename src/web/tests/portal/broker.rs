@@ -1,7 +1,7 @@
 //! The broker with the input of a faulty HTTP process: it answers each request as before and starts
 //! nothing without a session.
 
-use corral::api::attend::AttachRequest;
+use corral::api::attach::AttachRequest;
 use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::portal::{Portal, PortalToken, Scope};
 use corral::api::{Failure, FailureKind};
@@ -11,8 +11,8 @@ use corral::sys::fork::fork_snapshot;
 use corral::sys::{clock, descriptors, ipc};
 use corral_web::broker::throttle::FREE_OF_USER;
 use corral_web::broker::wire::{self, ASK_MAX, BrokerRequest, PasswordResult};
-use corral_web::broker::{Broker, Call, Ended, client};
-use corral_web::identity::{AsUser as _, Identity, Proof};
+use corral_web::broker::{Broker, BrokerEnd, Call, client};
+use corral_web::identity::{Identity, Proof, UserAccess as _};
 use corral_web::secret::Secret;
 use proptest::prelude::*;
 use std::fs::File;
@@ -84,7 +84,7 @@ fn the_process_of_a_broker() {
     let control = File::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let mut broker = Broker::new(control, site(&share)).following(&portal);
     let ended = broker.run(&mut http, &mut || Ok(()));
-    assert_eq!(ended, Ok(Ended::Alone));
+    assert_eq!(ended, Ok(BrokerEnd::Alone));
 }
 
 /// Sends a request; returns the answer, if any, before the socket is closed.

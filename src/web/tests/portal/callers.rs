@@ -1,7 +1,7 @@
 //! Origins of requests, with a proxy and without, and logins by password: which headers are
 //! trusted, what is shown, what a form must contain.
 
-use crate::bed::{Answer, Bed, EVIL, PASSWORD};
+use crate::bed::{Answer, EVIL, PASSWORD, TestPortal};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use corral::api::portal::Portal;
@@ -14,8 +14,8 @@ const PROXY: &str = "10.0.0.1";
 const STRANGER: &str = "192.0.2.66";
 
 /// A portal behind proxies of a network, which accepts passwords.
-fn bed() -> Bed {
-    let bed = Bed::new().with_settings(Settings {
+fn bed() -> TestPortal {
+    let bed = TestPortal::new().with_settings(Settings {
         cookie: "corral_1".into(),
         names: vec!["portal.example.org".into()],
         ..Settings::default()
@@ -29,7 +29,7 @@ fn bed() -> Bed {
 }
 
 async fn sent(
-    bed: &Bed,
+    bed: &TestPortal,
     peer: &str,
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
@@ -48,7 +48,7 @@ async fn sent(
 }
 
 /// The form in a browser: the cookie and the form's token.
-async fn form(bed: &Bed, peer: &str) -> (String, String) {
+async fn form(bed: &TestPortal, peer: &str) -> (String, String) {
     let page = sent(bed, peer, ("GET", "/login"), &[], "").await;
     let cookie = page.header("set-cookie").split(';').next().unwrap();
     let (_, rest) = page.text.split_once("name=\"csrf\" value=\"").unwrap();
@@ -58,7 +58,7 @@ async fn form(bed: &Bed, peer: &str) -> (String, String) {
     )
 }
 
-async fn tried(bed: &Bed, peer: &str, user: &str, headers: &[(&str, &str)]) -> Answer {
+async fn tried(bed: &TestPortal, peer: &str, user: &str, headers: &[(&str, &str)]) -> Answer {
     let (cookie, csrf) = form(bed, peer).await;
     let password = percent(PASSWORD);
     let body = format!("csrf={csrf}&user={}&password={password}", percent(user));

@@ -32,7 +32,7 @@ fn no_key_is_missing_and_none_is_unused() {
     texts(".", ".rs", &mut text);
     let named = quoted(&text);
     let all: std::collections::BTreeMap<String, [String; 2]> =
-        serde_yaml::from_str(corral_web::words::CATALOGUE).unwrap();
+        serde_yaml::from_str(corral_web::translations::CATALOGUE).unwrap();
     // Keys that are composed: of actions, and of the members of the dry run's answer.
     let made = |key: &str| key.starts_with("act.") || key.starts_with("check.");
     let unused: Vec<&String> = all

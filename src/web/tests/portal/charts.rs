@@ -1,7 +1,7 @@
 //! Charts: the third-party files that draw them, and the numbers that pages contain without
 //! scripts.
 
-use crate::bed::{Bed, ME, job, spec};
+use crate::bed::{ME, TestPortal, job, spec};
 use corral::model::JobStat;
 use corral::record::view::Row;
 use sha2::{Digest, Sha256};
@@ -63,7 +63,7 @@ fn files_of_others_are_as_they_were_published() {
 
 #[tokio::test]
 async fn vendored_files_are_given_and_nothing_beside_them() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let given = bed.get("/assets/vendor/uPlot.iife.min.js", &[]).await;
     assert_eq!(given.status, 200);
     assert!(given.header("content-type").starts_with("text/javascript"));
@@ -78,7 +78,7 @@ async fn vendored_files_are_given_and_nothing_beside_them() {
 
 #[tokio::test]
 async fn pages_hold_the_numbers_of_their_charts() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let cookie = [("cookie", login.cookie.as_str())];
     let begun = 1_795_230_100_000;
@@ -107,7 +107,7 @@ async fn pages_hold_the_numbers_of_their_charts() {
 async fn who_does_not_see_others_sees_no_line_of_theirs() {
     let row = |id, s| Row::Job(Box::new(job(id, s, JobStat::Run, "x")));
     let rows = vec![spec(1, ME), spec(2, ME + 1), row(1, 1), row(2, 2)];
-    let bed = Bed::with(false, rows);
+    let bed = TestPortal::with(false, rows);
     let login = bed.login().await;
     // The process of a service sees all jobs; these samples are made as in such a process.
     let sums = corral::api::jobs::JobSums {

@@ -1,6 +1,6 @@
 //! The portal's own TLS, tested by a client that checks the certificate.
 
-use crate::bed::{Bed, LINK};
+use crate::bed::{LINK, TestPortal};
 use axum::body::Body;
 use axum::http::Request;
 use corral_web::server::{Listener, serve};
@@ -42,7 +42,7 @@ async fn a_browser_is_served_by_tls_and_not_without() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, key) = files(dir.path(), 0o600);
     let acceptor = tls::acceptor(&certificate, &key).unwrap();
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let place = listener.local_addr().unwrap();
     let (end, ending) = watch::channel(false);
@@ -75,7 +75,7 @@ async fn cookies_of_an_encrypted_portal_are_for_encrypted_connections() {
         cookie: "__Host-corral_1".into(),
         ..Settings::default()
     };
-    let bed = Bed::new().with_settings(settings);
+    let bed = TestPortal::new().with_settings(settings);
     let form = "application/x-www-form-urlencoded";
     let request = Request::post("/login").header("host", "localhost");
     let request = request.header("content-type", form);

@@ -1,7 +1,7 @@
 //! Files through the router: what is shown and downloaded, what must not be reached, uploads in
 //! parts.
 
-use crate::bed::{Bed, EVIL, READ_TOKEN, SUBMIT_TOKEN};
+use crate::bed::{EVIL, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
 use axum::http::StatusCode;
 use corral_web::guard::BODY_MAX;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ fn bearer(token: &str) -> String {
 
 #[tokio::test]
 async fn names_and_texts_are_shown_as_text_whatever_they_are() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let get = async |path: &str| bed.get(path, &[("cookie", &login.cookie)]).await;
     let evil = EVIL.replace('/', "");
@@ -49,7 +49,7 @@ async fn names_and_texts_are_shown_as_text_whatever_they_are() {
 
 #[tokio::test]
 async fn a_file_is_never_a_page_of_the_portal() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let get = async |path: &str| bed.get(path, &[("cookie", &login.cookie)]).await;
     std::fs::write(bed.home().join("x.html"), EVIL).unwrap();
@@ -82,7 +82,7 @@ async fn a_file_is_never_a_page_of_the_portal() {
 
 #[tokio::test]
 async fn nothing_leads_out_of_the_directory_that_was_chosen() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     std::fs::write(bed.share().join("secret"), "secret-text").unwrap();
     symlink("../secret", bed.home().join("up")).unwrap();
@@ -134,7 +134,7 @@ async fn nothing_leads_out_of_the_directory_that_was_chosen() {
 
 #[tokio::test]
 async fn who_may_touch_files_is_asked_first() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     std::fs::write(bed.home().join("key"), "key-text").unwrap();
     let auth = bearer(READ_TOKEN);
@@ -170,7 +170,7 @@ async fn who_may_touch_files_is_asked_first() {
 
 #[tokio::test]
 async fn forms_make_rename_and_remove() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let send = async |path: &str, fields: &str| {
         let body = format!("csrf={}&{fields}", login.csrf);
@@ -207,7 +207,7 @@ async fn forms_make_rename_and_remove() {
 
 #[tokio::test]
 async fn an_upload_comes_in_parts_and_goes_on_where_it_stopped() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let headers = [
         ("cookie", login.cookie.as_str()),
@@ -257,7 +257,7 @@ async fn an_upload_comes_in_parts_and_goes_on_where_it_stopped() {
 
 #[tokio::test]
 async fn a_download_gives_the_part_that_is_asked_for() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let auth = bearer(SUBMIT_TOKEN);
     let data: Vec<u8> = (0..3_000_000u32).map(|n| (n % 253) as u8).collect();
     std::fs::write(bed.home().join("d"), &data).unwrap();

@@ -1,6 +1,6 @@
 //! Forms of applications, jobs that are submitted again, script and environment of a job.
 
-use crate::bed::{Bed, ME, OTHER, SUBMIT_TOKEN, job};
+use crate::bed::{ME, OTHER, SUBMIT_TOKEN, TestPortal, job};
 use axum::http::StatusCode;
 use corral::model::{JobStat, Spec};
 use corral::record::view::{JobRow, Row};
@@ -22,8 +22,8 @@ script: |
   solve \"$CB_APP_CASE\"
 ";
 
-/// A bed with an application, and a job of it with a script and an environment.
-fn bed() -> Bed {
+/// A portal with an application, and a job of it with a script and an environment.
+fn bed() -> TestPortal {
     let spec = |id: u32, uid: u32| Row::Spec {
         id,
         spec: Box::new(Spec {
@@ -45,7 +45,7 @@ fn bed() -> Bed {
             ..job(id, s, JobStat::Run, "n")
         }))
     };
-    let bed = Bed::with(
+    let bed = TestPortal::with(
         true,
         vec![spec(1, ME), spec(2, OTHER), row(1, 1), row(3, 2)],
     );

@@ -1,6 +1,6 @@
 //! User texts with HTML and terminal codes, on every page that shows them.
 
-use crate::bed::{Answer, Bed, EVIL, ME, job};
+use crate::bed::{Answer, EVIL, ME, TestPortal, job};
 use axum::http::StatusCode;
 use corral::model::{JobStat, Spec};
 use corral::record::view::{JobRow, Row};
@@ -81,7 +81,7 @@ fn is_harmless(place: &str, answer: &Answer) {
 
 #[tokio::test]
 async fn what_users_write_is_text_everywhere() {
-    let bed = Bed::with(true, rows());
+    let bed = TestPortal::with(true, rows());
     let login = bed.login().await;
     let name: String = evil().replace(['/', '\0'], "");
     std::fs::write(bed.home().join(&name), evil()).unwrap();

@@ -1,7 +1,7 @@
 //! The test portal on a real port, for what a router alone cannot do: connections that become
 //! WebSockets. A WebSocket client that is sufficient for the tests.
 
-use crate::bed::{Bed, Login};
+use crate::bed::{Login, TestPortal};
 use corral_web::server::{Listener, serve};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,16 +12,16 @@ use tokio::sync::watch;
 /// Maximum wait for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub struct Live {
-    pub bed: Bed,
+pub struct RunningPortal {
+    pub bed: TestPortal,
     pub login: Login,
     pub port: u16,
     runtime: Runtime,
     _end: watch::Sender<bool>,
 }
 
-impl Live {
-    pub fn start(bed: Bed) -> Live {
+impl RunningPortal {
+    pub fn start(bed: TestPortal) -> RunningPortal {
         let runtime = Runtime::new().unwrap();
         let (end, ending) = watch::channel(false);
         let router = bed.router.clone();
@@ -31,7 +31,7 @@ impl Live {
             tokio::spawn(serve(Listener::Tcp(listener), router, ending));
             (port, bed.login().await)
         });
-        Live {
+        RunningPortal {
             bed,
             login,
             port,
@@ -45,13 +45,19 @@ impl Live {
         format!("localhost:{}", self.port)
     }
 
-    /// Runs a future of the bed.
+    /// Runs a future.
     pub fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
 
     /// Sends a request; returns the connection and the head of the response.
-    pub fn ask(&self, line: &str, host: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+    pub fn request(
+        &self,
+        line: &str,
+        host: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> HttpAnswer {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut text = format!("{line} HTTP/1.1\r\nHost: {host}\r\n");
@@ -75,7 +81,7 @@ impl Live {
             );
             head.push(byte[0]);
         }
-        Answered {
+        HttpAnswer {
             head: String::from_utf8_lossy(&head).to_ascii_lowercase(),
             raw: String::from_utf8_lossy(&head).into_owned(),
             stream,
@@ -83,7 +89,7 @@ impl Live {
     }
 
     /// The same with a request for a WebSocket.
-    pub fn ask_socket(&self, path: &str, host: &str, headers: &[(&str, &str)]) -> Answered {
+    pub fn ask_socket(&self, path: &str, host: &str, headers: &[(&str, &str)]) -> HttpAnswer {
         let wish = [
             ("Connection", "Upgrade"),
             ("Upgrade", "websocket"),
@@ -91,18 +97,18 @@ impl Live {
             ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
         ];
         let headers: Vec<_> = headers.iter().copied().chain(wish).collect();
-        self.ask(&format!("GET {path}"), host, &headers, "")
+        self.request(&format!("GET {path}"), host, &headers, "")
     }
 }
 
 /// The head of a response, in lower case and as received, and its connection.
-pub struct Answered {
+pub struct HttpAnswer {
     pub head: String,
     pub raw: String,
     pub stream: TcpStream,
 }
 
-impl Answered {
+impl HttpAnswer {
     pub fn status(&self) -> u16 {
         self.head.split(' ').nth(1).unwrap().parse().unwrap()
     }

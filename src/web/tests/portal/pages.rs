@@ -1,13 +1,13 @@
 //! What pages show, in both languages, and what their forms do.
 
-use crate::bed::{Bed, EVIL, ME};
+use crate::bed::{EVIL, ME, TestPortal};
 use axum::http::StatusCode;
 use corral_web::identity::JobAction;
 use corral_web::pages::MENU;
 
 #[tokio::test]
 async fn every_page_answers_in_both_languages() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     for (place, _) in MENU {
         // Without a cluster file, accounting cannot be read; the page reports it.
@@ -43,7 +43,7 @@ async fn every_page_answers_in_both_languages() {
 
 #[tokio::test]
 async fn the_list_of_jobs_is_filtered_sorted_and_folded() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let get = async |query: &str| {
         let page = bed
@@ -79,7 +79,7 @@ async fn the_list_of_jobs_is_filtered_sorted_and_folded() {
 
 #[tokio::test]
 async fn a_jobs_page_says_what_is_known() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let page = bed.get("/jobs/1", &[("cookie", &login.cookie)]).await;
     assert_eq!(page.status, StatusCode::OK, "{}", page.text);
@@ -104,7 +104,7 @@ async fn who_sees_own_jobs_only_gets_no_page_of_another() {
         let row = crate::bed::job(id, s, corral::model::JobStat::Run, "hidden-name");
         rows.push(corral::record::view::Row::Job(Box::new(row)));
     }
-    let bed = Bed::with(false, rows);
+    let bed = TestPortal::with(false, rows);
     let login = bed.login().await;
     let get = async |path: &str| bed.get(path, &[("cookie", &login.cookie)]).await;
     assert_eq!(get("/jobs/1").await.status, StatusCode::OK);
@@ -128,7 +128,7 @@ async fn who_sees_own_jobs_only_gets_no_page_of_another() {
 
 #[tokio::test]
 async fn marked_jobs_are_acted_on_and_each_result_is_shown() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let act = async |fields: &str| {
         let body = format!("csrf={}&{fields}", login.csrf);
@@ -156,7 +156,7 @@ async fn marked_jobs_are_acted_on_and_each_result_is_shown() {
 
 #[tokio::test]
 async fn the_form_checks_and_submits() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let send = async |path: &str, fields: &str| {
         let body = format!("csrf={}&{fields}", login.csrf);
@@ -192,7 +192,7 @@ async fn the_form_checks_and_submits() {
 
 #[tokio::test]
 async fn language_and_colours_are_kept() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let body = format!("csrf={}&lang=zh-CN&theme=dark&back=%2Fhosts", login.csrf);
     let answer = bed

@@ -1,9 +1,9 @@
 //! The REST interface: each route of the table answers and is in the OpenAPI document.
 
-use crate::bed::{Bed, READ_TOKEN, SUBMIT_TOKEN};
+use crate::bed::{READ_TOKEN, SUBMIT_TOKEN, TestPortal};
 use axum::http::StatusCode;
 use corral_web::identity::JobAction;
-use corral_web::routes::{API, Answer, ROUTES, openapi};
+use corral_web::routes::{API, ROUTES, ResponseKind, openapi};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -25,7 +25,7 @@ fn sample(method: &str, path: &str) -> &'static str {
 
 #[tokio::test]
 async fn every_route_is_documented_and_answers() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     std::fs::write(bed.home().join("kept"), "kept").unwrap();
     let document = openapi();
     let mut operations = 0;
@@ -36,7 +36,7 @@ async fn every_route_is_documented_and_answers() {
     for route in ROUTES {
         let path = format!("{API}{}", route.path);
         assert!(document["paths"][&path][route.method].is_object(), "{path}");
-        if route.answer == Answer::Events {
+        if route.answer == ResponseKind::Events {
             continue;
         }
         let path = format!("{path}{}", sample(route.method, route.path));
@@ -54,12 +54,12 @@ async fn every_route_is_documented_and_answers() {
         let bare = ["/jobs/{id}/history", "/acct"].contains(&route.path);
         let good = answer.status.is_success() || (bare && answer.status.as_u16() == 503);
         assert!(good, "{path}: {} {}", answer.status, answer.text);
-        if route.answer == Answer::Bytes {
+        if route.answer == ResponseKind::Bytes {
             assert_eq!(answer.text, "kept", "{path}");
             continue;
         }
         let body = answer.json();
-        if route.answer == Answer::List && !bare {
+        if route.answer == ResponseKind::List && !bare {
             assert!(body["items"].is_array(), "{path}: {body}");
         }
     }
@@ -67,7 +67,7 @@ async fn every_route_is_documented_and_answers() {
 
 #[tokio::test]
 async fn jobs_come_as_the_commands_give_them() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let auth = bearer(READ_TOKEN);
     let get = async |path: &str| bed.get(path, &[("authorization", auth.as_str())]).await;
     let list = get("/api/v1/jobs?filter=waits").await.json();
@@ -94,7 +94,7 @@ async fn jobs_come_as_the_commands_give_them() {
 
 #[tokio::test]
 async fn a_submission_is_one_job_by_its_key() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let auth = bearer(SUBMIT_TOKEN);
     let send = async |body: &str, more: &[(&str, &str)]| {
         let mut headers = vec![
@@ -143,7 +143,7 @@ async fn a_submission_is_one_job_by_its_key() {
 
 #[tokio::test]
 async fn acts_say_how_the_job_fared() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let auth = bearer(SUBMIT_TOKEN);
     for act in JobAction::ALL {
         let path = format!("/api/v1/jobs/4%5B1%5D/{}", act.word());

@@ -1,13 +1,13 @@
 //! What must not work: foreign names, forged forms, used links, taken-over sessions, sizes.
 
-use crate::bed::{Bed, LINK, READ_TOKEN, SUBMIT_TOKEN};
+use crate::bed::{LINK, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
 use axum::http::StatusCode;
 use corral_web::guard::BODY_MAX;
 use corral_web::sessions::WRONG_MAX;
 
 #[tokio::test]
 async fn nothing_is_shown_to_who_is_not_logged_in() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     for path in [
         "/",
         "/jobs",
@@ -36,7 +36,7 @@ async fn nothing_is_shown_to_who_is_not_logged_in() {
 
 #[tokio::test]
 async fn another_host_name_is_refused() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     for host in [
         "evil.example",
@@ -65,7 +65,7 @@ async fn another_host_name_is_refused() {
 
 #[tokio::test]
 async fn a_change_needs_the_sessions_token_and_the_portals_origin() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let cookie = ("cookie", login.cookie.as_str());
     let good = format!("csrf={}&act=kill&id=1", login.csrf);
@@ -94,7 +94,7 @@ async fn a_change_needs_the_sessions_token_and_the_portals_origin() {
 
 #[tokio::test]
 async fn a_link_works_once_and_begins_a_new_session() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let wrong = bed.form("/login", "token=nonsense", &[]).await;
     assert_eq!(wrong.status, StatusCode::FORBIDDEN);
     assert!(
@@ -121,7 +121,7 @@ async fn a_link_works_once_and_begins_a_new_session() {
 
 #[tokio::test]
 async fn a_logout_ends_the_session() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let cookie = ("cookie", login.cookie.as_str());
     let answer = bed
@@ -137,7 +137,7 @@ async fn a_logout_ends_the_session() {
 
 #[tokio::test]
 async fn guesses_are_stopped() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     for _ in 0..WRONG_MAX {
         assert_eq!(
             bed.form("/login", "token=x", &[]).await.status,
@@ -150,7 +150,7 @@ async fn guesses_are_stopped() {
 
 #[tokio::test]
 async fn a_token_does_what_its_scope_says() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let read = format!("Bearer {READ_TOKEN}");
     let submit = format!("Bearer {SUBMIT_TOKEN}");
     let kill = async |auth: &str| {
@@ -174,7 +174,7 @@ async fn a_token_does_what_its_scope_says() {
 
 #[tokio::test]
 async fn every_answer_has_the_headers_of_safety() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     for path in [
         "/",
@@ -219,7 +219,7 @@ async fn every_answer_has_the_headers_of_safety() {
 
 #[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let body = format!("csrf={}&script={}", login.csrf, "x".repeat(BODY_MAX));
     let answer = bed
@@ -239,7 +239,7 @@ async fn a_body_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_value_is_never_an_option_of_a_command() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     for path in ["/api/v1/acct?user=-l", "/usage?ended=-x"] {
         let answer = bed.get(path, &[("cookie", &login.cookie)]).await;
@@ -249,7 +249,7 @@ async fn a_value_is_never_an_option_of_a_command() {
 
 #[tokio::test]
 async fn open_streams_are_counted() {
-    let bed = Bed::new();
+    let bed = TestPortal::new();
     let login = bed.login().await;
     let all = bed.app.streams.clone();
     let n = u32::try_from(corral_web::STREAMS_MAX).unwrap();

@@ -1,7 +1,7 @@
 //! A hundred thousand jobs: the size of a page of the list. Its time is measured manually
 //! (`docs/portal.md`), because a test of it would fail on a busy machine.
 
-use crate::bed::{Bed, ME, job, spec};
+use crate::bed::{ME, TestPortal, job, spec};
 use corral::model::JobStat;
 use corral::record::view::Row;
 
@@ -19,7 +19,7 @@ async fn a_page_of_many_jobs_stays_small() {
         };
         rows.push(Row::Job(Box::new(job(id, 1, stat, &format!("job-{id}")))));
     }
-    let bed = Bed::with(true, rows);
+    let bed = TestPortal::with(true, rows);
     let login = bed.login().await;
     for query in [
         "",

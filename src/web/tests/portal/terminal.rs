@@ -1,13 +1,13 @@
 //! Terminals: a shell in a page, its owner, and who may not access it.
 
-use crate::bed::{Bed, Login, READ_TOKEN, SUBMIT_TOKEN};
-use crate::live::{Answered, Live};
-use corral::api::attend::AttachRequest;
+use crate::bed::{Login, READ_TOKEN, SUBMIT_TOKEN, TestPortal};
+use crate::live::{HttpAnswer, RunningPortal};
+use corral::api::attach::AttachRequest;
 use corral_web::identity::Identity;
 use corral_web::terminal::OF_USER_MAX;
 
 /// Starts a terminal; returns its path.
-fn begin(live: &Live, login: &Login) -> String {
+fn begin(live: &RunningPortal, login: &Login) -> String {
     let body = format!("csrf={}&queue=night&slots=2&run_limit=1:30", login.csrf);
     let answer = live.run(
         live.bed
@@ -17,7 +17,7 @@ fn begin(live: &Live, login: &Login) -> String {
     answer.header("location").to_owned()
 }
 
-fn socket(live: &Live, place: &str) -> Answered {
+fn socket(live: &RunningPortal, place: &str) -> HttpAnswer {
     let origin = format!("http://{}", live.host());
     let headers = [("Cookie", live.login.cookie.as_str()), ("Origin", &origin)];
     let answer = live.ask_socket(&format!("{place}/ws"), &live.host(), &headers);
@@ -27,7 +27,7 @@ fn socket(live: &Live, place: &str) -> Answered {
 
 #[test]
 fn a_page_is_at_a_shell_that_ends_with_it() {
-    let live = Live::start(Bed::new());
+    let live = RunningPortal::start(TestPortal::new());
     let place = begin(&live, &live.login);
     let asked = live.bed.done.lock().unwrap().attended.clone();
     let AttachRequest::Terminal {
@@ -74,7 +74,7 @@ fn a_page_is_at_a_shell_that_ends_with_it() {
 
 #[test]
 fn a_shell_that_writes_without_end_waits_for_its_page() {
-    let live = Live::start(Bed::new());
+    let live = RunningPortal::start(TestPortal::new());
     let place = begin(&live, &live.login);
     let mut at = socket(&live, &place);
     at.say(2, b"yes | head -c 3000000; echo; echo do''ne\n");
@@ -101,7 +101,7 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
 
 #[test]
 fn nobody_else_is_at_a_terminal() {
-    let live = Live::start(Bed::new());
+    let live = RunningPortal::start(TestPortal::new());
     let place = begin(&live, &live.login);
     let ws = format!("{place}/ws");
     let (host, cookie) = (live.host(), live.login.cookie.clone());
@@ -179,7 +179,7 @@ fn nobody_else_is_at_a_terminal() {
 
 #[test]
 fn a_terminal_ends_with_its_session_and_on_demand() {
-    let live = Live::start(Bed::new());
+    let live = RunningPortal::start(TestPortal::new());
     let (first, second) = (begin(&live, &live.login), begin(&live, &live.login));
     let mut at = socket(&live, &first);
     let cookie = live.login.cookie.clone();
@@ -194,7 +194,7 @@ fn a_terminal_ends_with_its_session_and_on_demand() {
 
 #[test]
 fn terminals_are_counted_and_refusals_are_told() {
-    let live = Live::start(Bed::new());
+    let live = RunningPortal::start(TestPortal::new());
     let cookie = live.login.cookie.clone();
     let send = |body: String| live.run(live.bed.form("/terminal", &body, &[("cookie", &cookie)]));
     let csrf = &live.login.csrf;

@@ -191,7 +191,7 @@ fn what_could_not_be_started() {
 fn ends_that_were_ordered_or_not_seen() {
     for (reason, word, advice) in [
         (TermReason::Owner, "owner", "chist -l"),
-        (TermReason::Admin, "admin", "who and when"),
+        (TermReason::Admin, "admin", "the user and the time"),
         (TermReason::Force, "force", "chist -l"),
         (TermReason::HostLost, "host_lost", "-r"),
         (TermReason::ShepherdLost, "shepherd_lost", "cbexe"),

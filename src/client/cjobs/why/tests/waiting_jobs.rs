@@ -1,7 +1,7 @@
-//! Scenarios of waiting jobs. Each [`Site::check`] asserts that the offered change starts the job.
+//! Scenarios of waiting jobs. Each [`TestCluster::check`] asserts that the offered change starts the job.
 
-use super::{NOW, Site, job, limited};
-use crate::client::cjobs::why::pending::Ahead;
+use super::{NOW, TestCluster, job, limited};
+use crate::client::cjobs::why::pending::JobsAhead;
 use crate::client::cjobs::why::text;
 use crate::model::{JobKey, Share, Spec, Stamp};
 use crate::record::event::Event;
@@ -10,8 +10,8 @@ use crate::sched::{Opening, Stage};
 
 const TWO: &str = "hosts:\n- {names: 'h[1-2]', slots: 4}\nqueues:\n- {name: normal}\n";
 
-fn two() -> Site {
-    Site::new(TWO)
+fn two() -> TestCluster {
+    TestCluster::new(TWO)
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn more_slots_than_there_are() {
 
 #[test]
 fn a_condition_that_no_host_meets() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {names: 'h[1-2]', slots: 4, tags: [fast]}\nqueues:\n- {name: normal}\n",
     );
     let id = site.ask(1, "select[fast && maxmem>97.7T]");
@@ -90,7 +90,7 @@ fn the_host_that_was_asked_for_is_full() {
 
 #[test]
 fn an_inactive_queue() {
-    let mut site = Site::new(&format!("{TWO}- {{name: other}}\n"));
+    let mut site = TestCluster::new(&format!("{TWO}- {{name: other}}\n"));
     let (name, by, comment, t) = ("normal".into(), "root".into(), String::new(), NOW);
     let act = QueueAct::Inactivate;
     site.state.apply(&Event::Queue {
@@ -103,7 +103,7 @@ fn an_inactive_queue() {
     let id = site.ask(1, "");
     let waiting = site.explain(id);
     assert_eq!(text::verdict(&waiting), "queue normal is inactive");
-    let offered: Vec<String> = (waiting.helps.iter())
+    let offered: Vec<String> = (waiting.helpful_changes.iter())
         .map(|help| help.candidate.command(id))
         .collect();
     let want = [
@@ -181,7 +181,7 @@ fn an_array_at_its_own_limit() {
 
 #[test]
 fn a_queue_at_its_limit_of_slots() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {names: 'h[1-2]', slots: 4}\n\
          queues:\n- {name: normal, slots: 2}\n- {name: other}\n",
     );
@@ -193,7 +193,7 @@ fn a_queue_at_its_limit_of_slots() {
 
 #[test]
 fn a_limit_of_section_limits() {
-    let mut site = Site::new(&format!(
+    let mut site = TestCluster::new(&format!(
         "{TWO}limits:\n- {{name: few, users: u1000, slots: 5}}\n"
     ));
     site.ask(3, "");
@@ -204,7 +204,7 @@ fn a_limit_of_section_limits() {
 
 #[test]
 fn an_exclusive_job_among_others() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {names: 'h[1-2]', slots: 4}\nqueues:\n- {name: normal, exclusive: yes}\n",
     );
     site.ask(1, "select[hname==h1]");
@@ -218,7 +218,7 @@ fn an_exclusive_job_among_others() {
 
 #[test]
 fn a_run_limit_longer_than_the_window() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {names: 'h[1-2]', slots: 4}\n\
          queues:\n- {name: normal, run_window: '20:00-4:07'}\n",
     );
@@ -237,7 +237,7 @@ fn a_termination_time_before_the_run_limit() {
 
 #[test]
 fn a_licence_that_others_have() {
-    let mut site = Site::new(&format!(
+    let mut site = TestCluster::new(&format!(
         "resources:\n- {{name: lic, locale: all, value: 4}}\n{TWO}"
     ));
     site.ask(1, "rusage[lic=3]");
@@ -248,7 +248,7 @@ fn a_licence_that_others_have() {
 
 #[test]
 fn units_that_others_have() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {names: 'h[1-2]', slots: 4, resources: {gpu: 4}}\nqueues:\n- {name: normal}\n",
     );
     site.ask(1, "select[hname==h1] rusage[gpu=2]");
@@ -292,7 +292,7 @@ fn a_locked_host() {
 
 #[test]
 fn a_reservation_that_a_short_job_may_use() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {name: h1, slots: 4}\n\
          queues:\n- {name: top, priority: 90}\n\
          - {name: wide, priority: 50, slot_reserve: 24h, backfill: yes}\n\
@@ -319,7 +319,7 @@ fn a_reservation_that_a_short_job_may_use() {
     ));
     let id = site.submit(limited(4 * 3600, job()));
     let waiting = site.explain(id);
-    let offered: Vec<String> = (waiting.helps.iter())
+    let offered: Vec<String> = (waiting.helpful_changes.iter())
         .map(|help| help.candidate.command(id))
         .collect();
     assert!(
@@ -337,7 +337,7 @@ fn a_reservation_that_a_short_job_may_use() {
 #[test]
 fn slots_beside_a_reservation_last_until_it_begins() {
     let site = |normal: &str| {
-        let mut site = Site::new(&format!(
+        let mut site = TestCluster::new(&format!(
             "hosts:\n- {{name: h1, slots: 4}}\n- {{name: h2, slots: 2}}\n\
              queues:\n- {{name: top, priority: 90}}\n\
              - {{name: wide, priority: 50, hosts: h1, slot_reserve: 24h, backfill: yes}}\n\
@@ -379,7 +379,7 @@ fn slots_beside_a_reservation_last_until_it_begins() {
 }
 
 /// What a copy of the site offers to one more job, by the seconds that it may last.
-fn slots(site: &Site, spec: &Spec) -> Vec<(Option<i64>, Vec<Share>)> {
+fn slots(site: &TestCluster, spec: &Spec) -> Vec<(Option<i64>, Vec<Share>)> {
     let of = |opening: Opening| {
         let seconds = opening.until.map(|at| (at - NOW.0) / 1000);
         (seconds, opening.hosts)
@@ -392,7 +392,7 @@ fn slots(site: &Site, spec: &Spec) -> Vec<(Option<i64>, Vec<Share>)> {
 fn slots_are_those_that_every_limit_leaves() {
     // u1000 runs two jobs of one slot on h1, u2000 one; three hosts of four slots.
     let offered = |limits: &str, spec: &Spec| {
-        let mut site = Site::new(&format!(
+        let mut site = TestCluster::new(&format!(
             "hosts:\n- {{names: 'h[1-3]', slots: 4}}\n{limits}"
         ));
         for uid in [1000, 1000, 2000] {
@@ -441,7 +441,7 @@ fn slots_are_those_that_every_limit_leaves() {
 
 #[test]
 fn jobs_that_come_first_are_counted() {
-    let mut site = Site::new(
+    let mut site = TestCluster::new(
         "hosts:\n- {name: h1, slots: 1}\n\
          queues:\n- {name: normal, priority: 10}\n- {name: high, priority: 20}\n",
     );
@@ -462,13 +462,16 @@ fn jobs_that_come_first_are_counted() {
     let id = site.ask(1, "");
     let waiting = site.explain(id);
     // One of the four jobs of the queue high runs.
-    let want = Ahead {
+    let want = JobsAhead {
         higher: 3,
         same: 2,
         by_order: true,
     };
     assert_eq!(waiting.ahead, want);
-    assert!(waiting.helps.is_empty(), "nothing starts on a full host");
+    assert!(
+        waiting.helpful_changes.is_empty(),
+        "nothing starts on a full host"
+    );
     assert_eq!(
         text::ahead(&waiting.ahead),
         "2 jobs before it in its queue, 3 jobs in queues of higher priority"
@@ -493,7 +496,7 @@ fn trials_leave_no_trace() {
     let again = super::pending::explain(&mut copy, j, &mut || true);
     assert_eq!(rows(&copy), before);
     assert_eq!((first.reason, first.hosts), (again.reason, again.hosts));
-    assert_eq!(first.helps, again.helps);
+    assert_eq!(first.helpful_changes, again.helpful_changes);
 }
 
 #[test]
@@ -503,5 +506,5 @@ fn trials_end_when_time_is_over() {
     let id = site.ask(1, "select[hname==h1] rusage[mem=1G]");
     let mut none = || false;
     let waiting = super::pending::explain(&mut site.copy(), JobKey::job(id), &mut none);
-    assert_eq!((waiting.cut, waiting.tried), (true, 0));
+    assert_eq!((waiting.out_of_time, waiting.tried), (true, 0));
 }

@@ -1,6 +1,6 @@
 //! The types of the conversion: an option of another system, its context, and the result.
 
-use crate::client::csub::options::Chosen;
+use crate::client::csub::options::JobOptions;
 use crate::client::exit::Fail;
 use crate::model::{SlurmJob, Stamp, Submission};
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ impl ForeignOption {
 }
 
 /// The context in which options are converted.
-pub(crate) struct Context<'a> {
+pub(crate) struct ConvertContext<'a> {
     pub now_ms: i64,
     pub user: &'a str,
     /// The name of the job if none is given; empty: no name.
@@ -33,13 +33,13 @@ pub(crate) struct Context<'a> {
     /// The job is submitted by `sbatch`: defaults are those of Slurm.
     pub sbatch: bool,
     /// Returns by how much the indices of a job were raised.
-    pub shift: &'a mut dyn FnMut(u32) -> std::result::Result<u32, String>,
+    pub index_shift: &'a mut dyn FnMut(u32) -> std::result::Result<u32, String>,
 }
 
 /// Options of another system, converted to those of csub.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Foreign {
-    pub chosen: Chosen,
+pub(crate) struct ConvertedOptions {
+    pub chosen: JobOptions,
     /// The earliest start, ms since the epoch, because `-b` has no seconds.
     pub begin: Option<i64>,
     /// Values for the environment of an `sbatch` job.
@@ -48,17 +48,17 @@ pub(crate) struct Foreign {
     pub no_effect: Vec<(String, String)>,
 }
 
-impl Foreign {
+impl ConvertedOptions {
     /// Sets values for which csub has no option. `chosen`: all options of the job.
-    pub(crate) fn complete(&self, job: &mut Submission, chosen: &Chosen) {
+    pub(crate) fn complete(&self, job: &mut Submission, chosen: &JobOptions) {
         if !chosen.has("b") {
             job.spec.begin = self.begin.map(Stamp).or(job.spec.begin);
         }
     }
 
-    pub(crate) fn note_no_effect(&mut self, asked: &ForeignOption, why: &str) {
-        let dash = if asked.option.len() == 1 { "-" } else { "--" };
-        let name = format!("{dash}{}", asked.option);
+    pub(crate) fn note_no_effect(&mut self, option: &ForeignOption, why: &str) {
+        let dash = if option.option.len() == 1 { "-" } else { "--" };
+        let name = format!("{dash}{}", option.option);
         if !self.no_effect.iter().any(|(old, _)| *old == name) {
             self.no_effect.push((name, why.to_owned()));
         }
@@ -114,7 +114,7 @@ pub(super) fn job_name(
     array: Option<&crate::text::slurm::IndexList>,
 ) -> std::result::Result<String, String> {
     if name.contains('[') {
-        return Err("a job name cannot hold '['".to_owned());
+        return Err("a job name cannot contain '['".to_owned());
     }
     Ok(match array {
         None => name.to_owned(),

@@ -78,8 +78,8 @@ impl Peer {
     }
 }
 
-/// Why a talk has ended.
-pub(crate) enum TalkEnd {
+/// Why a session has ended.
+pub(crate) enum SessionEnd {
     /// How each program ended; `None`: its connection was lost.
     Ended(Vec<Option<Finish>>),
     /// A signal ended this command.
@@ -87,7 +87,7 @@ pub(crate) enum TalkEnd {
 }
 
 /// A connection to one or more programs. The first of them gets the input.
-pub(crate) struct Talk<'a> {
+pub(crate) struct TerminalSession<'a> {
     peers: Vec<Peer>,
     stdin: Option<File>,
     taken: Option<TakenTerminal>,
@@ -96,7 +96,7 @@ pub(crate) struct Talk<'a> {
     queue: &'a SignalQueue,
 }
 
-impl<'a> Talk<'a> {
+impl<'a> TerminalSession<'a> {
     /// `input`: standard input is passed on. `keys`: the programs have terminals, which get keys in
     /// this way.
     pub(crate) fn new(
@@ -104,8 +104,8 @@ impl<'a> Talk<'a> {
         input: bool,
         keys: Option<KeyMode>,
         queue: &'a SignalQueue,
-    ) -> Talk<'a> {
-        let mut talk = Talk {
+    ) -> TerminalSession<'a> {
+        let mut talk = TerminalSession {
             peers,
             stdin: None,
             taken: keys.and_then(TakenTerminal::stdin),
@@ -121,7 +121,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Runs until all programs have ended.
-    pub(crate) fn run(mut self) -> TalkEnd {
+    pub(crate) fn run(mut self) -> SessionEnd {
         // Output that arrived together with the proof of the key.
         for n in 0..self.peers.len() {
             if let Err(over) = self.show_output(n) {
@@ -134,10 +134,10 @@ impl<'a> Talk<'a> {
                 return over;
             }
         }
-        TalkEnd::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
+        SessionEnd::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
     }
 
-    fn turn(&mut self) -> Option<TalkEnd> {
+    fn turn(&mut self) -> Option<SessionEnd> {
         let room = self.input_room();
         let mut list = vec![
             PollEntry {
@@ -163,7 +163,7 @@ impl<'a> Talk<'a> {
         }
         let ready = match stream::wait(&list, Some(stream::LOSS_LOOK_MS)) {
             Ok(ready) => ready,
-            Err(_) => return Some(TalkEnd::Ended(Vec::new())),
+            Err(_) => return Some(SessionEnd::Ended(Vec::new())),
         };
         if ready.iter().all(|now| *now == (false, false)) {
             self.look_for_lost();
@@ -240,7 +240,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Receives what a program sent and shows it.
-    fn take_output(&mut self, n: usize) -> Result<(), TalkEnd> {
+    fn take_output(&mut self, n: usize) -> Result<(), SessionEnd> {
         let peer = &mut self.peers[n];
         let mut buf = [0; 32 << 10];
         match peer.wire.read(&mut buf) {
@@ -255,7 +255,7 @@ impl<'a> Talk<'a> {
         self.show_output(n)
     }
 
-    fn show_output(&mut self, n: usize) -> Result<(), TalkEnd> {
+    fn show_output(&mut self, n: usize) -> Result<(), SessionEnd> {
         let end = if self.taken.is_some() { "\r\n" } else { "\n" };
         let peer = &mut self.peers[n];
         loop {
@@ -290,7 +290,7 @@ impl<'a> Talk<'a> {
 
     /// Handles a signal to this command: most are passed on, as if the programs ran at this
     /// terminal.
-    fn handle_signal(&mut self, signal: i32) -> Option<TalkEnd> {
+    fn handle_signal(&mut self, signal: i32) -> Option<SessionEnd> {
         match signals::name(signal).as_str() {
             "WINCH" => self.tell_size(),
             // Continued after a stop that did not come through this code.
@@ -307,7 +307,7 @@ impl<'a> Talk<'a> {
             }
             // Only `claunch` catches the last two, with which a job is warned.
             "INT" | "QUIT" | "USR1" | "USR2" => self.signal_all(signal),
-            _ => return Some(TalkEnd::Signal(signal)),
+            _ => return Some(SessionEnd::Signal(signal)),
         }
         None
     }
@@ -327,12 +327,12 @@ impl<'a> Talk<'a> {
 
     /// Sends the size of this terminal to the programs with terminals if it has changed.
     fn tell_size(&mut self) {
-        let Some(told) = self.screen else { return };
+        let Some(last_sent) = self.screen else { return };
         let Some((rows, cols)) = terminal::size_of(&std::io::stdin()) else {
             return;
         };
         let now = Screen { rows, cols };
-        if now != told {
+        if now != last_sent {
             self.screen = Some(now);
             for peer in &mut self.peers {
                 peer.link.send(&Message::Size(now));
@@ -343,7 +343,7 @@ impl<'a> Talk<'a> {
 
 /// Writes output to its stream. If the stream has no reader any more, this command ends like any
 /// program at the start of a pipe.
-fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkEnd> {
+fn show(stream: Stream, bytes: &[u8]) -> Result<(), SessionEnd> {
     let written = match stream {
         Stream::In => return Ok(()),
         Stream::Out => {
@@ -352,5 +352,5 @@ fn show(stream: Stream, bytes: &[u8]) -> Result<(), TalkEnd> {
         }
         Stream::Err => std::io::stderr().lock().write_all(bytes),
     };
-    written.map_err(|_| TalkEnd::Signal(signals::number("PIPE").unwrap_or(13)))
+    written.map_err(|_| SessionEnd::Signal(signals::number("PIPE").unwrap_or(13)))
 }

@@ -1,10 +1,10 @@
 //! Converts tasks, processors and hosts of a Slurm or PBS job to slots and `span[]`.
 
-use super::terms::number;
+use super::conversion::number;
 
 /// The requested numbers; `None`: not specified.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct TaskLayout {
     pub tasks: Option<u32>,
     pub cpus: Option<u32>,
     pub nodes: Option<u32>,
@@ -13,7 +13,7 @@ pub(crate) struct Shape {
 
 /// The request in slots.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(crate) struct Slots {
+pub(crate) struct SlotRequest {
     pub slots: u32,
     pub tasks: u32,
     pub span: Option<Span>,
@@ -50,18 +50,18 @@ pub(crate) fn hosts(text: &str) -> Result<u32, String> {
     }
 }
 
-impl Shape {
+impl TaskLayout {
     /// Whether nothing was requested.
     pub(crate) fn is_empty(self) -> bool {
-        self == Shape::default()
+        self == TaskLayout::default()
     }
 
     /// # Errors
     /// The numbers contradict each other.
-    pub(crate) fn slots(self) -> Result<Slots, String> {
+    pub(crate) fn slots(self) -> Result<SlotRequest, String> {
         let cpus = self.cpus.unwrap_or(1);
         let (hosts, per_node) = match (self.nodes, self.per_node, self.tasks) {
-            (None, None, _) => return self.anywhere(cpus),
+            (None, None, _) => return self.on_any_hosts(cpus),
             (Some(hosts), Some(per_node), None) => (hosts, per_node),
             (Some(hosts), None, None) => (hosts, 1),
             (None, Some(per_node), None) => (1, per_node),
@@ -80,7 +80,7 @@ impl Shape {
         };
         let tasks = self.tasks.map_or_else(|| times(hosts, per_node), Ok)?;
         let on_host = times(per_node.min(tasks), cpus)?;
-        Ok(Slots {
+        Ok(SlotRequest {
             slots: times(tasks, cpus)?,
             tasks,
             span: Some(match hosts {
@@ -93,10 +93,10 @@ impl Shape {
     }
 
     /// The slots of a request without a number of hosts.
-    fn anywhere(self, cpus: u32) -> Result<Slots, String> {
+    fn on_any_hosts(self, cpus: u32) -> Result<SlotRequest, String> {
         let tasks = self.tasks.unwrap_or(1);
         let one = tasks == 1;
-        Ok(Slots {
+        Ok(SlotRequest {
             slots: times(tasks, cpus)?,
             tasks,
             span: match (tasks, cpus) {
@@ -121,7 +121,7 @@ mod tests {
 
     fn slots(tasks: u32, cpus: u32, nodes: u32, per_node: u32) -> String {
         let some = |n: u32| (n > 0).then_some(n);
-        let shape = Shape {
+        let shape = TaskLayout {
             tasks: some(tasks),
             cpus: some(cpus),
             nodes: some(nodes),

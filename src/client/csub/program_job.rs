@@ -3,9 +3,9 @@
 //! Options are those of `csub`, parsed by the same parser; exact values from the caller are used
 //! unchanged. Prints nothing, reads no standard input, does not change the umask.
 
-use super::options::{self, Chosen};
-use super::script::{self, Work};
-use super::template::{self, Made};
+use super::options::{self, JobOptions};
+use super::script::{self, Payload};
+use super::template::{self, TemplateJob};
 use super::{NoEffect, SubmitContext, dry_run, environ, esub, spec};
 use crate::client::cli::Table;
 use crate::client::env::Site;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Options that a function call does not accept, and why.
-const NOT_CALLED: &[(&str, &str)] = &[
+const REFUSED_OPTIONS: &[(&str, &str)] = &[
     ("I", "no command waits for the job"),
     ("Ip", "no command waits for the job"),
     ("Is", "no command waits for the job"),
@@ -43,7 +43,7 @@ const NOT_CALLED: &[(&str, &str)] = &[
 
 /// See the top of this file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Called<'a> {
+pub(crate) struct ProgramJob<'a> {
     /// Option words in the form of `csub`.
     pub options: &'a [String],
     /// The program and its arguments, which no shell interprets.
@@ -70,7 +70,7 @@ pub(crate) struct Called<'a> {
 
 /// A description, prepared for sending.
 #[derive(Clone, Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedJob {
     pub job: Submission,
     pub head: RequestHead,
     /// Options that were accepted and have no effect.
@@ -79,21 +79,21 @@ pub(crate) struct Prepared {
 
 /// Why a description cannot be submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum PrepareError {
     /// This option is given both as an option and by the caller.
-    Twice(&'static str),
-    Wrong(Fail),
+    DuplicateOption(&'static str),
+    Invalid(Fail),
 }
 
-impl From<Fail> for Unfit {
-    fn from(fail: Fail) -> Unfit {
-        Unfit::Wrong(fail)
+impl From<Fail> for PrepareError {
+    fn from(fail: Fail) -> PrepareError {
+        PrepareError::Invalid(fail)
     }
 }
 
-impl From<sys::Error> for Unfit {
-    fn from(e: sys::Error) -> Unfit {
-        Unfit::Wrong(e.into())
+impl From<sys::Error> for PrepareError {
+    fn from(e: sys::Error) -> PrepareError {
+        PrepareError::Invalid(e.into())
     }
 }
 
@@ -101,21 +101,21 @@ impl From<sys::Error> for Unfit {
 ///
 /// # Errors
 /// Those of `csub` for a wrong option.
-fn chosen(words: &[String]) -> Result<Chosen> {
+fn parse_options(words: &[String]) -> Result<JobOptions> {
     let table = Table::new(options::csub());
     let split = table.split(words).map_err(|e| Fail::usage(e.to_string()))?;
     if let Some(word) = split.rest.first() {
         let shown = crate::text::width::escape(word);
         return Err(Fail::usage(format!("'{shown}' is not an option")));
     }
-    let chosen = Chosen::of(&table, &split);
-    refuse_not_called(&chosen)?;
-    chosen.check_built()?;
+    let chosen = JobOptions::from_split(&table, &split);
+    refuse_unavailable(&chosen)?;
+    chosen.check_implemented()?;
     Ok(chosen)
 }
 
-fn refuse_not_called(chosen: &Chosen) -> Result<()> {
-    for (name, why) in NOT_CALLED {
+fn refuse_unavailable(chosen: &JobOptions) -> Result<()> {
+    for (name, why) in REFUSED_OPTIONS {
         if chosen.has(name) {
             return Err(Fail::usage(format!("-{name} is not accepted here: {why}")));
         }
@@ -124,20 +124,20 @@ fn refuse_not_called(chosen: &Chosen) -> Result<()> {
 }
 
 /// The command or script to run.
-fn work_of(what: &Called<'_>) -> Result<Work> {
+fn payload_of(what: &ProgramJob<'_>) -> Result<Payload> {
     if what.script.is_empty() {
         let command = match what.line {
             "" => exact_command(what.command),
             line => line.to_owned(),
         };
-        return Ok(Work {
+        return Ok(Payload {
             command,
-            ..Work::default()
+            ..Payload::default()
         });
     }
-    let work = script::of_text(&Table::new(options::csub()), what.script.to_owned(), None)?;
-    match work.foreign.is_empty() {
-        true => Ok(work),
+    let payload = script::from_text(&Table::new(options::csub()), what.script.to_owned(), None)?;
+    match payload.foreign.is_empty() {
+        true => Ok(payload),
         false => Err(Fail::usage(
             "the script has lines for another batch system, which are not read here: give the \
              options, or submit it with csub",
@@ -146,11 +146,16 @@ fn work_of(what: &Called<'_>) -> Result<Work> {
 }
 
 /// The command or script to run, from a template if one is named.
-fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &SubmitContext) -> Result<Made> {
+fn filled_template(
+    site: &Site,
+    what: &ProgramJob<'_>,
+    own: &JobOptions,
+    context: &SubmitContext,
+) -> Result<TemplateJob> {
     let Some((name, values)) = what.template else {
-        return Ok(Made {
-            work: work_of(what)?,
-            options: Chosen::default(),
+        return Ok(TemplateJob {
+            payload: payload_of(what)?,
+            options: JobOptions::default(),
             vars: BTreeMap::new(),
             profile: String::new(),
         });
@@ -159,15 +164,15 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &SubmitContext) 
         let text = format!("-app: the template {name} defines the job: give no script");
         return Err(Fail::usage(text));
     }
-    if mine.has("app") {
+    if own.has("app") {
         let text = "-app cannot be given with a template, which names the application of the job";
         return Err(Fail::usage(text));
     }
-    let cwd = mine.get("cwd").map(Path::new);
-    let cwd = cwd.filter(|cwd| cwd.is_absolute()).unwrap_or(&told.cwd);
-    let made = template::of_form(site, (name, values), what.line, cwd)?;
-    match made.work.foreign.is_empty() {
-        true => Ok(made),
+    let cwd = own.get("cwd").map(Path::new);
+    let cwd = cwd.filter(|cwd| cwd.is_absolute()).unwrap_or(&context.cwd);
+    let filled = template::from_values(site, (name, values), what.line, cwd)?;
+    match filled.payload.foreign.is_empty() {
+        true => Ok(filled),
         false => Err(Fail::usage(format!(
             "-app: the template {name} has lines for another batch system, which are not read \
              here: submit it with csub"
@@ -179,8 +184,8 @@ fn made_of(site: &Site, what: &Called<'_>, mine: &Chosen, told: &SubmitContext) 
 ///
 /// # Errors
 /// The text is not a job ID.
-pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepared> {
-    super::clone::unchanged(site, &SubmitContext::in_another_program()?, job, key)
+pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<PreparedJob> {
+    super::clone::unchanged(site, &SubmitContext::without_umask_change()?, job, key)
 }
 
 /// Checks options as far as possible without the cluster.
@@ -188,20 +193,23 @@ pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepare
 /// # Errors
 /// Those of `csub` for a wrong option.
 pub(crate) fn check(words: &[String], host: &str) -> Result<()> {
-    let chosen = chosen(words)?;
-    let told = SubmitContext::in_another_program()?;
-    spec::submission(&chosen, &told.here_on(host, &|| Unit::M)).map(drop)
+    let chosen = parse_options(words)?;
+    let context = SubmitContext::without_umask_change()?;
+    spec::submission(&chosen, &context.parse_context_on(host, &|| Unit::M)).map(drop)
 }
 
 /// The submission that a description defines.
 ///
 /// # Errors
 /// What `csub` would refuse, and options that are given twice.
-pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Prepared, Unfit> {
-    let mut mine = chosen(what.options)?;
+pub(crate) fn prepare(
+    site: &Site,
+    what: &ProgramJob<'_>,
+) -> std::result::Result<PreparedJob, PrepareError> {
+    let mut own = parse_options(what.options)?;
     for (name, value) in what.named {
-        refuse_twice(&mine, name)?;
-        mine.add(name, value);
+        refuse_duplicate(&own, name)?;
+        own.add(name, value);
     }
     let stated = [
         ("J", !what.name.is_empty()),
@@ -210,21 +218,21 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
         ("W", what.run_limit_s.is_some()),
     ];
     for (name, _) in stated.iter().filter(|(_, is)| *is) {
-        refuse_twice(&mine, name)?;
+        refuse_duplicate(&own, name)?;
     }
-    let told = SubmitContext::in_another_program()?;
-    let made = made_of(site, what, &mine, &told)?;
-    let work = made.work;
-    let mine = mine.over(made.options.over(work.options.clone()));
-    mine.check_built()?;
-    refuse_not_called(&mine)?;
-    spec::check_command(&work.command)?;
-    let (chosen, data) = esub::run(site, mine, &work.command)?;
+    let context = SubmitContext::without_umask_change()?;
+    let filled = filled_template(site, what, &own, &context)?;
+    let payload = filled.payload;
+    let own = own.overriding(filled.options.overriding(payload.options.clone()));
+    own.check_implemented()?;
+    refuse_unavailable(&own)?;
+    spec::check_command(&payload.command)?;
+    let (chosen, data) = esub::run(site, own, &payload.command)?;
     let warning = NoEffect::of(&chosen).warning();
     let unit = || limit_unit(site);
-    let mut job = spec::submission(&chosen, &told.here(site, &unit))?;
+    let mut job = spec::submission(&chosen, &context.parse_context(site, &unit))?;
     if what.template.is_some() {
-        (job.spec.app, job.app_label) = (made.profile, true);
+        (job.spec.app, job.app_label) = (filled.profile, true);
     }
     if !job.array.is_empty() {
         return Err(Fail::usage("-J: an index list is not accepted here").into());
@@ -237,29 +245,34 @@ pub(crate) fn prepare(site: &Site, what: &Called<'_>) -> std::result::Result<Pre
     job.spec.begin = what.begin.or(job.spec.begin);
     job.spec.deadline = what.deadline.or(job.spec.deadline);
     job.spec.limits.run_s = what.run_limit_s.or(job.spec.limits.run_s);
-    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
-    job.command = work.command;
-    let mut head = super::head(&chosen, work.script, &told.cwd)?;
-    head.env.extend(made.vars);
+    job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
+    job.command = payload.command;
+    let mut head = super::request_head(&chosen, payload.script, &context.cwd)?;
+    head.env.extend(filled.vars);
     head.env.extend(what.env.iter().cloned());
     environ::check_size(&head.env)?;
     let head = esub::with_data(head, data);
-    Ok(Prepared { job, head, warning })
+    Ok(PreparedJob { job, head, warning })
 }
 
 /// What is known of the chances of a submission, as in `csub --dry-run --json`.
 ///
 /// # Errors
 /// cb.yaml or the view cannot be read.
-pub(crate) fn dry(site: &Site, prepared: &Prepared) -> Result<String> {
+pub(crate) fn dry_run_json(site: &Site, prepared: &PreparedJob) -> Result<String> {
     let how = (sys::clock::wall_ms(), true);
-    dry_run::answer(site, &prepared.job, &prepared.head, how).map(|answer| answer.text)
+    dry_run::result(site, &prepared.job, &prepared.head, how).map(|answer| answer.text)
 }
 
-fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), Unfit> {
-    let same = |(given, _): (&str, &str)| options::place(given) == options::place(name);
+fn refuse_duplicate(
+    chosen: &JobOptions,
+    name: &'static str,
+) -> std::result::Result<(), PrepareError> {
+    let same = |(given, _): (&str, &str)| {
+        options::replacement_group(given) == options::replacement_group(name)
+    };
     match chosen.iter().any(same) {
-        true => Err(Unfit::Twice(name)),
+        true => Err(PrepareError::DuplicateOption(name)),
         false => Ok(()),
     }
 }
@@ -267,7 +280,7 @@ fn refuse_twice(chosen: &Chosen, name: &'static str) -> std::result::Result<(), 
 impl SubmitContext {
     /// Like [`SubmitContext::now`], but does not change the umask, which all threads of a process
     /// share.
-    fn in_another_program() -> Result<SubmitContext> {
+    fn without_umask_change() -> Result<SubmitContext> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
         Ok(SubmitContext {
             cwd: sys::caller::working_directory()?,
@@ -295,7 +308,7 @@ mod tests {
         let (options, command) = (words("-q night -n 2"), words("prog $HOME a;b"));
         let named = [("o", "out.%J".to_owned()), ("no-report", String::new())];
         let env = [("A".to_owned(), "1,'2\"".to_owned())];
-        let what = Called {
+        let what = ProgramJob {
             options: &options,
             command: &command,
             named: &named,
@@ -305,9 +318,9 @@ mod tests {
             hold: true,
             begin: Some(Stamp(77)),
             run_limit_s: Some(61),
-            ..Called::default()
+            ..ProgramJob::default()
         };
-        let Prepared { job, head, warning } = prepare(&site(), &what).unwrap();
+        let PreparedJob { job, head, warning } = prepare(&site(), &what).unwrap();
         assert_eq!(job.command, "prog '$HOME' 'a;b'");
         assert_eq!((job.name.as_str(), job.array.as_str()), ("sweep", "1-9:2"));
         assert!(job.hold && job.spec.no_report);
@@ -321,10 +334,10 @@ mod tests {
     #[test]
     fn a_line_is_read_by_a_shell_and_a_script_brings_its_options() {
         let of = |line: &str, script: &str| {
-            let what = Called {
+            let what = ProgramJob {
                 line,
                 script,
-                ..Called::default()
+                ..ProgramJob::default()
             };
             prepare(&site(), &what)
         };
@@ -333,7 +346,7 @@ mod tests {
             "echo $HOME | wc"
         );
         let script = "#!/bin/bash\n#CSUB -n 3\necho a\n";
-        let Prepared { job, head, .. } = of("", script).unwrap();
+        let PreparedJob { job, head, .. } = of("", script).unwrap();
         assert_eq!((job.spec.min, job.command.as_str()), (3, "echo a"));
         assert_eq!(
             (job.spec.shell.as_str(), head.script.as_str()),
@@ -371,22 +384,28 @@ mod tests {
     fn what_is_said_twice_is_refused() {
         let (options, command) = (words("-oo x -W 5"), words("prog"));
         let named = [("o", "y".to_owned())];
-        let mut what = Called {
+        let mut what = ProgramJob {
             options: &options,
             command: &command,
             named: &named,
-            ..Called::default()
+            ..ProgramJob::default()
         };
-        assert_eq!(prepare(&site(), &what).unwrap_err(), Unfit::Twice("o"));
+        assert_eq!(
+            prepare(&site(), &what).unwrap_err(),
+            PrepareError::DuplicateOption("o")
+        );
         (what.named, what.run_limit_s) = (&[], Some(5));
-        assert_eq!(prepare(&site(), &what).unwrap_err(), Unfit::Twice("W"));
+        assert_eq!(
+            prepare(&site(), &what).unwrap_err(),
+            PrepareError::DuplicateOption("W")
+        );
         let options = words("-J a[1-3]");
-        let what = Called {
+        let what = ProgramJob {
             options: &options,
             command: &command,
-            ..Called::default()
+            ..ProgramJob::default()
         };
-        let Err(Unfit::Wrong(fail)) = prepare(&site(), &what) else {
+        let Err(PrepareError::Invalid(fail)) = prepare(&site(), &what) else {
             panic!("an index list is not a name");
         };
         assert!(fail.text.contains("index list"), "{}", fail.text);

@@ -20,18 +20,22 @@ const OLD_MS: i64 = 3 * 24 * 3_600_000;
 const NAMES_MAX: usize = 1_000;
 
 /// The two files.
-pub(super) struct Place {
+pub(super) struct RendezvousFiles {
     file: PathBuf,
-    word: PathBuf,
+    failure_file: PathBuf,
     content: Vec<u8>,
     touched: Cell<u64>,
     /// The request to a host to start something; that host removes it.
     request: Option<PathBuf>,
 }
 
-impl Place {
+impl RendezvousFiles {
     /// Creates the files, and the user's directories if missing.
-    pub(super) fn make(layout: &Layout, token: Token, word: &Rendezvous) -> Result<Place> {
+    pub(super) fn create(
+        layout: &Layout,
+        token: Token,
+        word: &Rendezvous,
+    ) -> Result<RendezvousFiles> {
         let uid = sys::users::effective_uid();
         let umask = sys::caller::umask(0o007);
         let made = fs::mkdir(&layout.inbox_of(uid), 0o770);
@@ -43,15 +47,18 @@ impl Place {
         fs::mkdir(&dir, 0o700).map_err(|e| unwritable(&e))?;
         must_be_own(&dir, uid, 0o077)?;
         let file = layout.session(uid, token);
-        let place = Place {
-            word: Layout::session_word(&file),
+        let place = RendezvousFiles {
+            failure_file: Layout::session_word(&file),
             file,
             content: word.to_bytes(),
             touched: Cell::new(clock::boot_ms()),
             request: None,
         };
         place.sweep(&dir);
-        for (path, content) in [(&place.word, &b""[..]), (&place.file, &place.content)] {
+        for (path, content) in [
+            (&place.failure_file, &b""[..]),
+            (&place.file, &place.content),
+        ] {
             fs::publish_mode(path, content, 0o600).map_err(|e| unwritable(&e))?;
         }
         Ok(place)
@@ -84,7 +91,7 @@ impl Place {
             self.touched.set(now);
             let _ = fs::overwrite_unsynced(&self.file, &self.content);
         }
-        let bytes = fs::read_small(&self.word, RENDEZVOUS_MAX).ok()?;
+        let bytes = fs::read_small(&self.failure_file, RENDEZVOUS_MAX).ok()?;
         ConnectFailure::from_bytes(&bytes)
     }
 
@@ -107,9 +114,12 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RendezvousFiles {
     fn drop(&mut self) {
-        for path in [&self.file, &self.word].into_iter().chain(&self.request) {
+        for path in [&self.file, &self.failure_file]
+            .into_iter()
+            .chain(&self.request)
+        {
             let _ = fs::remove(path);
         }
     }
@@ -155,9 +165,9 @@ mod tests {
         let layout = Layout::new(d.path());
         fs::mkdir_p(&layout.inbox(), 0o755).unwrap();
         let uid = sys::users::effective_uid();
-        let place = Place::make(&layout, Token(5), &word()).unwrap();
+        let place = RendezvousFiles::create(&layout, Token(5), &word()).unwrap();
         let file = layout.session(uid, Token(5));
-        assert_eq!((mode(&file), mode(&place.word)), (0o600, 0o600));
+        assert_eq!((mode(&file), mode(&place.failure_file)), (0o600, 0o600));
         assert_eq!(mode(&layout.sessions_of(uid)), 0o700);
         let read = Rendezvous::from_bytes(&fs::read_small(&file, 9_999).unwrap());
         assert_eq!(read, Ok(word()));
@@ -166,7 +176,7 @@ mod tests {
             host: "h1".into(),
             why: "no route".into(),
         };
-        fs::overwrite_unsynced(&place.word, &said.to_bytes()).unwrap();
+        fs::overwrite_unsynced(&place.failure_file, &said.to_bytes()).unwrap();
         assert_eq!(place.word(0), Some(said));
         place.take_notice();
         assert_eq!(fs::read_small(&file, 9_999).unwrap(), b"");
@@ -186,7 +196,9 @@ mod tests {
         ] {
             fs::mkdir_p(&dir, 0o700).unwrap();
             fs::chmod(&dir, open).unwrap();
-            let refused = Place::make(&layout, Token(5), &word()).err().unwrap();
+            let refused = RendezvousFiles::create(&layout, Token(5), &word())
+                .err()
+                .unwrap();
             assert!(
                 refused.text.contains("only you can use"),
                 "{}",

@@ -1,10 +1,10 @@
 //! Submits one batch job of `sbatch`: converts its options to csub's and reads its script.
 
 use super::foreign::slurm::translate;
-use super::foreign::{self, Context, Foreign, ForeignOption};
+use super::foreign::{self, ConvertContext, ConvertedOptions, ForeignOption};
 use super::no_effect::NoEffect;
-use super::script::{self, Work};
-use super::{SubmitContext, answered, esub, head, shift_of, spec, tries};
+use super::script::{self, Payload};
+use super::{SubmitContext, esub, index_shift_of, request_head, retries, spec, submitted_job};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::requests;
@@ -16,8 +16,8 @@ use std::path::Path;
 #[derive(Default)]
 pub(crate) struct BatchCall {
     /// Options of the environment and of the command line, in increasing order of precedence.
-    pub weak: Vec<ForeignOption>,
-    pub strong: Vec<ForeignOption>,
+    pub environment_options: Vec<ForeignOption>,
+    pub line_options: Vec<ForeignOption>,
     /// A command line instead of a script.
     pub wrap: Option<String>,
     /// The script's file; `None`: it is read from standard input.
@@ -27,7 +27,7 @@ pub(crate) struct BatchCall {
 }
 
 /// A submitted job.
-pub(crate) struct Sent {
+pub(crate) struct SubmittedBatch {
     pub site: Site,
     pub run: IdRun,
     /// `--wait`: the command waits for the end of the job.
@@ -35,15 +35,15 @@ pub(crate) struct Sent {
 }
 
 /// Why no job was submitted.
-pub(crate) enum NotSent {
+pub(crate) enum BatchError {
     Fail(Fail),
     /// No answer came: the exit code; the reason has been printed.
     NoAnswer(i32),
 }
 
-impl From<Fail> for NotSent {
-    fn from(fail: Fail) -> NotSent {
-        NotSent::Fail(fail)
+impl From<Fail> for BatchError {
+    fn from(fail: Fail) -> BatchError {
+        BatchError::Fail(fail)
     }
 }
 
@@ -51,61 +51,65 @@ impl From<Fail> for NotSent {
 ///
 /// # Errors
 /// The job is refused, or no answer comes.
-pub(crate) fn submit(called: BatchCall) -> std::result::Result<Sent, NotSent> {
-    let told = SubmitContext::now()?;
-    let work = work(&called)?;
-    let mut foreign = options(&called, &work, &told)?;
+pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, BatchError> {
+    let context = SubmitContext::now()?;
+    let payload = work(&called)?;
+    let mut foreign = options(&called, &payload, &context)?;
     foreign.facts.args = called.args;
-    foreign.facts.submit_dir = told.cwd.to_string_lossy().into_owned();
+    foreign.facts.submit_dir = context.cwd.to_string_lossy().into_owned();
     if !called.quiet {
         let place = "";
         let mail = NoEffect::of(&foreign.chosen).warning();
-        let texts = [work.warning.clone(), foreign.warning(place), mail];
+        let texts = [payload.warning.clone(), foreign.warning(place), mail];
         for text in texts.into_iter().flatten() {
             eprintln!("sbatch: {text}");
         }
     }
     let site = Site::find().map_err(Fail::from)?;
     let wait_s = requests::wait_s(None)?;
-    let (chosen, data) = esub::run(&site, foreign.chosen.clone(), &work.command)?;
+    let (chosen, data) = esub::run(&site, foreign.chosen.clone(), &payload.command)?;
     let unit = || crate::client::limit_unit(&site);
-    let mut job = spec::submission(&chosen, &told.here(&site, &unit))?;
+    let mut job = spec::submission(&chosen, &context.parse_context(&site, &unit))?;
     foreign.complete(&mut job, &chosen);
-    spec::check_command(&work.command)?;
-    job.spec.shell = script::interpreter(&work, &job.spec.shell)?;
+    spec::check_command(&payload.command)?;
+    job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.spec.slurm = Some(Box::new(foreign.facts));
-    job.command = work.command;
-    let head = esub::with_data(head(&chosen, work.script, &told.cwd)?, data);
-    let ack = tries::send(&site, "sbatch", head, job, wait_s)?
-        .map_err(|e| NotSent::NoAnswer(e.report("sbatch")))?;
-    let run = answered(&ack)?.clone();
+    job.command = payload.command;
+    let head = esub::with_data(request_head(&chosen, payload.script, &context.cwd)?, data);
+    let ack = retries::send(&site, "sbatch", head, job, wait_s)?
+        .map_err(|e| BatchError::NoAnswer(e.report("sbatch")))?;
+    let run = submitted_job(&ack)?.clone();
     let wait = chosen.has("K");
-    Ok(Sent { site, run, wait })
+    Ok(SubmittedBatch { site, run, wait })
 }
 
 /// The command or script to run.
-fn work(called: &BatchCall) -> Result<Work> {
+fn work(called: &BatchCall) -> Result<Payload> {
     let Some(command) = &called.wrap else {
-        return script::batch(called.file.as_deref());
+        return script::from_batch_script(called.file.as_deref());
     };
     if called.file.is_some() {
         return Err(Fail::usage("Script arguments not permitted with --wrap"));
     }
-    Ok(Work {
+    Ok(Payload {
         command: "wrap".to_owned(),
         shell: "/bin/sh".to_owned(),
         script: format!("#!/bin/sh\n# Made by sbatch --wrap.\n\n{command}\n"),
-        ..Work::default()
+        ..Payload::default()
     })
 }
 
-fn options(called: &BatchCall, work: &Work, told: &SubmitContext) -> Result<Foreign> {
+fn options(
+    called: &BatchCall,
+    payload: &Payload,
+    context: &SubmitContext,
+) -> Result<ConvertedOptions> {
     let mut all = Vec::new();
-    for line in &work.foreign {
-        all.extend(foreign::slurm_line(line, &work.place)?);
+    for line in &payload.foreign {
+        all.extend(foreign::slurm_line(line, &payload.place)?);
     }
-    all.extend(called.weak.iter().cloned());
-    all.extend(called.strong.iter().cloned());
+    all.extend(called.environment_options.iter().cloned());
+    all.extend(called.line_options.iter().cloned());
     let file = called.file.as_deref().map(Path::new);
     let name = match (&called.wrap, file.and_then(Path::file_name)) {
         (Some(_), _) => "wrap".to_owned(),
@@ -113,13 +117,13 @@ fn options(called: &BatchCall, work: &Work, told: &SubmitContext) -> Result<Fore
         (None, None) => "sbatch".to_owned(),
     };
     let me = sys::users::current_user();
-    let mut context = Context {
-        now_ms: told.now_ms,
+    let mut conversion = ConvertContext {
+        now_ms: context.now_ms,
         user: &me.name,
         name: &name,
-        cwd: &told.cwd.to_string_lossy(),
+        cwd: &context.cwd.to_string_lossy(),
         sbatch: true,
-        shift: &mut shift_of,
+        index_shift: &mut index_shift_of,
     };
-    translate(&all, &mut context)
+    translate(&all, &mut conversion)
 }

@@ -7,7 +7,7 @@
 
 use super::{Failure, FailureKind};
 use crate::channel::Frame;
-use crate::client::capps::FarEnd;
+use crate::client::capps::TunnelServer;
 use crate::model::JobKey;
 use crate::record::connect::Connect;
 use crate::spool::Site;
@@ -48,7 +48,7 @@ pub enum AttachRequest {
 ///
 /// # Errors
 /// A value is invalid, or the system refuses.
-pub fn attend(
+pub fn start_attached(
     site: &Site,
     user: &UserFacts,
     ask: &AttachRequest,
@@ -135,7 +135,7 @@ fn wrong(text: String) -> Failure {
 
 /// The announcement of a job's program, for display in a portal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announced {
+pub struct ProgramAnnouncement {
     /// jupyter, vscode, tensorboard, vnc, or another word.
     pub kind: String,
     /// The path of its first page.
@@ -149,9 +149,9 @@ pub struct Announced {
 ///
 /// # Errors
 /// It is not an announcement of that job.
-pub fn read_announced(bytes: &[u8], id: u32, idx: u32) -> Result<Announced, String> {
+pub fn read_announced(bytes: &[u8], id: u32, idx: u32) -> Result<ProgramAnnouncement, String> {
     let read = Connect::from_bytes(bytes, id, idx)?;
-    Ok(Announced {
+    Ok(ProgramAnnouncement {
         kind: read.kind,
         path: read.path,
         port: read.port,
@@ -173,7 +173,7 @@ pub fn far_end(socket: File, announced: &[u8], id: u32) -> Result<(), Failure> {
         let connect = Connect::from_bytes(announced, id, 0)?;
         Ok((announced.to_vec(), connect))
     };
-    Ok(FarEnd::new(socket, copy, &found)?.run()?)
+    Ok(TunnelServer::new(socket, copy, &found)?.run()?)
 }
 
 /// Takes the first whole frame from the received bytes.

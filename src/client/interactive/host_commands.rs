@@ -1,9 +1,9 @@
 //! The waiting side of commands on several hosts: `claunch`. Waits until each host has connected,
 //! then serves as the terminal of all.
 
-use super::calls::Calls;
-use super::talk::{Peer, Talk, TalkEnd};
-use super::{Waiting, readable};
+use super::incoming_connections::IncomingConnections;
+use super::terminal_session::{Peer, SessionEnd, TerminalSession};
+use super::{InteractiveListener, readable};
 use crate::channel::{Welcome, about};
 use crate::client::exit::{Fail, Result};
 use crate::language::tell;
@@ -22,35 +22,35 @@ pub(crate) enum RunResult {
     Signal(i32),
 }
 
-struct One {
+struct HostCommand {
     host: String,
-    waiting: Waiting,
-    calls: Calls,
+    waiting: InteractiveListener,
+    calls: IncomingConnections,
     peer: Option<Peer>,
 }
 
 /// The commands on all hosts.
-pub(crate) struct Several<'a> {
-    all: Vec<One>,
+pub(crate) struct HostCommands<'a> {
+    all: Vec<HostCommand>,
     queue: &'a SignalQueue,
 }
 
-impl<'a> Several<'a> {
+impl<'a> HostCommands<'a> {
     pub(crate) fn new(
         job: JobKey,
-        waiting: Vec<(String, Waiting)>,
+        waiting: Vec<(String, InteractiveListener)>,
         queue: &'a SignalQueue,
-    ) -> Several<'a> {
-        let one = |(host, waiting): (String, Waiting)| {
+    ) -> HostCommands<'a> {
+        let one = |(host, waiting): (String, InteractiveListener)| {
             let name = about(waiting.session.token);
-            One {
+            HostCommand {
                 host,
-                calls: Calls::new(waiting.key.clone(), name, job),
+                calls: IncomingConnections::new(waiting.key.clone(), name, job),
                 waiting,
                 peer: None,
             }
         };
-        Several {
+        HostCommands {
             all: waiting.into_iter().map(one).collect(),
             queue,
         }
@@ -66,19 +66,21 @@ impl<'a> Several<'a> {
             return Ok(RunResult::Signal(signal));
         }
         let peers: Vec<Peer> = self.all.drain(..).filter_map(|one| one.peer).collect();
-        Ok(match Talk::new(peers, input, None, self.queue).run() {
-            TalkEnd::Signal(signal) => RunResult::Signal(signal),
-            TalkEnd::Ended(ends) => {
-                let code = |end: Option<crate::channel::Finish>| {
-                    let end = end?;
-                    if !end.text.is_empty() {
-                        tell!("claunch: {}", crate::text::width::escape(&end.text));
-                    }
-                    end.shell_code()
-                };
-                RunResult::Codes(ends.into_iter().map(code).collect())
-            }
-        })
+        Ok(
+            match TerminalSession::new(peers, input, None, self.queue).run() {
+                SessionEnd::Signal(signal) => RunResult::Signal(signal),
+                SessionEnd::Ended(ends) => {
+                    let code = |end: Option<crate::channel::Finish>| {
+                        let end = end?;
+                        if !end.text.is_empty() {
+                            tell!("claunch: {}", crate::text::width::escape(&end.text));
+                        }
+                        end.shell_code()
+                    };
+                    RunResult::Codes(ends.into_iter().map(code).collect())
+                }
+            },
+        )
     }
 
     /// Waits until every host has connected; returns the signal that ended the wait.

@@ -1,8 +1,8 @@
 //! The texts of the portal in each language: the catalogue `words.yaml`.
 //!
 //! Owns which languages there are and which one a request gets. Every visible word of a page goes
-//! through [`Words::t`]; a test compares the catalogue with the keys that templates and sources
-//! name.
+//! through [`Translations::t`]; a test compares the catalogue with the keys that templates and
+//! sources name.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -77,9 +77,9 @@ fn catalogue() -> &'static Catalogue {
 
 /// The words of one language.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Words(pub Language);
+pub struct Translations(pub Language);
 
-impl Words {
+impl Translations {
     /// The words of a key; an unknown key, which a test refuses, is returned as it is.
     pub fn t(self, key: &'static str) -> &'static str {
         self.find(key).unwrap_or(key)

@@ -1,9 +1,9 @@
-//! `capps far-end`: the far end of the connection to a program of a running job. It runs beside the
-//! job on its host, as its user. It exchanges frames of `channel::Frame`; each connection that they
-//! open goes to the port that the job has announced, and to no other port.
+//! `capps far-end`: the job's end of a tunnel to a program of a running job. It runs on the job's
+//! host as the job's user. It exchanges frames of `channel::Frame`. Each connection that a frame
+//! opens goes to the port that the job has announced, and to no other port.
 //!
-//! Owns what it connects to: only a program of the same user that listens on this host. A port that
-//! another user has taken is refused before a byte is sent to it.
+//! Owns the choice of the target: only a program of the same user that listens on this host. If the
+//! port belongs to another user, the connection is refused before a byte is sent.
 
 use crate::channel::{FRAME_DATA_MAX, Frame, STREAMS_MAX, WINDOW};
 use crate::client::exit::{Fail, Result};
@@ -18,9 +18,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::PathBuf;
 
-/// Most places in which the job's file is looked for.
+/// Maximum number of paths that are searched for the job's file.
 const PLACES_MAX: usize = 16;
-/// Beyond so many bytes to be sent nothing more is read from programs.
+/// While more bytes than this wait to be sent, nothing is read from programs.
 const GOING_MAX: usize = 1 << 20;
 
 /// Runs it; returns the exit code.
@@ -33,25 +33,25 @@ fn serve() -> Result<i32> {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let number = |name: &str| var(name).and_then(|text| text.parse::<u32>().ok());
     let Some(id) = number("CB_JOBID") else {
-        return Err(Fail::usage("far-end: not started beside a job"));
+        return Err(Fail::usage("far-end: not started for a job"));
     };
     let idx = number("CB_JOBINDEX").unwrap_or(0);
     let known = RefCell::new(Vec::new());
     let announced = move || {
         let mut known = known.borrow_mut();
-        // Processes are looked through once, and again while there is no file.
+        // The processes are searched once, and again as long as no file exists.
         if !known.iter().any(|file: &PathBuf| fs::exists(file)) {
             *known = places(id, idx);
         }
         announced(&known, (id, idx))
     };
     let (input, output) = (terminal::own_stream(0)?, terminal::own_stream(1)?);
-    FarEnd::new(input, output, &announced)?.run()?;
+    TunnelServer::new(input, output, &announced)?.run()?;
     Ok(0)
 }
 
-/// Where the job may have put its file: the directories that the environments of its processes
-/// name, of which this is one. Those of other users cannot be read.
+/// The possible paths of the job's file, from the environments of the job's processes; this process
+/// is one of them. Environments of other users' processes cannot be read.
 fn places(id: u32, idx: u32) -> Vec<PathBuf> {
     let of_job = [format!("CB_JOBID={id}"), format!("CB_JOBINDEX={idx}")];
     let mut all = Vec::new();
@@ -68,11 +68,11 @@ fn places(id: u32, idx: u32) -> Vec<PathBuf> {
     all
 }
 
-/// What the job says, as it stands in its file and as it is understood.
-type Announced = std::result::Result<(Vec<u8>, Connect), String>;
+/// The announcement of the job: the bytes of its file, and the parsed content.
+type Announcement = std::result::Result<(Vec<u8>, Connect), String>;
 
-/// The first of these files that is there.
-fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
+/// Reads the first of these files that exists.
+fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announcement {
     let me = sys::users::effective_uid();
     for file in files {
         let (bytes, uid) = match fs::read_small_owned(file, CONNECT_MAX) {
@@ -87,47 +87,49 @@ fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announced {
         let connect = connect.map_err(|why| format!("{}: {why}", file.display()))?;
         return Ok((bytes, connect));
     }
-    Err("the job has announced nothing that could be opened (yet)".to_owned())
+    Err("the job has not announced a program (yet)".to_owned())
 }
 
 /// A connection to the program.
-struct Stream {
+struct ProgramConnection {
     socket: File,
-    /// For the program.
+    /// Bytes to be written to the program.
     going: Vec<u8>,
-    /// Bytes that the near end still takes.
+    /// Number of bytes that the portal's end still accepts.
     room: usize,
-    /// The near end sends no more; that was passed on; the program sends no more.
-    came_all: bool,
-    told: bool,
-    sent_all: bool,
+    /// The portal's end has sent its last byte.
+    input_ended: bool,
+    /// The end of input was passed on to the program.
+    end_sent: bool,
+    /// The program has sent its last byte.
+    output_ended: bool,
 }
 
 /// See the top of this file.
-pub(crate) struct FarEnd<'a> {
+pub(crate) struct TunnelServer<'a> {
     input: File,
     output: File,
-    announced: &'a dyn Fn() -> Announced,
+    announced: &'a dyn Fn() -> Announcement,
     came: Vec<u8>,
     going: Vec<u8>,
-    streams: BTreeMap<u32, Stream>,
+    streams: BTreeMap<u32, ProgramConnection>,
     /// The user who must have the program's port.
     me: u32,
 }
 
-impl<'a> FarEnd<'a> {
-    /// Over these two, which may be one socket. `announced` says what the program says of itself.
+impl<'a> TunnelServer<'a> {
+    /// `input` and `output` may be the same socket. `announced` reads the job's announcement.
     ///
     /// # Errors
-    /// They cannot be made not to wait.
+    /// The descriptors cannot be made non-blocking.
     pub(crate) fn new(
         input: File,
         output: File,
-        announced: &'a dyn Fn() -> Announced,
-    ) -> Result<FarEnd<'a>> {
+        announced: &'a dyn Fn() -> Announcement,
+    ) -> Result<TunnelServer<'a>> {
         terminal::never_wait(&input)?;
         terminal::never_wait(&output)?;
-        Ok(FarEnd {
+        Ok(TunnelServer {
             input,
             output,
             announced,
@@ -138,16 +140,16 @@ impl<'a> FarEnd<'a> {
         })
     }
 
-    /// Carries bytes until the near end closes.
+    /// Forwards data until the portal's end closes the tunnel.
     ///
     /// # Errors
-    /// The near end sends what is no frame.
+    /// The portal's end sends an invalid frame.
     pub(crate) fn run(mut self) -> Result<()> {
         loop {
             let (list, order) = self.watched();
             let ready = stream::wait(&list, None)?;
             for (stream, (read, write)) in order.iter().zip(&ready[2..]) {
-                self.attend(*stream, *read, *write);
+                self.forward(*stream, *read, *write);
             }
             if ready[0].0 && !self.receive()? {
                 return Ok(());
@@ -161,7 +163,7 @@ impl<'a> FarEnd<'a> {
         }
     }
 
-    /// What is waited for, and the number of each connection behind the first two.
+    /// The descriptors to wait for: input, output, then the connections in the returned order.
     fn watched(&self) -> (Vec<PollEntry>, Vec<u32>) {
         let of = |fd: RawFd, read: bool, write: bool| PollEntry { fd, read, write };
         let mut list = vec![
@@ -170,8 +172,8 @@ impl<'a> FarEnd<'a> {
         ];
         let reads = self.going.len() < GOING_MAX;
         for stream in self.streams.values() {
-            let read = reads && stream.room > 0 && !stream.sent_all;
-            let write = !stream.going.is_empty() || (stream.came_all && !stream.told);
+            let read = reads && stream.room > 0 && !stream.output_ended;
+            let write = !stream.going.is_empty() || (stream.input_ended && !stream.end_sent);
             list.push(of(stream.socket.as_raw_fd(), read, write));
         }
         (list, self.streams.keys().copied().collect())
@@ -181,7 +183,7 @@ impl<'a> FarEnd<'a> {
         frame.put(&mut self.going);
     }
 
-    /// Takes what the near end says; false: it has closed.
+    /// Receives frames from the portal's end; false: it has closed the tunnel.
     fn receive(&mut self) -> Result<bool> {
         let mut buf = [0; 32 << 10];
         match terminal::read_now(&self.input, &mut buf) {
@@ -208,114 +210,112 @@ impl<'a> FarEnd<'a> {
                     }
                 }
                 Some(Frame::Over(n, _)) => drop(self.streams.remove(&n)),
-                Some(Frame::About(_)) => return Err(Fail::system("an answer to no question")),
+                Some(Frame::About(_)) => return Err(Fail::system("an unexpected frame")),
             }
         }
     }
 
-    /// Bytes for the program. More than it was granted is against the rules.
+    /// Accepts bytes for the program. A sender that exceeds its window violates the protocol.
     fn take(&mut self, n: u32, bytes: &[u8]) {
         let Some(stream) = self.streams.get_mut(&n) else {
             return;
         };
-        if stream.came_all || stream.going.len() + bytes.len() > WINDOW as usize {
+        if stream.input_ended || stream.going.len() + bytes.len() > WINDOW as usize {
             self.streams.remove(&n);
-            let why = "more came than was granted".to_owned();
+            let why = "the sender exceeded its window".to_owned();
             return self.send_frame(&Frame::Over(n, why));
         }
-        stream.came_all = bytes.is_empty();
+        stream.input_ended = bytes.is_empty();
         stream.going.extend_from_slice(bytes);
     }
 
-    /// A connection to the program that the job has announced.
-    fn open(&self, n: u32) -> std::result::Result<Stream, String> {
+    /// Connects to the program that the job has announced.
+    fn open(&self, n: u32) -> std::result::Result<ProgramConnection, String> {
         if self.streams.len() >= STREAMS_MAX || self.streams.contains_key(&n) {
             return Err(format!(
-                "{STREAMS_MAX} connections are open, the most there may be"
+                "{STREAMS_MAX} connections are open, which is the maximum"
             ));
         }
         let (_, connect) = (self.announced)()?;
         let port = connect.port;
-        let unheard = || format!("nothing listens on port {port}: it starts, or has ended");
-        let near = self.program_of(port)?.ok_or_else(unheard)?;
+        let not_listening = || format!("nothing listens on port {port} (yet)");
+        let near = self.program_of(port)?.ok_or_else(not_listening)?;
         let at = ServerAddress::Tcp(SocketAddr::new(near, port));
         let socket =
             stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
-        // Again: it may have been another one's at the moment of the call.
-        self.program_of(port)?.ok_or_else(unheard)?;
-        Ok(Stream {
+        // Checked again: the port may have belonged to another user while connecting.
+        self.program_of(port)?.ok_or_else(not_listening)?;
+        Ok(ProgramConnection {
             socket,
             going: Vec::new(),
             room: WINDOW as usize,
-            came_all: false,
-            told: false,
-            sent_all: false,
+            input_ended: false,
+            end_sent: false,
+            output_ended: false,
         })
     }
 
-    /// Where the user's own program listens on a port; `None`: nothing does.
+    /// The address on which the user's own program listens; `None`: nothing listens on the port.
     fn program_of(&self, port: u16) -> std::result::Result<Option<std::net::IpAddr>, String> {
         let all = ports::listeners(port).map_err(|e| e.to_string())?;
         match all.iter().find(|listens| listens.uid != self.me) {
-            Some(_) => Err(format!(
-                "port {port} is another user's on this host: not called"
-            )),
+            Some(_) => Err(format!("port {port} on this host belongs to another user")),
             None => Ok(all.first().map(ports::ListeningSocket::local_address)),
         }
     }
 
-    /// Bytes from and to a program.
-    fn attend(&mut self, n: u32, read: bool, write: bool) {
+    /// Forwards data of one connection.
+    fn forward(&mut self, n: u32, read: bool, write: bool) {
         let Some(stream) = self.streams.get_mut(&n) else {
             return;
         };
-        let mut said = Vec::new();
-        let goes_on = stream.attend(n, read, write, &mut said);
-        if !goes_on {
+        let mut frames = Vec::new();
+        let is_open = stream.forward(n, read, write, &mut frames);
+        if !is_open {
             self.streams.remove(&n);
         }
-        said.iter().for_each(|frame| self.send_frame(frame));
+        frames.iter().for_each(|frame| self.send_frame(frame));
     }
 }
 
-impl Stream {
-    /// Passes on what can be now; false: it is over.
-    fn attend(&mut self, n: u32, read: bool, write: bool, said: &mut Vec<Frame>) -> bool {
+impl ProgramConnection {
+    /// Forwards as much as possible without waiting; false: the connection has ended.
+    fn forward(&mut self, n: u32, read: bool, write: bool, frames: &mut Vec<Frame>) -> bool {
         let over = |why: &std::io::Error| Frame::Over(n, sys::reason(why));
         if write && !self.going.is_empty() {
             match terminal::write_now(&self.socket, &self.going) {
                 Ok(0) => {}
                 Ok(sent) => {
                     self.going.drain(..sent);
-                    said.push(Frame::Took(n, u32::try_from(sent).unwrap_or(WINDOW)));
+                    frames.push(Frame::Took(n, u32::try_from(sent).unwrap_or(WINDOW)));
                 }
                 Err(e) => {
-                    said.push(over(&e));
+                    frames.push(over(&e));
                     return false;
                 }
             }
         }
-        if self.came_all && self.going.is_empty() && !self.told {
+        if self.input_ended && self.going.is_empty() && !self.end_sent {
             sys::ipc::no_more_writes(&self.socket);
-            self.told = true;
+            self.end_sent = true;
         }
-        if read && self.room > 0 && !self.sent_all {
+        if read && self.room > 0 && !self.output_ended {
             let mut buf = [0; FRAME_DATA_MAX];
             let most = self.room.min(buf.len());
             match terminal::read_now(&self.socket, &mut buf[..most]) {
                 Ok(None) => {}
                 Ok(Some(got)) => {
                     self.room -= got;
-                    self.sent_all = got == 0;
-                    said.push(Frame::Data(n, buf[..got].to_vec()));
+                    self.output_ended = got == 0;
+                    frames.push(Frame::Data(n, buf[..got].to_vec()));
                 }
                 Err(e) => {
-                    said.push(over(&e));
+                    frames.push(over(&e));
                     return false;
                 }
             }
         }
-        !(self.sent_all && self.told)
+        !(self.output_ended && self.end_sent)
     }
 }
 

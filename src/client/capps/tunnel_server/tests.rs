@@ -5,13 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 /// The near end of a far end that runs in a thread.
-struct Near {
+struct TestClient {
     socket: File,
     came: Vec<u8>,
 }
 
-impl Near {
-    fn say(&mut self, frame: &Frame) {
+impl TestClient {
+    fn send(&mut self, frame: &Frame) {
         let mut out = Vec::new();
         frame.put(&mut out);
         (&self.socket).write_all(&out).unwrap();
@@ -35,7 +35,7 @@ impl Near {
 }
 
 /// Runs `with` over a far end whose job announces this port.
-fn carried(port: u16, with: impl FnOnce(&mut Near)) -> Result<()> {
+fn carried(port: u16, with: impl FnOnce(&mut TestClient)) -> Result<()> {
     let (mine, other) = sys::ipc::pair().unwrap();
     sys::descriptors::limit_time(&mine, 30_000).unwrap();
     let running = std::thread::spawn(move || {
@@ -47,9 +47,9 @@ fn carried(port: u16, with: impl FnOnce(&mut Near)) -> Result<()> {
             Ok((b"{}".to_vec(), connect))
         };
         let output = other.try_clone().unwrap();
-        FarEnd::new(other, output, &announced)?.run()
+        TunnelServer::new(other, output, &announced)?.run()
     });
-    let mut near = Near {
+    let mut near = TestClient {
         socket: mine,
         came: Vec::new(),
     };
@@ -68,26 +68,26 @@ fn listener() -> (TcpListener, u16) {
 fn connections_carry_bytes_both_ways_and_end_one_side_at_a_time() {
     let (listener, port) = listener();
     carried(port, |near| {
-        near.say(&Frame::Ask);
+        near.send(&Frame::Ask);
         assert_eq!(near.next(), Frame::About(Ok(b"{}".to_vec())));
-        near.say(&Frame::Open(7));
-        near.say(&Frame::Open(8));
+        near.send(&Frame::Open(7));
+        near.send(&Frame::Open(8));
         let (mut seven, _) = listener.accept().unwrap();
         let (mut eight, _) = listener.accept().unwrap();
-        near.say(&Frame::Data(7, b"asked".to_vec()));
+        near.send(&Frame::Data(7, b"asked".to_vec()));
         let mut buf = [0; 5];
         seven.read_exact(&mut buf).unwrap();
         assert_eq!(&buf, b"asked");
-        near.say(&Frame::Data(7, Vec::new()));
+        near.send(&Frame::Data(7, Vec::new()));
         assert_eq!(seven.read(&mut buf).unwrap(), 0, "its end is passed on");
         seven.write_all(b"answered").unwrap();
         drop(seven);
         assert_eq!(near.next(), Frame::Data(7, b"answered".to_vec()));
         assert_eq!(near.next(), Frame::Data(7, Vec::new()));
-        near.say(&Frame::Over(8, String::new()));
+        near.send(&Frame::Over(8, String::new()));
         assert_eq!(eight.read(&mut buf).unwrap(), 0);
         // A number that is free again.
-        near.say(&Frame::Open(7));
+        near.send(&Frame::Open(7));
         listener.accept().unwrap();
     })
     .unwrap();
@@ -97,16 +97,16 @@ fn connections_carry_bytes_both_ways_and_end_one_side_at_a_time() {
 fn a_program_that_does_not_read_holds_up_only_itself() {
     let (listener, port) = listener();
     carried(port, |near| {
-        near.say(&Frame::Open(1));
+        near.send(&Frame::Open(1));
         let (_deaf, _) = listener.accept().unwrap();
         let piece = vec![1; FRAME_DATA_MAX];
         // What the kernel takes is granted again: more than a window goes.
         for _ in 0..WINDOW as usize / FRAME_DATA_MAX {
-            near.say(&Frame::Data(1, piece.clone()));
+            near.send(&Frame::Data(1, piece.clone()));
         }
-        near.say(&Frame::Open(2));
+        near.send(&Frame::Open(2));
         let (mut other, _) = listener.accept().unwrap();
-        near.say(&Frame::Data(2, b"x".to_vec()));
+        near.send(&Frame::Data(2, b"x".to_vec()));
         other.read_exact(&mut [0; 1]).unwrap();
     })
     .unwrap();
@@ -116,11 +116,11 @@ fn a_program_that_does_not_read_holds_up_only_itself() {
 fn more_than_was_granted_ends_the_connection() {
     let (listener, port) = listener();
     carried(port, |near| {
-        near.say(&Frame::Open(1));
+        near.send(&Frame::Open(1));
         let (_deaf, _) = listener.accept().unwrap();
         let piece = vec![1; FRAME_DATA_MAX];
         for _ in 0..4096 {
-            near.say(&Frame::Data(1, piece.clone()));
+            near.send(&Frame::Data(1, piece.clone()));
             if let Ok(Some(Frame::Over(1, _))) = Frame::take(&mut near.came) {
                 return;
             }
@@ -145,7 +145,7 @@ fn nothing_is_called_that_does_not_listen_or_is_another_users() {
     let (free, port) = listener();
     drop(free);
     carried(port, |near| {
-        near.say(&Frame::Open(1));
+        near.send(&Frame::Open(1));
         let Frame::Over(1, why) = near.next() else {
             panic!("it is refused");
         };
@@ -153,17 +153,17 @@ fn nothing_is_called_that_does_not_listen_or_is_another_users() {
     })
     .unwrap();
     let (listener, port) = listener();
-    let nobody = || Err("the job has announced nothing".to_owned());
+    let no_program = || Err("the job has not announced a program".to_owned());
     let far = |me: u32| {
         let (input, _) = sys::ipc::pair().unwrap();
         let (output, _) = sys::ipc::pair().unwrap();
-        let far = FarEnd::new(input, output, &nobody).unwrap();
-        FarEnd { me, ..far }.program_of(port)
+        let far = TunnelServer::new(input, output, &no_program).unwrap();
+        TunnelServer { me, ..far }.program_of(port)
     };
     let me = sys::users::effective_uid();
     assert!(far(me).unwrap().is_some());
     let why = far(me + 1).unwrap_err();
-    assert!(why.contains("another user's"), "{why}");
+    assert!(why.contains("another user"), "{why}");
     drop(listener);
 }
 
@@ -183,7 +183,7 @@ fn an_announcement_of_another_user_or_job_counts_for_nothing() {
     let file = d.path().join("7.0.json");
     let found = || announced(&[d.path().join("none"), file.clone()], (7, 0));
     let why = found().unwrap_err();
-    assert!(why.contains("announced nothing"), "{why}");
+    assert!(why.contains("not announced"), "{why}");
     std::fs::write(&file, r#"{"job_id":8,"kind":"x","port":1}"#).unwrap();
     assert!(found().unwrap_err().contains("of job 8"));
     std::fs::write(&file, r#"{"job_id":7,"kind":"x","port":1}"#).unwrap();

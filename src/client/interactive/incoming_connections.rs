@@ -1,7 +1,7 @@
 //! Callers that have not yet proved that they have the key. Owns their number, their time limit,
 //! and the rule that only one is accepted: the first that proves it.
 
-use super::talk::Peer;
+use super::terminal_session::Peer;
 use crate::channel::{Key, Link, Message, Welcome};
 use crate::language::tell;
 use crate::model::JobKey;
@@ -19,7 +19,7 @@ const LAST_CALL_MS: u64 = 2_000;
 /// Maximum number of refused callers that are reported.
 const NAMED_MAX: usize = 3;
 
-struct Call {
+struct IncomingConnection {
     wire: Wire,
     link: Link,
     from: SocketAddr,
@@ -28,26 +28,26 @@ struct Call {
 }
 
 /// The result of reading from a caller.
-enum CallerInput {
-    Waits,
+enum ConnectionInput {
+    Incomplete,
     /// It has proved that it has the key.
     Proven,
     /// It does not have the key.
     Refused,
-    Gone,
+    Closed,
 }
 
-pub(super) struct Calls {
+pub(super) struct IncomingConnections {
     key: Key,
     about: String,
     job: JobKey,
-    calls: Vec<Call>,
+    calls: Vec<IncomingConnection>,
     named: usize,
 }
 
-impl Calls {
-    pub(super) fn new(key: Key, about: String, job: JobKey) -> Calls {
-        Calls {
+impl IncomingConnections {
+    pub(super) fn new(key: Key, about: String, job: JobKey) -> IncomingConnections {
+        IncomingConnections {
             key,
             about,
             job,
@@ -72,7 +72,7 @@ impl Calls {
                 self.calls.remove(0);
             }
             let link = Link::called(&self.key, &self.about);
-            self.calls.push(Call {
+            self.calls.push(IncomingConnection {
                 wire,
                 link,
                 from,
@@ -84,20 +84,20 @@ impl Calls {
         while n < self.calls.len() {
             let call = &mut self.calls[n];
             let seen = match now.saturating_sub(call.since) > CALL_MS {
-                true => CallerInput::Gone,
+                true => ConnectionInput::Closed,
                 false => call.listen(self.job, welcome),
             };
             match seen {
-                CallerInput::Waits => n += 1,
-                CallerInput::Gone => drop(self.calls.remove(n)),
-                CallerInput::Refused => {
+                ConnectionInput::Incomplete => n += 1,
+                ConnectionInput::Closed => drop(self.calls.remove(n)),
+                ConnectionInput::Refused => {
                     let from = self.calls.remove(n).from;
                     self.named += 1;
                     if self.named <= NAMED_MAX {
                         tell!("csub: a caller from {from} does not have the key: refused");
                     }
                 }
-                CallerInput::Proven => {
+                ConnectionInput::Proven => {
                     let call = self.calls.swap_remove(n);
                     return Some(Peer::of(call.link, call.wire));
                 }
@@ -124,26 +124,26 @@ impl Calls {
     }
 }
 
-impl Call {
-    fn listen(&mut self, job: JobKey, welcome: Welcome) -> CallerInput {
+impl IncomingConnection {
+    fn listen(&mut self, job: JobKey, welcome: Welcome) -> ConnectionInput {
         let mut buf = [0; 8192];
         match self.wire.read(&mut buf) {
             Ok(None) => {}
             Ok(Some(n)) if n > 0 => {
                 if self.link.receive(&buf[..n]).is_err() {
-                    return CallerInput::Refused;
+                    return ConnectionInput::Refused;
                 }
             }
-            _ => return CallerInput::Gone,
+            _ => return ConnectionInput::Closed,
         }
         if !self.welcomed {
             match self.link.hello() {
-                Err(_) => return CallerInput::Refused,
+                Err(_) => return ConnectionInput::Refused,
                 Ok(None) => {}
-                Ok(Some(hello)) if hello.a.j != job => return CallerInput::Refused,
+                Ok(Some(hello)) if hello.a.j != job => return ConnectionInput::Refused,
                 Ok(Some(_)) => {
                     if self.link.welcome(&welcome).is_err() {
-                        return CallerInput::Refused;
+                        return ConnectionInput::Refused;
                     }
                     self.welcomed = true;
                 }
@@ -152,13 +152,13 @@ impl Call {
         if !self.link.outgoing().is_empty() {
             match self.wire.write(self.link.outgoing()) {
                 Ok(n) => self.link.sent(n),
-                Err(_) => return CallerInput::Gone,
+                Err(_) => return ConnectionInput::Closed,
             }
         }
         match self.link.next_message() {
-            Ok(None) => CallerInput::Waits,
-            Ok(Some(Message::Begin)) if self.link.is_proven() => CallerInput::Proven,
-            _ => CallerInput::Refused,
+            Ok(None) => ConnectionInput::Incomplete,
+            Ok(Some(Message::Begin)) if self.link.is_proven() => ConnectionInput::Proven,
+            _ => ConnectionInput::Refused,
         }
     }
 }
@@ -169,25 +169,25 @@ mod tests {
     use crate::channel::{Hello, Screen};
     use crate::model::AttemptId;
 
-    struct Bed {
+    struct TestListener {
         listener: Listener,
-        calls: Calls,
+        calls: IncomingConnections,
     }
 
     fn key(n: u8) -> Key {
         Key::new([n; 32])
     }
 
-    fn bed() -> Option<Bed> {
+    fn bed() -> Option<TestListener> {
         let Ok(listener) = Listener::open() else {
             println!("skipped: no network here");
             return None;
         };
-        let calls = Calls::new(key(1), "about".into(), JobKey::job(7));
-        Some(Bed { listener, calls })
+        let calls = IncomingConnections::new(key(1), "about".into(), JobKey::job(7));
+        Some(TestListener { listener, calls })
     }
 
-    impl Bed {
+    impl TestListener {
         fn dial(&self) -> Wire {
             let at = SocketAddr::from(([127, 0, 0, 1], self.listener.port()));
             Wire::call(&at, 2_000).unwrap()
