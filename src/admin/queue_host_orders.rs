@@ -154,7 +154,7 @@ pub(super) fn hlost_options(s: &Subcommand) -> Command {
     with_wait(cmd(s))
         .arg(flag(
             "confirm",
-            "Confirm that nothing runs on the host any more",
+            "Confirm that nothing runs on the host any longer",
         ))
         .arg(operands("host", "HOST", "The host"))
 }
