@@ -5,7 +5,7 @@
 use super::{ALIASES, SUBS, Subcommand};
 use super::{
     alert, badmin, check, dev, diag, event_history, fsck, host, init, journal, lsf_conf, metrics,
-    perfmon, queue_host_orders, showconf,
+    perfmon, queue_host_control, showconf,
 };
 use clap::Command;
 
@@ -59,15 +59,15 @@ fn own(s: &Subcommand) -> Option<Command> {
         "ress-check" => super::ress_check_options(s),
         "reconfig" => super::reconfig_options(s),
         "alert" => alert::options(s),
-        "hlost" => queue_host_orders::hlost_options(s),
+        "hlost" => queue_host_control::hlost_options(s),
         "restored" => super::restored_options(s),
         "showconf" => showconf::options(s),
         "metrics" => metrics::options(s),
         "perfmon" => perfmon::options(s),
         "qhist" | "hhist" | "mbdhist" | "hist" => event_history::options(s),
-        "qopen" | "qclose" | "qact" | "qinact" => queue_host_orders::queue_options(s),
-        "hopen" | "hclose" => queue_host_orders::host_options(s),
-        "lslock" | "lsunlock" => queue_host_orders::lock_options(s),
+        "qopen" | "qclose" | "qact" | "qinact" => queue_host_control::queue_options(s),
+        "hopen" | "hclose" => queue_host_control::host_options(s),
+        "lslock" | "lsunlock" => queue_host_control::lock_options(s),
         "hstartup" | "hshutdown" | "hrestart" | "lsstartup" | "lsshutdown" | "lsrestart"
         | "schedrestart" => super::daemon_options(s),
         _ => return None,
