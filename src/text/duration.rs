@@ -78,9 +78,9 @@ pub fn parse_ms(text: &str, bare: DefaultUnit) -> Result<u64, ParseError> {
 /// zero). Units are d h m s ms, largest first, each once.
 ///
 /// ```
-/// use corral::text::duration::{Bare, parse_ms_from};
-/// assert_eq!(parse_ms_from("250ms", Bare::Seconds, 0), Ok(250));
-/// assert_eq!(parse_ms_from("1d2h", Bare::Seconds, 0), Ok(93_600_000));
+/// use corral::text::duration::{DefaultUnit, parse_ms_from};
+/// assert_eq!(parse_ms_from("250ms", DefaultUnit::Seconds, 0), Ok(250));
+/// assert_eq!(parse_ms_from("1d2h", DefaultUnit::Seconds, 0), Ok(93_600_000));
 /// ```
 ///
 /// # Errors
