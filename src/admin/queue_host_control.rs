@@ -1,4 +1,4 @@
-//! `cadmin qopen`, `hclose`, `lslock`, `hlost` and their like: the control of named queues and hosts.
+//! `cadmin qopen`, `hclose`, `lslock`, `hlost` and their like: control of named queues and hosts.
 //!
 //! Owns their options and the form of their answers. Each sends one request to the leader.
 

@@ -178,7 +178,7 @@ pub const TABLE: &[Row] = &[
     job(
         Action::Migrate,
         "cmig",
-        "have it go on on other hosts",
+        "migrate it to other hosts",
         OVER_JOB,
     ),
     job(
