@@ -3,8 +3,8 @@
 //!
 //! The checked promises: a leader answers no request that it first read after another one had begun
 //! to lead; a request is removed only when its answer is written; a host that has reported the end
-//! of an attempt never reports a different one; parts that a host has prepared are recorded. Sees
-//! the written bytes; changes nothing.
+//! of an attempt never reports a different one; parts that a host has prepared are recorded. Also
+//! records when hosts gave signs of life. Sees the written bytes; changes nothing.
 
 use super::disk::HandleId;
 use super::kernel::{Kernel, ProcId};
@@ -41,11 +41,8 @@ pub(super) struct FileChecks {
     unsynced: BTreeMap<HandleId, (String, Vec<HostReport>)>,
     ends: BTreeMap<(String, AttemptId, u32), ReportedEnd>,
     parts: BTreeSet<(String, AttemptId, u32)>,
-    /// When (µs) each host last wrote its load, and the pauses between two writes.
-    load: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
-    /// When (µs) each host last beat, and the longest pause between two beats of one host.
-    beats: BTreeMap<String, u64>,
-    pub longest_beat_pause_us: u64,
+    /// When (µs) each host last gave a sign of life, and the pauses between two of them.
+    life: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
 }
 
 /// The token in the path of a request; `None`: it is another file.
@@ -139,9 +136,7 @@ impl FileChecks {
     /// host.
     pub(super) fn synced(&mut self, kernel: &Kernel, id: HandleId, path: &str) -> Vec<String> {
         if let Some(host) = host_of(path, "load.") {
-            let (last, pauses) = self.load.entry(host.to_owned()).or_default();
-            pauses.push((*last, kernel.now));
-            *last = kernel.now;
+            self.note_life(kernel, host);
         }
         let Some((host, reports)) = self.unsynced.remove(&id) else {
             return vec![];
@@ -167,12 +162,22 @@ impl FileChecks {
     /// Notes that a name in `beats/` was renamed, which is a beat.
     pub(super) fn renamed(&mut self, kernel: &Kernel, path: &str) {
         let name = path.strip_prefix("/beats/");
-        let Some((host, _)) = name.and_then(|name| name.split_once(',')) else {
-            return;
-        };
-        let last = self.beats.insert(host.to_owned(), kernel.now);
-        let pause = kernel.now - last.unwrap_or(kernel.now);
-        self.longest_beat_pause_us = self.longest_beat_pause_us.max(pause);
+        if let Some((host, _)) = name.and_then(|name| name.split_once(',')) {
+            self.note_life(kernel, host);
+        }
+    }
+
+    /// Notes a beat of a host, or that it wrote its load.
+    fn note_life(&mut self, kernel: &Kernel, host: &str) {
+        let (last, pauses) = self.life.entry(host.to_owned()).or_default();
+        pauses.push((*last, kernel.now));
+        *last = kernel.now;
+    }
+
+    /// The longest time (µs) for which any host gave no sign of life.
+    pub(super) fn longest_silence(&self) -> u64 {
+        let all = self.life.values().flat_map(|(_, pauses)| pauses);
+        all.map(|(from, to)| to - from).max().unwrap_or(0)
     }
 
     /// Whether a host has reported to the leader that its part is prepared.
@@ -180,9 +185,9 @@ impl FileChecks {
         self.parts.contains(&(host.to_owned(), a, mark))
     }
 
-    /// Whether a host did not write its load for `us` in a pause that ended after `since`.
+    /// Whether a host gave no sign of life for `us` in a pause that ended after `since`.
     pub(super) fn was_silent(&self, kernel: &Kernel, host: &str, since: u64, us: u64) -> bool {
-        let Some((last, pauses)) = self.load.get(host) else {
+        let Some((last, pauses)) = self.life.get(host) else {
             return true;
         };
         let long = |(from, to): &(u64, u64)| *to > since && to - from > us;

@@ -111,8 +111,8 @@ struct Outcome {
     pub figures: Figures,
     /// The longest wait for the answer to a submission, ms.
     pub longest_ms: u64,
-    /// The longest pause between two beats of one host, ms.
-    pub longest_beat_pause_ms: u64,
+    /// The longest time for which a host gave no sign of life, ms.
+    pub longest_silence_ms: u64,
     /// What happened, if that was requested.
     pub log: Vec<String>,
     /// The share and the machines' local directories at the end, if that was requested.
@@ -155,7 +155,7 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
                     faults: cluster.injected.counts.clone(),
                 },
                 longest_ms: history.clients.longest_ms,
-                longest_beat_pause_ms: history.file_checks.longest_beat_pause_us / MS,
+                longest_silence_ms: history.file_checks.longest_silence() / MS,
                 log: kept.unwrap_or_default(),
                 disks,
             };
