@@ -22,7 +22,7 @@ pub(super) fn names_only(name: &'static str, about: &'static str) -> Command {
     command(name, about)
         .arg(flag(
             "w",
-            "Wide: accepted and ignored, since no value is cut",
+            "Wide: no effect, since no value is ever cut",
         ))
         .arg(operands("names", "NAME", "Only these; default: all"))
 }

@@ -44,7 +44,7 @@ pub(super) fn cread_options() -> Command {
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
         .arg(flag(
             "w",
-            "Wide: accepted and ignored, since no value is cut",
+            "Wide: no effect, since no value is ever cut",
         ))
         .arg(flag("json", "As a JSON object"))
         .arg(opt("a", "FILE", "not implemented").hide(true))
