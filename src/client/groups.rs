@@ -20,10 +20,7 @@ type Text = fn(&Source, &[String]) -> Result<(String, Exit), Fail>;
 /// The options of a command that takes names only.
 pub(super) fn names_only(name: &'static str, about: &'static str) -> Command {
     command(name, about)
-        .arg(flag(
-            "w",
-            "Wide: no effect, since no value is ever cut",
-        ))
+        .arg(flag("w", "Wide: no effect, since no value is ever cut"))
         .arg(operands("names", "NAME", "Only these; default: all"))
 }
 

@@ -42,10 +42,7 @@ pub(super) fn cpost_options() -> Command {
 pub(super) fn cread_options() -> Command {
     let cmd = command("cread", "Print a message of a job")
         .arg(opt("i", "INDEX", "Index of the message, 0 to 127 [0]"))
-        .arg(flag(
-            "w",
-            "Wide: no effect, since no value is ever cut",
-        ))
+        .arg(flag("w", "Wide: no effect, since no value is ever cut"))
         .arg(flag("json", "As a JSON object"))
         .arg(opt("a", "FILE", "not implemented").hide(true))
         .arg(flag("N", "not implemented").hide(true));
