@@ -58,7 +58,7 @@ pub struct JobRequest {
     /// more words where the template takes them.
     pub template: Option<TemplateValues>,
     /// Options of `csub` that the program states itself: the name without dashes, the value.
-    pub named: Vec<(&'static str, String)>,
+    pub named_options: Vec<(&'static str, String)>,
     /// Variables over those of this process.
     pub env: Vec<(String, String)>,
     /// Name of the job; empty = its command.
@@ -169,7 +169,7 @@ pub fn check_options(options: &[String], host: &str) -> Result<(), Failure> {
 /// # Errors
 /// It is refused, or no answer came; the text says whether the request may still be carried out.
 pub fn submit(site: &Site, job: &JobRequest) -> Result<Accepted, Failure> {
-    submit_prepared(site, program_job::prepare(site, &called_of(job))?)
+    submit_prepared(site, program_job::prepare(site, &program_job(job))?)
 }
 
 /// Submits a job like one that is known (`12`), with its command, options, script and environment,
@@ -210,11 +210,11 @@ fn submit_prepared(site: &Site, prepared: PreparedJob) -> Result<Accepted, Failu
 /// # Errors
 /// The text of `csub`'s refusal, or cb.yaml or the view cannot be read.
 pub fn dry_run(site: &Site, job: &JobRequest) -> Result<String, Failure> {
-    let prepared = program_job::prepare(site, &called_of(job))?;
+    let prepared = program_job::prepare(site, &program_job(job))?;
     Ok(program_job::dry_run_json(site, &prepared)?)
 }
 
-fn called_of(job: &JobRequest) -> ProgramJob<'_> {
+fn program_job(job: &JobRequest) -> ProgramJob<'_> {
     ProgramJob {
         options: &job.options,
         command: &job.command,
@@ -224,7 +224,7 @@ fn called_of(job: &JobRequest) -> ProgramJob<'_> {
             .template
             .as_ref()
             .map(|form| (form.name.as_str(), form.values.as_slice())),
-        named: &job.named,
+        named_options: &job.named_options,
         env: &job.env,
         name: &job.name,
         array: &job.array,
@@ -261,12 +261,20 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
 ///
 /// # Errors
 /// The whole request is refused, or no answer came.
-pub fn signal(site: &Site, jobs: Vec<String>, how: SignalAction) -> Result<Vec<Outcome>, Failure> {
+pub fn signal(
+    site: &Site,
+    jobs: Vec<String>,
+    action: SignalAction,
+) -> Result<Vec<Outcome>, Failure> {
     let sel = Selector {
         ids: jobs,
         ..Selector::default()
     };
-    let ack = send(site, RequestHead::default(), &Verb::Signal { sel, how })?;
+    let ack = send(
+        site,
+        RequestHead::default(),
+        &Verb::Signal { sel, how: action },
+    )?;
     match ack.ok {
         true => Ok(ack.results),
         false => Err(without_ids(&ack)),

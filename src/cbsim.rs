@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 #[command(name = "cbsim", version)]
 struct Cli {
     #[command(subcommand)]
-    what: What,
+    what: CliCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum CliCommand {
     /// Replay a workload and report measurements
     Trace(trace::TraceArgs),
     /// Estimate when jobs of a live cluster will start
@@ -71,11 +71,11 @@ struct Generate {
 #[derive(clap::Args)]
 struct Convert {
     #[command(subcommand)]
-    from: From,
+    from: SourceFormat,
 }
 
 #[derive(Subcommand)]
-enum From {
+enum SourceFormat {
     /// A log with files .users, .groups, .queues and .machines
     Aleang {
         /// The log; the other files have the same name with their suffixes
@@ -118,15 +118,15 @@ pub fn main(argv: &[OsString]) -> i32 {
         Err(code) => return code.into(),
     };
     // Daemons that run in this process write to the simulated share: always in English.
-    if !matches!(cli.what, What::Faults(_)) {
+    if !matches!(cli.what, CliCommand::Faults(_)) {
         language::choose(program::language());
     }
     let done = match cli.what {
-        What::Trace(args) => trace::main(&args),
-        What::When(args) => when::main(&args),
-        What::Generate(args) => generate(&args),
-        What::Convert(args) => convert(&args),
-        What::Faults(args) => faults::cli::main(&args),
+        CliCommand::Trace(args) => trace::main(&args),
+        CliCommand::When(args) => when::main(&args),
+        CliCommand::Generate(args) => generate(&args),
+        CliCommand::Convert(args) => convert(&args),
+        CliCommand::Faults(args) => faults::cli::main(&args),
     };
     match done {
         Ok(code) => code,
@@ -156,19 +156,19 @@ fn generate(args: &Generate) -> Result<i32, String> {
 
 fn convert(args: &Convert) -> Result<i32, String> {
     let (made, output) = match &args.from {
-        From::Aleang {
+        SourceFormat::Aleang {
             file,
             backfill,
             estimates,
             output,
         } => {
-            let wish = AleangOptions {
+            let options = AleangOptions {
                 backfill,
                 estimates: *estimates,
             };
-            (convert_aleang(file, wish)?, output)
+            (convert_aleang(file, options)?, output)
         }
-        From::Openb {
+        SourceFormat::Openb {
             nodes,
             pods,
             packing,
@@ -200,7 +200,7 @@ fn convert(args: &Convert) -> Result<i32, String> {
 ///
 /// # Errors
 /// A file cannot be read or parsed.
-pub fn convert_aleang(file: &Path, wish: AleangOptions<'_>) -> Result<Converted, String> {
+pub fn convert_aleang(file: &Path, options: AleangOptions<'_>) -> Result<Converted, String> {
     let text = |suffix: &str| -> Result<String, String> {
         let mut path = file.as_os_str().to_owned();
         path.push(suffix);
@@ -214,7 +214,7 @@ pub fn convert_aleang(file: &Path, wish: AleangOptions<'_>) -> Result<Converted,
         queues: &text(".queues")?,
         machines: &text(".machines")?,
     };
-    convert::aleang(&from, wish)
+    convert::aleang(&from, options)
 }
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
         left_out.rule("it has no processors");
         left_out.note_corrected("run longer than their estimate, cut to it");
         left_out.bad_line("a.swf", 3, "field 2: \"x\" is not a number of seconds");
-        let said: Vec<String> = left_out
+        let sentences: Vec<String> = left_out
             .sentences()
             .iter()
             .map(|text| {
@@ -238,7 +238,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            said,
+            sentences,
             [
                 "cbsim: a.swf:3: 字段 2：\"x\" 不是秒数",
                 "cbsim: 略去 1 个作业：没有处理器",

@@ -26,7 +26,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     let called = argv.first().map(OsString::as_os_str).unwrap_or_default();
     let link = Path::new(called).file_name().unwrap_or(OsStr::new("cb"));
     if let Some((name, found)) = link.to_str().and_then(|name| Some((name, find(name)?))) {
-        speak(name);
+        set_language(name);
         hang_notice::watch(found.names[0]);
         return (found.run)(&argv[1..]);
     }
@@ -38,7 +38,7 @@ pub fn main(argv: &[OsString]) -> i32 {
     }
     match argv.get(1).and_then(|word| word.to_str()) {
         None | Some("-h" | "--help" | "help") => {
-            speak("help");
+            set_language("help");
             print!("{}", overview());
             Exit::Ok.code()
         }
@@ -62,7 +62,7 @@ pub fn main(argv: &[OsString]) -> i32 {
         }
         Some(word) => match find(word).or_else(|| find(&format!("c{word}"))) {
             Some(found) => {
-                speak(word);
+                set_language(word);
                 hang_notice::watch(found.names[0]);
                 (found.run)(&argv[2..])
             }
@@ -70,7 +70,7 @@ pub fn main(argv: &[OsString]) -> i32 {
                 (Some(found), _) => run_lsf(found, &argv[2..]),
                 (None, Some(found)) => run_slurm(found, &argv[2..]),
                 (None, None) => {
-                    speak(word);
+                    set_language(word);
                     unknown(word)
                 }
             },
@@ -94,7 +94,7 @@ fn find_lsf(name: &str) -> Option<&'static Entry> {
 }
 
 fn run_lsf(found: &'static Entry, args: &[OsString]) -> i32 {
-    speak(found.names[0]);
+    set_language(found.names[0]);
     hang_notice::watch(found.names[0]);
     exit::called_by_lsf_name(found.names[0]);
     (found.run)(args)
@@ -110,7 +110,7 @@ fn find_slurm(name: &str) -> Option<&'static Entry> {
 }
 
 fn run_slurm(found: &'static Entry, args: &[OsString]) -> i32 {
-    speak(found.names[0]);
+    set_language(found.names[0]);
     hang_notice::watch(found.names[0]);
     exit::called_by_slurm_name();
     (found.run)(args)
@@ -121,7 +121,7 @@ fn find(name: &str) -> Option<&'static Entry> {
 }
 
 /// Sets the language of a command that is called so.
-fn speak(called: &str) {
+fn set_language(called: &str) {
     let locale = Language::of_locale(|name| std::env::var(name).ok());
     language::choose(language_of(called, locale));
 }

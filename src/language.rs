@@ -21,20 +21,20 @@ pub enum Language {
 }
 
 /// The language of this process; unset: English.
-static HERE: OnceLock<Language> = OnceLock::new();
+static PROCESS_LANGUAGE: OnceLock<Language> = OnceLock::new();
 
 /// Sets the language of this process. Later calls have no effect.
 pub fn choose(language: Language) {
-    HERE.get_or_init(|| language);
+    PROCESS_LANGUAGE.get_or_init(|| language);
 }
 
 /// The language of this process.
-pub fn here() -> Language {
+pub fn of_process() -> Language {
     #[cfg(test)]
     if let Some(language) = tests::spoken_by_this_thread() {
         return language;
     }
-    HERE.get().copied().unwrap_or_default()
+    PROCESS_LANGUAGE.get().copied().unwrap_or_default()
 }
 
 /// Runs a part of a test as in a process whose language is Chinese.
@@ -45,7 +45,7 @@ pub(crate) fn in_chinese<T>(part: impl FnOnce() -> T) -> T {
 
 /// The text in the language of this process.
 pub fn translated(text: &str) -> Cow<'_, str> {
-    here().translate(text)
+    of_process().translate(text)
 }
 
 impl Language {
@@ -70,13 +70,15 @@ impl Language {
             return Language::English;
         }
         let wished = set("LANGUAGE").unwrap_or_default();
-        let wished = wished.split(':').find_map(Language::named);
-        wished.or_else(|| Language::named(name)).unwrap_or_default()
+        let wished = wished.split(':').find_map(Language::from_name);
+        wished
+            .or_else(|| Language::from_name(name))
+            .unwrap_or_default()
     }
 
     /// The language of a name such as `zh_CN`; `None`: not supported. `zh_TW`, with traditional
     /// characters, does not select simplified Chinese.
-    fn named(name: &str) -> Option<Language> {
+    fn from_name(name: &str) -> Option<Language> {
         let name = name.split(['.', '@']).next().unwrap_or_default();
         match name {
             "zh" | "zh_CN" | "zh_SG" | "zh_Hans" | "zh_Hans_CN" => Some(Language::Chinese),

@@ -125,7 +125,7 @@ impl Journal {
         let led = Some(EPOCHS);
         let options = journal::Options {
             accept_loss,
-            led,
+            led_epoch: led,
             unsealed: false,
         };
         journal::recover(&self.layout, "c", EPOCHS + 1, options, &mut loader)?;
@@ -592,7 +592,7 @@ impl Target for Memory {
         let mut exec = executor(self.dir.path(), &self.layout);
         exec.turn(true);
         let lines = decode_tasks(&self.lines);
-        assert!(lines.used <= self.lines.len());
+        assert!(lines.end <= self.lines.len());
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {

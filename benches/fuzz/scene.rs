@@ -245,11 +245,11 @@ impl Scene {
         let (config, place) = (None, 0);
         let request = RequestIn {
             others: Vec::new(),
-            who,
+            requester: who,
             head,
             verbs,
             config,
-            place,
+            location: place,
         };
         self.turn(vec![Input::Request(Box::new(request))]);
     }
@@ -259,7 +259,7 @@ impl Scene {
         let mut state = State::new();
         self.events.iter().for_each(|event| state.apply(event));
         for id in state.take_dep_dirty() {
-            let verdict = depend::judge(&state, id).expect("a job that depends on something");
+            let verdict = depend::evaluate(&state, id).expect("a job that depends on something");
             state.set_dependency(id, verdict);
         }
         // Why something waits, and whether, is worked out anew by each leader.

@@ -312,7 +312,7 @@ fn sensors(config: &Config, text: &str) {
         for p in &parsed.problems {
             assert!(p.line >= line && p.line <= lines, "{p}");
         }
-        board.take(&sensor, parsed, line);
+        board.take_document(&sensor, parsed, line);
     }
     let (report, _) = board.report(1);
     let mut doc = LoadDoc::default();
@@ -321,7 +321,7 @@ fn sensors(config: &Config, text: &str) {
     let read = load::decode(&bytes).expect("it can be read");
     assert_eq!(read, doc);
     let mut gather = cluster_resources::ClusterResources::default();
-    gather.take("h1", Some(read.sensors));
+    gather.take_report("h1", Some(read.sensors));
     let mut config = config.clone();
     config.hosts.sensed = gather.define(&config, 1).unwrap_or_default();
     let values = gather.values("h1", &config).values;

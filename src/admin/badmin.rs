@@ -120,19 +120,19 @@ fn conf_dir(conf: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn asked(run: fn(&[OsString]) -> i32, line: &str) -> i32 {
+    fn run_line(run: fn(&[OsString]) -> i32, line: &str) -> i32 {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         run(&words)
     }
 
     #[test]
     fn other_subcommands_are_refused_by_name() {
-        assert_eq!(asked(badmin, "diagnose 1"), 2);
-        assert_eq!(asked(badmin, "limrestart"), 2);
-        assert_eq!(asked(badmin, "showconf"), 2);
-        assert_eq!(asked(lsadmin, "showconf mbd"), 2);
-        assert_eq!(asked(lsadmin, "qopen"), 2);
-        assert_eq!(asked(badmin, "help") + asked(lsadmin, "-h"), 0);
+        assert_eq!(run_line(badmin, "diagnose 1"), 2);
+        assert_eq!(run_line(badmin, "limrestart"), 2);
+        assert_eq!(run_line(badmin, "showconf"), 2);
+        assert_eq!(run_line(lsadmin, "showconf mbd"), 2);
+        assert_eq!(run_line(lsadmin, "qopen"), 2);
+        assert_eq!(run_line(badmin, "help") + run_line(lsadmin, "-h"), 0);
     }
 
     #[test]

@@ -99,10 +99,10 @@ fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
     let lease_ms = config
         .as_ref()
         .map_or(15_000, |c| c.cluster.lease_timeout_ms);
-    let (mut lasting, seen) = round(ctx, config.as_ref(), progress);
-    report.counts = seen;
+    let (mut persistent, counts) = read_once(ctx, config.as_ref(), progress);
+    report.counts = counts;
     for _ in 1..ROUNDS {
-        if lasting.is_empty() {
+        if persistent.is_empty() {
             break;
         }
         progress.begin_step("data that may have changed, again");
@@ -110,12 +110,12 @@ fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
         // takeover is awaited.
         leader::wait(ctx, lease_ms);
         sys::clock::sleep_ms(PAUSE_MS);
-        let (again, seen) = round(ctx, config.as_ref(), progress);
-        report.counts = seen;
+        let (again, counts) = read_once(ctx, config.as_ref(), progress);
+        report.counts = counts;
         let keys: HashSet<&str> = again.iter().map(|f| f.key.as_str()).collect();
-        lasting.retain(|f| keys.contains(f.key.as_str()));
+        persistent.retain(|f| keys.contains(f.key.as_str()));
     }
-    report.findings.append(&mut lasting);
+    report.findings.append(&mut persistent);
     progress.begin_step("the leader and the hosts");
     report
         .findings
@@ -130,26 +130,26 @@ fn run_checks_with(ctx: &Ctx, progress: &mut Progress) -> Report {
 
 /// Reads once all data that change while the cluster works. Answers, orders and reports are read
 /// before the journal, because each fact is in the journal before it is published.
-fn round(
+fn read_once(
     ctx: &Ctx,
     config: Option<&crate::config::Config>,
     progress: &mut Progress,
 ) -> (Vec<Finding>, CheckedCounts) {
     let mut out = Vec::new();
-    let mut seen = CheckedCounts::default();
+    let mut counts = CheckedCounts::default();
     progress.begin_step("answers, orders and reports");
     let answers = answers::AcknowledgedJobs::read(ctx, &mut out);
     let logs = hosts::OrdersAndReports::read(ctx, &mut out);
     let shown = view::ViewRows::read(ctx, &mut out);
     progress.begin_step("the journal");
-    journal::history(ctx, &mut seen, &mut out);
+    journal::history(ctx, &mut counts, &mut out);
     let state = journal::replay(ctx, &mut out);
-    seen.hosts = logs.hosts();
-    seen.rows = shown.as_ref().map_or(0, view::ViewRows::len);
+    counts.hosts = logs.hosts();
+    counts.rows = shown.as_ref().map_or(0, view::ViewRows::len);
     let Some(state) = state else {
-        return (out, seen);
+        return (out, counts);
     };
-    seen.jobs = state.job_count();
+    counts.jobs = state.job_count();
     answers.check_against(&state, &mut out);
     logs.check_against(&state, &mut out);
     if let Some(shown) = shown {
@@ -158,7 +158,7 @@ fn round(
     if let Some(config) = config {
         state::check_totals(ctx, state, config, &mut out);
     }
-    (out, seen)
+    (out, counts)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(super) fn effects_text(site: &Site, after: &Config) -> Result<String> {
     let Ok(before) = super::config_file::load(&in_force) else {
         return Ok(String::new());
     };
-    let lost = lost(&before.config, after);
+    let lost = lost_hosts(&before.config, after);
     let mut out = settings(&before.config, after);
     if lost.is_empty() {
         return Ok(out);
@@ -77,7 +77,7 @@ fn settings(before: &Config, after: &Config) -> String {
 }
 
 /// The hosts that each queue has now and would lose. A queue that goes loses all of them.
-fn lost<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, BTreeSet<&'c str>> {
+fn lost_hosts<'c>(before: &'c Config, after: &Config) -> BTreeMap<&'c str, BTreeSet<&'c str>> {
     let mut all = BTreeMap::new();
     let listed: BTreeSet<&str> = after.host_names().collect();
     for queue in &before.queues {
@@ -138,7 +138,7 @@ mod tests {
             "[{names: 'h[1-2]'}]",
             "- {name: a, priority: 5}\n- {name: b, hosts: h2}\n",
         );
-        let lost = lost(&before, &after);
+        let lost = lost_hosts(&before, &after);
         let mut out = String::new();
         put_lost(&mut out, &lost, |queue, _| usize::from(queue == "a") * 3);
         assert_eq!(
@@ -154,13 +154,16 @@ mod tests {
             hosts.len()
         });
         assert!(out.contains("20 (h10 ") && out.ends_with("h19 ...); jobs running there: 20\n"));
-        let said = settings(&before, &after);
+        let effects = settings(&before, &after);
         for line in [
             "  queues[a].priority: 1 -> 5",
             "- hosts.entries[h3]: ",
             "- queues[c]: ",
         ] {
-            assert!(said.lines().any(|l| l.starts_with(line)), "{line}: {said}");
+            assert!(
+                effects.lines().any(|l| l.starts_with(line)),
+                "{line}: {effects}"
+            );
         }
         assert_eq!(settings(&after, &after), "Same settings as in force.\n");
     }

@@ -153,10 +153,10 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<ConfigC
             "{at} is not changed, since it would be refused:\n\n{problems}"
         ))
     })?;
-    let kept = write_backup(path, before.as_bytes())?;
+    let backup = write_backup(path, before.as_bytes())?;
     let now = fs::read_small(path, config::MAX_BYTES as u64)?;
     if now != before.as_bytes() || !lock.still_in_place()? {
-        fs::remove(&kept)?;
+        fs::remove(&backup)?;
         return Err(Fail::refused(format!(
             "{at} was edited meanwhile; this command has changed nothing\nhint: repeat the \
              command"
@@ -164,11 +164,11 @@ fn put(path: &Path, edit: impl FnOnce(&str) -> Result<Edited>) -> Result<ConfigC
     }
     fs::durable_write_mode(path, edited.text.as_bytes(), MODE)?;
     keep_owner(path, &stat);
-    keep_owner(&kept, &stat);
+    keep_owner(&backup, &stat);
     forget_old(path);
     Ok(ConfigChangeResult {
         done: edited.done,
-        backup: Some(kept),
+        backup: Some(backup),
         warnings: loaded.warnings,
     })
 }
@@ -197,9 +197,9 @@ fn write_backup(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
         } else {
             format!(".{n}")
         };
-        let kept = path.with_file_name(format!("{name}.{stamp}{more}"));
-        if !fs::exists(&kept) && fs::link_exclusive(&kept, bytes)? {
-            return Ok(kept);
+        let backup = path.with_file_name(format!("{name}.{stamp}{more}"));
+        if !fs::exists(&backup) && fs::link_exclusive(&backup, bytes)? {
+            return Ok(backup);
         }
     }
     Err(Fail::system(format!(
@@ -214,12 +214,12 @@ fn forget_old(path: &Path) {
     let prefix = format!("{name}.");
     let all = fs::list_dir(fs::parent(path), NAMES_MAX).unwrap_or_default();
     let names = all.iter().filter_map(|entry| entry.text());
-    let mut kept: Vec<&str> = names
+    let mut backups: Vec<&str> = names
         .filter(|n| n.strip_prefix(&prefix).is_some_and(is_stamp))
         .collect();
-    kept.sort_unstable();
-    let old = kept.len().saturating_sub(KEPT_MAX);
-    for name in &kept[..old] {
+    backups.sort_unstable();
+    let old = backups.len().saturating_sub(KEPT_MAX);
+    for name in &backups[..old] {
         if let Err(e) = fs::remove(&path.with_file_name(name)) {
             tell!("warning: {e}");
         }
@@ -263,8 +263,8 @@ mod tests {
         let (_dir, path) = file();
         let changed = change(&path, |text, _| add(text, "h1", &["slots=2"])).unwrap();
         assert_eq!(changed.done, ["Host <h1> is added"]);
-        let kept = changed.backup.unwrap();
-        assert_eq!(std::fs::read_to_string(&kept).unwrap(), TEXT);
+        let backup = changed.backup.unwrap();
+        assert_eq!(std::fs::read_to_string(&backup).unwrap(), TEXT);
         let want = TEXT.replace("[]", "[{name: h1, slots: 2}]");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), want);
         let again = change(&path, |text, _| add(text, "h1", &[])).unwrap();
@@ -334,8 +334,8 @@ mod tests {
         let base = sha256_hex(TEXT.as_bytes());
         let changed = replace(&path, &base, &new).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), new);
-        let kept = changed.backup.unwrap();
-        assert_eq!(std::fs::read_to_string(kept).unwrap(), TEXT);
+        let backup = changed.backup.unwrap();
+        assert_eq!(std::fs::read_to_string(backup).unwrap(), TEXT);
         let late = replace(&path, &base, TEXT).unwrap_err();
         assert!(late.text.contains("since it was read"), "{}", late.text);
         // A text with problems may be replaced, but none is written.

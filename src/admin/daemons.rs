@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// How long to wait for a daemon to end, ms.
 const STOP_MS: u64 = 15_000;
-const LOOK_MS: u64 = 20;
+const POLL_MS: u64 = 20;
 /// Number of directories above CB_ENVDIR that are searched for a development cluster.
 const LEVELS: usize = 4;
 const SIGTERM: i32 = 15;
@@ -43,16 +43,16 @@ impl DaemonAction {
 /// # Errors
 /// Outside of a development cluster, for an unknown host, or if a daemon does not end or start.
 pub(super) fn control(role: &'static str, act: DaemonAction, names: &[String]) -> Result<i32> {
-    let here = env::Site::find()?;
-    let Some(site) = dev_site(&here.conf) else {
-        return Err(refusal(role, act, names, &here.host));
+    let environment = env::Site::find()?;
+    let Some(site) = dev_site(&environment.conf) else {
+        return Err(refusal(role, act, names, &environment.host));
     };
     let _lock = site.lock()?;
     let mut exit = Exit::Ok;
-    for daemon in chosen(&site.settings.daemons(), role, names, &here.host)? {
+    for daemon in selected_daemons(&site.settings.daemons(), role, names, &environment.host)? {
         if let Err(fail) = control_one(&site, &daemon, act) {
             tell!("cadmin: Host <{}>: {}", daemon.host, fail.text);
-            exit = exit.or(fail.exit);
+            exit = exit.worst(fail.exit);
         }
     }
     Ok(exit.code())
@@ -70,9 +70,9 @@ pub(super) fn dev_site(conf: &Path) -> Option<Site> {
     above.iter().find_map(|dir| Site::open(dir).ok())
 }
 
-fn refusal(role: &str, act: DaemonAction, names: &[String], here: &str) -> Fail {
+fn refusal(role: &str, act: DaemonAction, names: &[String], this_host: &str) -> Fail {
     let hosts = match names {
-        [] => here.to_owned(),
+        [] => this_host.to_owned(),
         names => names.join(", "),
     };
     Fail::refused(format!(
@@ -87,12 +87,17 @@ fn refusal(role: &str, act: DaemonAction, names: &[String], here: &str) -> Fail 
 }
 
 /// The daemons of `role` on the named hosts.
-fn chosen(all: &[Daemon], role: &str, names: &[String], here: &str) -> Result<Vec<Daemon>> {
+fn selected_daemons(
+    all: &[Daemon],
+    role: &str,
+    names: &[String],
+    this_host: &str,
+) -> Result<Vec<Daemon>> {
     let ours: Vec<&Daemon> = all.iter().filter(|d| d.role == role).collect();
     if names.iter().any(|n| n == "all") {
         return Ok(ours.into_iter().cloned().collect());
     }
-    let own = [here.to_owned()];
+    let own = [this_host.to_owned()];
     let names = if names.is_empty() { &own[..] } else { names };
     let mut found = Vec::new();
     for name in names {
@@ -148,7 +153,7 @@ fn stop(member: &Member) -> Result<()> {
                 STOP_MS / 1000
             )));
         }
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
     }
     Ok(())
 }
@@ -175,7 +180,7 @@ mod tests {
 
     fn names(role: &str, words: &[&str]) -> Result<Vec<String>> {
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let found = chosen(&daemons(), role, &words, "h1")?;
+        let found = selected_daemons(&daemons(), role, &words, "h1")?;
         Ok(found.into_iter().map(|d| d.name).collect())
     }
 

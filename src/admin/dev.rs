@@ -139,7 +139,7 @@ pub(crate) fn run(words: &[String]) -> i32 {
 }
 
 fn start(args: &UpOptions) -> Result<(), Fail> {
-    let site = Site::make(&args.dir.dir, |old| wanted(args, old))?;
+    let site = Site::make(&args.dir.dir, |old| requested_settings(args, old))?;
     let wait_ms = (!args.no_wait).then(|| args.timeout.saturating_mul(1000));
     up::up(&site, wait_ms)?;
     if args.web {
@@ -149,7 +149,7 @@ fn start(args: &UpOptions) -> Result<(), Fail> {
 }
 
 /// The settings for a new cluster, or those of an existing one if the options agree with them.
-fn wanted(args: &UpOptions, old: Option<&Settings>) -> Result<Settings, Fail> {
+fn requested_settings(args: &UpOptions, old: Option<&Settings>) -> Result<Settings, Fail> {
     let cgroup = args.cgroup.map(|c| c != Cgroup::Off);
     let base = old.cloned().unwrap_or_default();
     let new = Settings {
@@ -221,14 +221,18 @@ mod tests {
 
     #[test]
     fn options_of_an_existing_cluster_must_agree() {
-        let made = wanted(&up_args("up --dir d --hosts 2 --lease 3"), None).unwrap();
+        let made = requested_settings(&up_args("up --dir d --hosts 2 --lease 3"), None).unwrap();
         assert_eq!((made.hosts, made.slots, made.lease_ms), (2, 4, 3000));
-        assert_eq!(wanted(&up_args("up --dir d"), Some(&made)).unwrap(), made);
         assert_eq!(
-            wanted(&up_args("up --dir d --hosts 2"), Some(&made)).unwrap(),
+            requested_settings(&up_args("up --dir d"), Some(&made)).unwrap(),
             made
         );
-        let refused = wanted(&up_args("up --dir d --hosts 3"), Some(&made)).unwrap_err();
+        assert_eq!(
+            requested_settings(&up_args("up --dir d --hosts 2"), Some(&made)).unwrap(),
+            made
+        );
+        let refused =
+            requested_settings(&up_args("up --dir d --hosts 3"), Some(&made)).unwrap_err();
         assert!(
             refused.text.contains("created with --hosts 2"),
             "{}",

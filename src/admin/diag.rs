@@ -294,9 +294,9 @@ fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(),
         let from = chain.lowest(epoch).map_err(|e| e.to_string())?;
         let walked = chain.walk(epoch, from, false, &mut |item| {
             match item {
-                WalkItem::Record { at, line, .. } => {
-                    put(format!("{at} {}", redact::event(line.json)))
-                }
+                WalkItem::Record {
+                    at: position, line, ..
+                } => put(format!("{position} {}", redact::event(line.json))),
                 WalkItem::Damage { path, damaged, .. } => {
                     put(format!("!! {} {damaged}", path.display()));
                 }
@@ -305,7 +305,7 @@ fn walk(layout: &Layout, last: &mut VecDeque<String>) -> std::result::Result<(),
                     put(format!("!! {}:{from} {bytes} bytes torn", path.display()));
                 }
             }
-            Ok(Flow::On)
+            Ok(Flow::Continue)
         });
         walked.map_err(|e| e.to_string())?;
     }

@@ -66,7 +66,7 @@ fn print(s: &Subcommand, m: &ArgMatches) -> Result<i32> {
         let range = Range::parse(text, sys::clock::wall_ms(), &zone);
         range.map_err(|e| Fail::usage(format!("-t: {e}\nhint: {}", range::HINT)))
     });
-    let asked = EventQuery {
+    let query = EventQuery {
         kinds: Kinds {
             queues: matches!(s.name, "qhist" | "hist"),
             hosts: matches!(s.name, "hhist" | "hist"),
@@ -88,7 +88,7 @@ fn print(s: &Subcommand, m: &ArgMatches) -> Result<i32> {
     let read = history.read(&mut |entry| match entry {
         HistoryEntry::Problem(text) => tell!("!! {text}"),
         HistoryEntry::Event { event, .. } => {
-            if let Some(t) = asked.time(&event) {
+            if let Some(t) = query.time(&event) {
                 out += &format!("{}  {}\n", time_text(t, &zone), sentences.of(&event));
                 found = true;
             }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn each_subcommand_has_its_events() {
         let times = |queues, hosts, leaders, names: &[&str], within| {
-            let asked = EventQuery {
+            let query = EventQuery {
                 kinds: Kinds {
                     queues,
                     hosts,
@@ -174,7 +174,7 @@ mod tests {
                 names: names.iter().map(|n| (*n).to_owned()).collect(),
                 within,
             };
-            let found = events().iter().filter_map(|e| asked.time(e)).collect();
+            let found = events().iter().filter_map(|e| query.time(e)).collect();
             let found: Vec<Stamp> = found;
             found.iter().map(|t| t.0 / 1000).collect::<Vec<_>>()
         };

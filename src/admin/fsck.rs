@@ -265,7 +265,7 @@ impl ShareCheck<'_> {
         for (dir, offset, what) in journal_damage::unsealed(&chain, self.layout) {
             self.damage(&dir, offset, &what);
         }
-        for epoch in chain.first..chain.upto {
+        for epoch in chain.first..chain.end_epoch {
             let read = journal_damage::read_epoch(&chain, epoch, &mut |met| self.journal_item(met));
             match read {
                 Ok(reached) => self.report.files += reached.at.segment,
@@ -281,12 +281,12 @@ impl ShareCheck<'_> {
                 self.report.records += u64::from(record);
                 self.damage(&place.0, place.1, &place.2);
             }
-            ReadFinding::Partial(path, from, bytes) => self.half(&path, from, bytes),
+            ReadFinding::Partial(path, from, bytes) => self.partial_record(&path, from, bytes),
         }
     }
 
     /// Reports a partial record at the end of a file that may still grow.
-    fn half(&mut self, path: &Path, from: u64, bytes: u64) {
+    fn partial_record(&mut self, path: &Path, from: u64, bytes: u64) {
         let path = path.display();
         let text = format!("{path}:{from}: half a record of {bytes} bytes at the end");
         self.note(text);
@@ -323,7 +323,7 @@ impl ShareCheck<'_> {
             };
             for acks in [self.layout.acks_before(epoch), self.layout.acks(epoch)] {
                 if sys::fs::exists(&acks) {
-                    self.typed::<Ack>(&acks, FileKind::Acks, Some(epoch));
+                    self.parse_document::<Ack>(&acks, FileKind::Acks, Some(epoch));
                 }
             }
         }
@@ -334,9 +334,9 @@ impl ShareCheck<'_> {
             for name in self.names(&self.layout.host(&host)) {
                 let path = self.layout.host(&host).join(&name);
                 if let Some((epoch, _)) = Layout::parse_orders_name(&name) {
-                    self.typed::<Order>(&path, FileKind::Orders, Some(epoch));
+                    self.parse_document::<Order>(&path, FileKind::Orders, Some(epoch));
                 } else if Layout::parse_reports_name(&name).is_some() {
-                    self.typed::<HostReport>(&path, FileKind::Reports, None);
+                    self.parse_document::<HostReport>(&path, FileKind::Reports, None);
                 } else if path == self.layout.load(&host) {
                     self.document(&path, load::decode);
                 }
@@ -353,7 +353,7 @@ impl ShareCheck<'_> {
         for month in self.names(&dir) {
             let path = dir.join(&month);
             if path == self.layout.acct_written() {
-                self.typed::<AccountingPosition>(&path, FileKind::Acct, None);
+                self.parse_document::<AccountingPosition>(&path, FileKind::Acct, None);
             } else if Layout::is_acct_month(&month) {
                 self.month(&path);
             } else if !sys::fs::is_aside(&month) {
@@ -487,7 +487,12 @@ impl ShareCheck<'_> {
         }
     }
 
-    fn typed<T: DeserializeOwned>(&mut self, path: &Path, what: FileKind, epoch: Option<u64>) {
+    fn parse_document<T: DeserializeOwned>(
+        &mut self,
+        path: &Path,
+        what: FileKind,
+        epoch: Option<u64>,
+    ) {
         self.log(path, what, epoch, |json| {
             serde_json::from_slice::<T>(json).map(drop)
         });
@@ -542,7 +547,7 @@ impl ShareCheck<'_> {
                                 let bytes = s.to - s.from;
                                 match whole_line(path, s.from, bytes) {
                                     Some(what) => self.damage(path, s.from, &what),
-                                    None => self.half(path, s.from, bytes),
+                                    None => self.partial_record(path, s.from, bytes),
                                 }
                                 return;
                             }

@@ -25,7 +25,7 @@ use std::path::Path;
 /// The comment with which a leaving host is closed; a host that returns with it is opened.
 const LEAVING: &str = "leaves the cluster (cadmin host remove)";
 /// Pause between two looks at the jobs of a host, ms.
-const LOOK_MS: u64 = 1_000;
+const POLL_MS: u64 = 1_000;
 /// How long the leader may take to publish a change after its answer, and the pause between two
 /// looks, ms.
 const PUBLISHED_MS: u64 = 30_000;
@@ -288,7 +288,7 @@ fn drain(site: &Site, args: &RemoveArgs) -> Result<()> {
         return Ok(());
     }
     let start = clock::boot_ms();
-    let mut said = String::new();
+    let mut messages = String::new();
     loop {
         // A view in which the host is closed also shows all jobs that were sent to it before.
         let row = published(site, name, |row| row.comment == LEAVING)?;
@@ -301,11 +301,11 @@ fn drain(site: &Site, args: &RemoveArgs) -> Result<()> {
                  command, or 'cadmin hopen {name}' to keep the host"
             )));
         }
-        if text != said {
+        if text != messages {
             answer!("Waiting for {text}.");
-            said = text;
+            messages = text;
         }
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
     }
 }
 

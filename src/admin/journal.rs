@@ -10,7 +10,7 @@ use crate::client::exit::{Exit, Fail};
 use crate::client::read::{OWN_ONLY, Source};
 use crate::journal::{History, HistoryEntry, Position};
 use crate::model::{JobKey, Stamp};
-use crate::show::event::{Sentences, concerns, time_of};
+use crate::show::event::{Sentences, concerns_job, time_of};
 use crate::spool::view::JobSet;
 use crate::sys;
 use clap::{Command, CommandFactory as _, Parser, Subcommand};
@@ -126,7 +126,7 @@ fn check_visible(site: &Site, jobs: &[JobKey]) -> Result<(), Fail> {
         return Ok(());
     }
     let params = source.params()?;
-    if source.sees_all(&params) {
+    if source.may_see_all(&params) {
         return Ok(());
     }
     let want = JobSet {
@@ -141,7 +141,7 @@ fn check_visible(site: &Site, jobs: &[JobKey]) -> Result<(), Fail> {
     let visible = |j: &JobKey| {
         let mut rows = found.iter().filter(|job| job.row.j.id == j.id);
         rows.next()
-            .is_some_and(|job| source.sees(&params, &job.spec))
+            .is_some_and(|job| source.may_see(&params, &job.spec))
     };
     if !jobs.is_empty() && jobs.iter().all(visible) {
         return Ok(());
@@ -173,7 +173,7 @@ impl Printer {
             HistoryEntry::Event { at, event } => (at, event),
         };
         self.sentences.note(&event);
-        if !jobs.is_empty() && !jobs.iter().any(|j| concerns(&event, *j)) {
+        if !jobs.is_empty() && !jobs.iter().any(|j| concerns_job(&event, *j)) {
             return None;
         }
         if self.json {
@@ -186,7 +186,7 @@ impl Printer {
         };
         Some(format!(
             "{time}  {:<16} {}",
-            place(at),
+            position_text(at),
             self.sentences.of(&event)
         ))
     }
@@ -203,7 +203,7 @@ pub(super) fn time_text(t: Stamp, zone: &TimeZone) -> String {
     }
 }
 
-fn place(at: Position) -> String {
+fn position_text(at: Position) -> String {
     format!("{}.{}.{}", at.epoch, at.segment, at.seq.saturating_sub(1))
 }
 

@@ -44,7 +44,7 @@ pub(super) fn read_epoch(
         if let Some(found) = judge(chain, epoch, &item) {
             met(found);
         }
-        Ok(Flow::On)
+        Ok(Flow::Continue)
     })
 }
 
@@ -54,10 +54,14 @@ fn judge(chain: &Chain, epoch: u64, item: &WalkItem<'_>) -> Option<ReadFinding> 
         Some(ReadFinding::Damage { record, place })
     };
     match item {
-        WalkItem::Record { at, offset, line } => match decode_event(line) {
+        WalkItem::Record {
+            at: position,
+            offset,
+            line,
+        } => match decode_event(line) {
             Ok(event) => Some(ReadFinding::Event(Box::new(event))),
             Err(e) => {
-                let path = chain.segment_path(epoch, at.segment);
+                let path = chain.segment_path(epoch, position.segment);
                 damage(true, &path, *offset, e.to_string())
             }
         },

@@ -48,7 +48,7 @@ pub(super) fn run(args: &Export) -> Result<Exit, Fail> {
     let source = Source::of("cadmin journal export", site);
     if source.me.uid != 0 && !source.is_service() {
         let params = source.params()?;
-        if !source.sees_all(&params) {
+        if !source.may_see_all(&params) {
             return Err(Fail::permission(OWN_ONLY));
         }
     }
@@ -118,7 +118,7 @@ fn pack(layout: &Layout, files: &[PathBuf], to: &Path) -> IoResult<u64> {
     let aside = to.with_file_name(format!(".{name}.{}.tmp", sys::proc::own_pid()));
     let packed = write(layout, files, &aside);
     let done = packed.and_then(|bytes| {
-        sys::fs::rename(&aside, to).map_err(other)?;
+        sys::fs::rename(&aside, to).map_err(to_io_error)?;
         Ok(bytes)
     });
     if done.is_err() {
@@ -129,14 +129,14 @@ fn pack(layout: &Layout, files: &[PathBuf], to: &Path) -> IoResult<u64> {
 
 fn write(layout: &Layout, files: &[PathBuf], aside: &Path) -> IoResult<u64> {
     let sink = ArchiveFile {
-        app: Appender::create_new(aside).map_err(other)?,
+        app: Appender::create_new(aside).map_err(to_io_error)?,
         buf: Vec::new(),
     };
     // Users who may not see others' jobs must not find them here.
-    sys::fs::chmod(aside, 0o600).map_err(other)?;
+    sys::fs::chmod(aside, 0o600).map_err(to_io_error)?;
     let mut tar = tar::Builder::new(GzEncoder::new(sink, Compression::fast()));
     for path in files {
-        let Some(stat) = sys::fs::stat(path).map_err(other)? else {
+        let Some(stat) = sys::fs::stat(path).map_err(to_io_error)? else {
             // The file was removed by compaction after it was listed.
             continue;
         };
@@ -154,11 +154,11 @@ fn write(layout: &Layout, files: &[PathBuf], aside: &Path) -> IoResult<u64> {
     }
     let mut sink = tar.into_inner()?.finish()?;
     sink.flush()?;
-    sink.app.sync_all().map_err(other)?;
+    sink.app.sync_all().map_err(to_io_error)?;
     Ok(sink.app.valid_len())
 }
 
-fn other(e: sys::Error) -> std::io::Error {
+fn to_io_error(e: sys::Error) -> std::io::Error {
     std::io::Error::other(e.to_string())
 }
 
@@ -175,7 +175,7 @@ impl Read for GrowingFile<'_> {
         if want == 0 {
             return Ok(0);
         }
-        let chunk = sys::fs::read_from(self.path, self.at, want).map_err(other)?;
+        let chunk = sys::fs::read_from(self.path, self.at, want).map_err(to_io_error)?;
         if chunk.bytes.is_empty() {
             let text = format!("{} became shorter", self.path.display());
             return Err(std::io::Error::other(text));
@@ -203,7 +203,7 @@ impl Write for ArchiveFile {
 
     fn flush(&mut self) -> IoResult<()> {
         if !self.buf.is_empty() {
-            self.app.append(&self.buf).map_err(other)?;
+            self.app.append(&self.buf).map_err(to_io_error)?;
             self.buf.clear();
         }
         Ok(())

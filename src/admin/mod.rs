@@ -507,7 +507,7 @@ fn ask_reconfig(m: &ArgMatches) -> Result<i32> {
         tell!("cadmin reconfig: {}", ack.error);
     }
     for outcome in &ack.results {
-        exit = exit.or(Exit::of(outcome.code));
+        exit = exit.worst(Exit::of(outcome.code));
         match outcome.code {
             Code::Ok => answer!("{}.", capital(&outcome.text)),
             _ => tell!("{}", outcome.text),

@@ -40,9 +40,9 @@ fn subcommand(name: &'static str) -> Option<SubcommandOptions> {
     let alias = ALIASES.iter().find(|(other, _)| *other == name);
     let own_name = alias.map_or(name, |(_, own)| own);
     let s = SUBS.iter().find(|s| s.name == own_name)?;
-    let (options, two_dashes) = match own(s) {
+    let (options, two_dashes) = match clap_command(s) {
         Some(options) => (options, false),
-        None => (derived(own_name), true),
+        None => (derived_command(own_name), true),
     };
     Some(SubcommandOptions {
         name,
@@ -53,7 +53,7 @@ fn subcommand(name: &'static str) -> Option<SubcommandOptions> {
 }
 
 /// The options of a subcommand that parses them like users' commands.
-fn own(s: &Subcommand) -> Option<Command> {
+fn clap_command(s: &Subcommand) -> Option<Command> {
     Some(match s.name {
         "ckconfig" => super::ckconfig_options(s),
         "ress-check" => super::ress_check_options(s),
@@ -75,7 +75,7 @@ fn own(s: &Subcommand) -> Option<Command> {
 }
 
 /// The options of a subcommand that clap parses without preprocessing.
-fn derived(name: &str) -> Command {
+fn derived_command(name: &str) -> Command {
     match name {
         "init" => init::options(),
         "dev" => dev::options(),

@@ -48,7 +48,7 @@ pub(super) fn queues(s: &Subcommand, words: &[String]) -> i32 {
             comment,
         })
     };
-    named(s, words, queue_options, verb, |o| {
+    run_on_names(s, words, queue_options, verb, |o| {
         format!("Queue <{}> {}", o.what, o.text)
     })
 }
@@ -71,7 +71,7 @@ pub(super) fn hosts(s: &Subcommand, words: &[String]) -> i32 {
         _ => HostAct::Close,
     };
     let verb = |names, comment| host_verb(names, act, comment);
-    named(s, words, host_options, verb, host_phrase)
+    run_on_names(s, words, host_options, verb, host_phrase)
 }
 
 /// The request about these hosts, or about this one if none is named.
@@ -132,7 +132,7 @@ fn lock_s(m: &ArgMatches) -> Result<u32> {
 
 /// Runs a subcommand that takes names and a comment: `verb` creates the request from both, `phrase`
 /// formats each answer.
-fn named(
+fn run_on_names(
     s: &Subcommand,
     words: &[String],
     options: fn(&Subcommand) -> Command,

@@ -157,7 +157,7 @@ fn alert_id(cluster: &str, rule: &str, status: &str, alerts: &[&Alert]) -> Strin
 /// What is known of a job for messages about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobFacts {
-    pub wish: MailRequest,
+    pub mail_request: MailRequest,
     pub user: String,
     pub queue: String,
     pub project: String,
@@ -203,7 +203,7 @@ impl JobNotice<'_> {
     }
 
     /// Attempt and time.
-    fn when(&self) -> (u32, i64) {
+    fn attempt_and_time(&self) -> (u32, i64) {
         match self {
             JobNotice::Started { at, t } | JobNotice::Suspended { at, t } => (*at, *t),
             JobNotice::Ended(e) => (e.a.at, e.t),
@@ -212,12 +212,12 @@ impl JobNotice<'_> {
     }
 }
 
-fn is_asked_for(wish: &MailRequest, happening: &JobNotice<'_>) -> bool {
-    match happening.word() {
-        "start" => wish.start,
-        "suspend" => wish.suspend,
-        "done" => wish.done,
-        _ => wish.exit,
+fn is_requested(requested: &MailRequest, notice: &JobNotice<'_>) -> bool {
+    match notice.word() {
+        "start" => requested.start,
+        "suspend" => requested.suspend,
+        "done" => requested.done,
+        _ => requested.exit,
     }
 }
 
@@ -226,15 +226,15 @@ pub(crate) fn job_message(
     cluster: &str,
     j: JobKey,
     job: &JobFacts,
-    happening: &JobNotice<'_>,
+    notice: &JobNotice<'_>,
     (now, zone): (i64, &TimeZone),
 ) -> Option<Delivery> {
-    if !is_asked_for(&job.wish, happening) {
+    if !is_requested(&job.mail_request, notice) {
         return None;
     }
-    let word = happening.word();
-    let (at, t) = happening.when();
-    let begun = match happening {
+    let word = notice.word();
+    let (at, t) = notice.attempt_and_time();
+    let begun = match notice {
         JobNotice::Suspended { .. } => format!(".{t}"),
         _ => String::new(),
     };
@@ -254,7 +254,7 @@ pub(crate) fn job_message(
         "Job {j}: <{}> {title} in cluster {cluster}",
         short(name, SUBJECT_MAX)
     );
-    let text = job_text(cluster, j, job, happening, zone);
+    let text = job_text(cluster, j, job, notice, zone);
     let mut object = json!({
         "id": id,
         "kind": "job",
@@ -266,10 +266,10 @@ pub(crate) fn job_message(
         "queue": job.queue,
         "project": job.project,
         "hosts": job.hosts,
-        "to": job.wish.to,
+        "to": job.mail_request.to,
         "time": iso(t),
     });
-    if let JobNotice::Ended(e) = happening {
+    if let JobNotice::Ended(e) = notice {
         object["exit_code"] = json!(e.code);
         object["signal"] = json!(e.sig);
         object["cpu_ms"] = json!(e.u.cpu_ms);
@@ -288,7 +288,11 @@ pub(crate) fn job_message(
 
 /// Copies of a message for each address or user that the job names, or for its owner.
 pub(crate) fn copies(letter: &Delivery, job: &JobFacts) -> Vec<Delivery> {
-    let named = job.wish.to.split([' ', ',']).filter(|to| !to.is_empty());
+    let named = job
+        .mail_request
+        .to
+        .split([' ', ','])
+        .filter(|to| !to.is_empty());
     let mut all: Vec<&str> = named.collect();
     if all.is_empty() {
         all.push(&job.user);
@@ -320,7 +324,7 @@ fn job_text(
     cluster: &str,
     j: JobKey,
     job: &JobFacts,
-    happening: &JobNotice<'_>,
+    notice: &JobNotice<'_>,
     zone: &TimeZone,
 ) -> String {
     let date = |ms: i64| duration::date_long(ms, zone);
@@ -330,10 +334,7 @@ fn job_text(
             put(out, format_args!("{title:<14} {}", escape(value)));
         }
     };
-    put(
-        &mut out,
-        format_args!("{}\n", sentence(j, happening, &date)),
-    );
+    put(&mut out, format_args!("{}\n", sentence(j, notice, &date)));
     line(&mut out, "Job:", &j.to_string());
     line(&mut out, "Name:", &job.name);
     line(&mut out, "Command:", &short(&job.command, COMMAND_MAX));
@@ -348,7 +349,7 @@ fn job_text(
         "Submitted:",
         &format!("{} from {}", date(job.submit), job.sub_host),
     );
-    if let JobNotice::Ended(e) = happening {
+    if let JobNotice::Ended(e) = notice {
         if e.start > 0 {
             line(&mut out, "Started:", &date(e.start));
         }
@@ -356,7 +357,7 @@ fn job_text(
         put(&mut out, format_args!("\nResources used:"));
         put_usage(&mut out, job, e);
     }
-    if !matches!(happening, JobNotice::Cancelled { .. }) {
+    if !matches!(notice, JobNotice::Cancelled { .. }) {
         match job.stdout.as_str() {
             "" => put(&mut out, format_args!("\n'cpeek {j}' prints its output.")),
             path => put(
@@ -368,8 +369,8 @@ fn job_text(
     out
 }
 
-fn sentence(j: JobKey, happening: &JobNotice<'_>, date: &dyn Fn(i64) -> String) -> String {
-    match happening {
+fn sentence(j: JobKey, notice: &JobNotice<'_>, date: &dyn Fn(i64) -> String) -> String {
+    match notice {
         JobNotice::Started { t, .. } => format!("Job {j} started at {}.", date(*t)),
         JobNotice::Suspended { t, .. } => format!("Job {j} was suspended at {}.", date(*t)),
         JobNotice::Cancelled { by, t } => {
@@ -421,7 +422,7 @@ fn put_usage(out: &mut String, job: &JobFacts, e: &Ended) {
 }
 
 /// One mail with everything that was held back for an address.
-pub(crate) fn listing(cluster: &str, whom: &str, quota: &MailQuota, now: i64) -> Delivery {
+pub(crate) fn listing(cluster: &str, address: &str, quota: &MailQuota, now: i64) -> Delivery {
     let (n, listed) = (quota.held_n, quota.held.len() as u64);
     let mut text = format!(
         "{n} messages about jobs were held back in the hour before, because the limit of mails an \
@@ -434,12 +435,12 @@ pub(crate) fn listing(cluster: &str, whom: &str, quota: &MailQuota, now: i64) ->
     if n > listed {
         put(&mut text, format_args!("  and {} more", n - listed));
     }
-    let (to, user) = match whom.contains('@') {
-        true => (whom.to_owned(), String::new()),
-        false => (String::new(), whom.to_owned()),
+    let (to, user) = match address.contains('@') {
+        true => (address.to_owned(), String::new()),
+        false => (String::new(), address.to_owned()),
     };
     Delivery {
-        id: format!("{cluster}.held.{whom}.{}", quota.began),
+        id: format!("{cluster}.held.{address}.{}", quota.began),
         to,
         user,
         subject: format!("{n} messages about jobs in cluster {cluster}"),

@@ -67,9 +67,9 @@ pub(crate) fn record_outcome(
     }
     let lost = state.outbox.remove(at);
     state.lost += 1;
-    let whom = if to.0.is_empty() { to.1 } else { to.0 };
+    let address = if to.0.is_empty() { to.1 } else { to.0 };
     Some(format!(
-        "{id} was not delivered to {whom} and is given up: {}",
+        "{id} was not delivered to {address} and is given up: {}",
         lost.error
     ))
 }
@@ -112,7 +112,7 @@ pub(crate) fn release_held(
     letter: &dyn Fn(&str, &MailQuota) -> Delivery,
 ) {
     let mut letters = Vec::new();
-    state.quotas.retain(|whom, quota| {
+    state.quotas.retain(|address, quota| {
         let age = now.saturating_sub(quota.began);
         if (0..HOUR_MS).contains(&age) {
             return true;
@@ -120,7 +120,7 @@ pub(crate) fn release_held(
         if quota.held_n == 0 {
             return false;
         }
-        letters.push(letter(whom, quota));
+        letters.push(letter(address, quota));
         *quota = MailQuota {
             began: now,
             sent: 1,

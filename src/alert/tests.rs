@@ -83,7 +83,7 @@ fn play_on(state: &mut NotifierState, rules: &[AlertRule], script: &str) -> Stri
 fn an_alert_fires_once_after_its_time_and_recovers_once() {
     let hot =
         rules("- {name: hot, watch: resource, resource: gpu_temp, over: 85, for: 20, to: hook}\n");
-    let told = play(
+    let messages = play(
         &hot,
         "0 corral_host_resource{host=a,resource=gpu_temp}=90
          10 corral_host_resource{host=a,resource=gpu_temp}=80
@@ -95,7 +95,7 @@ fn an_alert_fires_once_after_its_time_and_recovers_once() {
          55 corral_host_resource{host=a,resource=gpu_temp}=85",
     );
     assert_eq!(
-        told,
+        messages,
         "40 hook: [WARNING] hot: host=a resource=gpu_temp (c)\n\
          50 hook: [RESOLVED] hot: host=a resource=gpu_temp (c)\n"
     );
@@ -105,14 +105,14 @@ fn an_alert_fires_once_after_its_time_and_recovers_once() {
 fn what_fires_at_one_time_is_one_message_for_each_receiver() {
     let silent =
         rules("- {name: silent, watch: host_silent, severity: critical, to: [hook, other]}\n");
-    let told = play(
+    let messages = play(
         &silent,
         "0 corral_host_status{host=a,status=ok}=1 corral_host_status{host=b,status=ok}=1
          5 corral_host_status{host=a,status=unavail}=1 corral_host_status{host=b,status=unreach}=1
          9 corral_host_status{host=a,status=ok}=1 corral_host_status{host=b,status=unavail}=1",
     );
     assert_eq!(
-        told,
+        messages,
         "5 hook: [CRITICAL] silent: host=a and 1 more (c)\n\
          5 other: [CRITICAL] silent: host=a and 1 more (c)\n\
          9 hook: [RESOLVED] silent: host=a (c)\n\
@@ -127,7 +127,7 @@ fn a_figure_that_is_gone_recovers_late_or_at_once_as_its_rule_says() {
         "- {name: tmp, watch: tmp_full, under: 1G, to: hook}\n\
          - {name: wait, watch: pending, over: 1h, queues: normal, to: hook}\n",
     );
-    let told = play(
+    let messages = play(
         &both,
         "0 corral_host_tmp_free_bytes{host=a}=5 corral_pending_oldest_seconds{queue=normal}=3601
          10
@@ -136,7 +136,7 @@ fn a_figure_that_is_gone_recovers_late_or_at_once_as_its_rule_says() {
          200 corral_pending_oldest_seconds{queue=other}=9999",
     );
     assert_eq!(
-        told,
+        messages,
         "0 hook: [WARNING] tmp: host=a (c)\n\
          0 hook: [WARNING] wait: queue=normal (c)\n\
          10 hook: [RESOLVED] wait: queue=normal (c)\n\
@@ -147,7 +147,7 @@ fn a_figure_that_is_gone_recovers_late_or_at_once_as_its_rule_says() {
 #[test]
 fn a_silenced_alert_is_told_when_it_still_fires_afterwards() {
     let full = rules("- {name: full, watch: share_full, under: 10%, to: hook}\n");
-    let told = play(
+    let messages = play(
         &full,
         "silence full 100
          0 corral_share_free_ratio=0.05
@@ -157,7 +157,7 @@ fn a_silenced_alert_is_told_when_it_still_fires_afterwards() {
          120 corral_share_free_ratio=0.5",
     );
     assert_eq!(
-        told,
+        messages,
         "100 hook: [WARNING] full: the cluster (c)\n\
          120 hook: [RESOLVED] full: the cluster (c)\n"
     );
@@ -171,8 +171,8 @@ fn a_rule_that_is_removed_recovers_and_its_successor_goes_on() {
     );
     let mut state = NotifierState::default();
     let line = "0 corral_jobs{queue=q,state=pend}=6 corral_jobs{queue=q,state=run}=9";
-    let told = play_on(&mut state, &any, line);
-    assert_eq!(told, "0 hook: [WARNING] any: queue=q state=pend (c)\n");
+    let messages = play_on(&mut state, &any, line);
+    assert_eq!(messages, "0 hook: [WARNING] any: queue=q state=pend (c)\n");
     // A new leader's notifier continues from the state: no message is sent twice.
     let text = serde_json::to_string(&state).unwrap();
     let mut next: NotifierState = serde_json::from_str(&text).unwrap();
@@ -288,11 +288,11 @@ fn mails_over_the_hourly_number_come_as_one() {
 }
 
 fn job(at: &str, to: &str) -> JobFacts {
-    let mut wish = MailRequest::default();
-    wish.add(at).unwrap();
-    wish.to = to.into();
+    let mut mail_request = MailRequest::default();
+    mail_request.add(at).unwrap();
+    mail_request.to = to.into();
     JobFacts {
-        wish,
+        mail_request,
         user: "ann".into(),
         queue: "normal".into(),
         command: "sim \x1b[31m --big".into(),
@@ -319,7 +319,7 @@ fn ended(code: Option<i32>, sig: i32) -> Ended {
 #[test]
 fn a_job_is_told_of_what_it_asked_for() {
     let now = (0, &TimeZone::UTC);
-    let told = |at: &str, what: &JobNotice<'_>| {
+    let messages = |at: &str, what: &JobNotice<'_>| {
         job_message("c", JobKey::element(7, 3), &job(at, ""), what, now).map(|d| d.subject)
     };
     let (done, failed) = (ended(Some(0), 0), ended(Some(3), 0));
@@ -328,16 +328,22 @@ fn a_job_is_told_of_what_it_asked_for() {
             "Job 7[3]: <sim \\x1b[31m --big> {word} in cluster c"
         ))
     };
-    assert_eq!(told("done", &JobNotice::Ended(&done)), title("done"));
-    assert_eq!(told("exit", &JobNotice::Ended(&done)), None);
-    assert_eq!(told("exit", &JobNotice::Ended(&failed)), title("exited"));
+    assert_eq!(messages("done", &JobNotice::Ended(&done)), title("done"));
+    assert_eq!(messages("exit", &JobNotice::Ended(&done)), None);
     assert_eq!(
-        told("start", &JobNotice::Started { at: 1, t: 5 }),
+        messages("exit", &JobNotice::Ended(&failed)),
+        title("exited")
+    );
+    assert_eq!(
+        messages("start", &JobNotice::Started { at: 1, t: 5 }),
         title("started")
     );
-    assert_eq!(told("start", &JobNotice::Suspended { at: 1, t: 5 }), None);
+    assert_eq!(
+        messages("start", &JobNotice::Suspended { at: 1, t: 5 }),
+        None
+    );
     let cancelled = JobNotice::Cancelled { by: "root", t: 5 };
-    assert_eq!(told("exit", &cancelled), title("exited"));
+    assert_eq!(messages("exit", &cancelled), title("exited"));
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub struct RecordBatch {
 pub struct RecordFollower {
     layout: Layout,
     cluster: String,
-    places: FilePositions,
+    positions: FilePositions,
 }
 
 impl RecordFollower {
@@ -59,17 +59,17 @@ impl RecordFollower {
     ///
     /// # Errors
     /// The cluster file cannot be read.
-    pub fn open(site: &Site, places: FilePositions) -> Result<RecordFollower, Failure> {
+    pub fn open(site: &Site, positions: FilePositions) -> Result<RecordFollower, Failure> {
         Ok(RecordFollower {
             layout: site.layout(),
             cluster: identity(site)?.id,
-            places,
+            positions,
         })
     }
 
     /// The positions up to which files were read.
-    pub fn places(&self) -> &FilePositions {
-        &self.places
+    pub fn positions(&self) -> &FilePositions {
+        &self.positions
     }
 
     /// The next records, at most `most` of them and about `bytes` of documents; empty: no attempt
@@ -79,22 +79,22 @@ impl RecordFollower {
     /// A directory or file cannot be read, or there are too many files; the next call tries again
     /// from the same positions.
     pub fn next_records(&mut self, most: usize, bytes: usize) -> Result<RecordBatch, Failure> {
-        let mut look = RecordBatch::default();
+        let mut batch = RecordBatch::default();
         let mut room = (most.max(1), bytes);
         let files = self.files()?;
-        self.places.retain(|name, _| files.contains_key(name));
+        self.positions.retain(|name, _| files.contains_key(name));
         for (name, len) in files {
-            let place = self.places.get(&name).copied().unwrap_or_default();
+            let place = self.positions.get(&name).copied().unwrap_or_default();
             if place.0 >= len {
                 continue;
             }
-            let place = self.read(&name, place, &mut room, &mut look)?;
-            self.places.insert(name, place);
-            if look.more {
-                return Ok(look);
+            let place = self.read(&name, place, &mut room, &mut batch)?;
+            self.positions.insert(name, place);
+            if batch.more {
+                return Ok(batch);
             }
         }
-        Ok(look)
+        Ok(batch)
     }
 
     /// The files by month, leader and part, with their lengths.
@@ -128,13 +128,13 @@ impl RecordFollower {
         name: &str,
         from: (u64, u64),
         room: &mut (usize, usize),
-        look: &mut RecordBatch,
+        batch: &mut RecordBatch,
     ) -> Result<(u64, u64), Failure> {
         let path = self.layout.acct().join(name);
         let mut lines = Lines::resume(&path, from.0, from.1, u64::MAX);
         loop {
             if room.0 == 0 || room.1 == 0 {
-                look.more = true;
+                batch.more = true;
                 break;
             }
             let step = match lines.next_line() {
@@ -149,7 +149,7 @@ impl RecordFollower {
                     if intact || damaged.damage != Damage::Torn {
                         let at = damaged.offset;
                         let text = format!("{}:{at}: {}; skipped", path.display(), damaged.damage);
-                        look.problems.push(text);
+                        batch.problems.push(text);
                     }
                     match intact {
                         true => continue,
@@ -160,7 +160,7 @@ impl RecordFollower {
             };
             if step.line.seq == 0 {
                 if let Err(why) = self.check(step.line.json) {
-                    look.problems.push(format!("{}: {why}", path.display()));
+                    batch.problems.push(format!("{}: {why}", path.display()));
                     // Nothing in this file is ever read.
                     return Ok((u64::MAX, 0));
                 }
@@ -170,12 +170,12 @@ impl RecordFollower {
                 Ok(record) => {
                     let line = line_of(&record);
                     *room = (room.0 - 1, room.1.saturating_sub(line.json.len()));
-                    look.records.push(line);
+                    batch.records.push(line);
                 }
                 Err(damage) => {
                     let at = step.offset;
                     let text = format!("{}:{at}: {damage}; skipped", path.display());
-                    look.problems.push(text);
+                    batch.problems.push(text);
                 }
             }
         }
@@ -275,8 +275,8 @@ mod tests {
         }
     }
 
-    fn keys(look: &RecordBatch) -> Vec<&str> {
-        look.records.iter().map(|r| r.key.as_str()).collect()
+    fn keys(batch: &RecordBatch) -> Vec<&str> {
+        batch.records.iter().map(|r| r.key.as_str()).collect()
     }
 
     #[test]
@@ -292,20 +292,21 @@ mod tests {
             (keys(&first), first.more),
             (vec!["1.0.1.7", "2.0.1.7"], true)
         );
-        let places = follower.places().clone();
+        let places = follower.positions().clone();
         for mut follower in [follower, RecordFollower::open(&bed.site, places).unwrap()] {
             bed.write("2026-11", 1, &whole[..end - 9]);
-            let look = follower.next_records(9, 1 << 20).unwrap();
-            assert_eq!((keys(&look), look.more), (vec!["3.0.1.7"], false));
+            let batch = follower.next_records(9, 1 << 20).unwrap();
+            assert_eq!((keys(&batch), batch.more), (vec!["3.0.1.7"], false));
             assert_eq!(
                 follower.next_records(9, 1 << 20).unwrap(),
                 RecordBatch::default()
             );
             bed.write("2026-11", 1, &whole);
-            let look = follower.next_records(9, 1 << 20).unwrap();
-            assert_eq!(keys(&look), ["4.0.1.7"]);
+            let batch = follower.next_records(9, 1 << 20).unwrap();
+            assert_eq!(keys(&batch), ["4.0.1.7"]);
             assert!(
-                look.problems.is_empty() && follower.next_records(9, 1).unwrap().records.is_empty()
+                batch.problems.is_empty()
+                    && follower.next_records(9, 1).unwrap().records.is_empty()
             );
         }
     }
@@ -316,15 +317,15 @@ mod tests {
         bed.put("2026-10", 1, 1..3, false);
         bed.put("2026-11", 2, 2..4, true);
         let mut follower = RecordFollower::open(&bed.site, FilePositions::new()).unwrap();
-        let look = follower.next_records(9, 1 << 20).unwrap();
-        assert_eq!(keys(&look), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
-        assert_eq!(follower.places().len(), 2);
+        let batch = follower.next_records(9, 1 << 20).unwrap();
+        assert_eq!(keys(&batch), ["1.0.1.7", "2.0.1.7", "2.0.1.7", "3.0.1.7"]);
+        assert_eq!(follower.positions().len(), 2);
         std::fs::remove_dir_all(bed.dir.path().join("acct/2026-10")).unwrap();
         assert_eq!(
             follower.next_records(9, 1 << 20).unwrap(),
             RecordBatch::default()
         );
-        assert_eq!(follower.places().len(), 1);
+        assert_eq!(follower.positions().len(), 1);
     }
 
     #[test]
@@ -337,10 +338,10 @@ mod tests {
         let text = String::from_utf8(bed.put("2026-10", 1, 1..4, false)).unwrap();
         bed.write("2026-10", 1, text.replace("\"c\"", "\"d\"").as_bytes());
         let mut follower = RecordFollower::open(&bed.site, FilePositions::new()).unwrap();
-        let look = follower.next_records(9, 1 << 20).unwrap();
-        assert_eq!(keys(&look), ["2.0.1.7", "3.0.1.7"]);
-        assert_eq!(look.problems.len(), 2, "{look:?}");
-        assert!(look.problems[1].contains("000001.0001.yaml:"), "{look:?}");
+        let batch = follower.next_records(9, 1 << 20).unwrap();
+        assert_eq!(keys(&batch), ["2.0.1.7", "3.0.1.7"]);
+        assert_eq!(batch.problems.len(), 2, "{batch:?}");
+        assert!(batch.problems[1].contains("000001.0001.yaml:"), "{batch:?}");
         assert_eq!(
             follower.next_records(9, 1 << 20).unwrap(),
             RecordBatch::default()

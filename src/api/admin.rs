@@ -226,9 +226,9 @@ fn save(reader: &Reader, base: &str, text: &str) -> Result<AdminAnswer, Failure>
         AdminAnswer::Outcomes(outcomes) => outcomes,
         _ => Vec::new(),
     };
-    let kept = changed.backup.map(|kept| kept.display().to_string());
+    let backup = changed.backup.map(|backup| backup.display().to_string());
     Ok(AdminAnswer::Saved(ConfigSaved {
-        kept: kept.unwrap_or_default(),
+        kept: backup.unwrap_or_default(),
         warnings: changed.warnings.iter().map(ToString::to_string).collect(),
         outcomes,
     }))

@@ -58,7 +58,7 @@ pub fn start_attached(
         kind: FailureKind::System,
         text: e.to_string(),
     };
-    let args = words(ask, &user.shell.to_string_lossy())?;
+    let args = program_arguments(ask, &user.shell.to_string_lossy())?;
     let found = fs::stat(&user.home).ok().flatten();
     let has_home = found.is_some_and(|stat| stat.kind == fs::Kind::Dir);
     let how = AttendedCommand {
@@ -90,7 +90,7 @@ pub fn start_attached(
 }
 
 /// The command line after the name of the program `cb`.
-fn words(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
+fn program_arguments(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
     let mut out = Vec::new();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|word| (*word).to_owned()));
     match ask {
@@ -102,14 +102,14 @@ fn words(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
         } => {
             add(&["csub", "-Is"]);
             if !(1..=SLOTS_MAX).contains(slots) {
-                return Err(wrong(format!("slots: 1 to {SLOTS_MAX}, not {slots}")));
+                return Err(invalid(format!("slots: 1 to {SLOTS_MAX}, not {slots}")));
             }
             add(&["-n", &slots.to_string()]);
             for (option, what, value) in [("-q", "queue", queue), ("-W", "run limit", run_limit)] {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.:-".contains(&b);
                 let is_word = value.bytes().all(plain) && !value.starts_with('-');
                 if !is_word || value.len() > WORD_MAX {
-                    return Err(wrong(format!("{what}: not a name or number")));
+                    return Err(invalid(format!("{what}: not a name or number")));
                 }
                 if !value.is_empty() {
                     add(&[option, value]);
@@ -126,7 +126,7 @@ fn words(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
     Ok(out)
 }
 
-fn wrong(text: String) -> Failure {
+fn invalid(text: String) -> Failure {
     Failure {
         kind: FailureKind::Wrong,
         text,
@@ -181,7 +181,7 @@ pub fn far_end(socket: File, announced: &[u8], id: u32) -> Result<(), Failure> {
 /// # Errors
 /// The bytes are not a frame.
 pub fn take_frame(came: &mut Vec<u8>) -> Result<Option<Frame>, Failure> {
-    Frame::take(came).map_err(|e| Failure {
+    Frame::take_frame(came).map_err(|e| Failure {
         kind: FailureKind::System,
         text: e.to_string(),
     })
@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn values_are_never_options_of_the_command() {
-        let line = |ask: &AttachRequest| words(ask, "/bin/bash").map(|words| words.join(" "));
+        let line =
+            |ask: &AttachRequest| program_arguments(ask, "/bin/bash").map(|words| words.join(" "));
         assert_eq!(
             line(&terminal("night", 2, "1:30")).unwrap(),
             "csub -Is -n 2 -q night -W 1:30 /bin/bash -l"

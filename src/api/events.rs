@@ -42,13 +42,13 @@ pub fn identity(site: &Site) -> Result<ClusterIdentity, Failure> {
 ///
 /// # Errors
 /// The view cannot be read.
-pub fn sees_all(site: &Site) -> Result<bool, Failure> {
+pub fn may_see_all(site: &Site) -> Result<bool, Failure> {
     let source = Source::of("events", site.clone());
     // Root and the owner of the share do not need the view.
     if source.me.uid == 0 || source.is_service() {
         return Ok(true);
     }
-    Ok(source.sees_all(&source.params()?))
+    Ok(source.may_see_all(&source.params()?))
 }
 
 /// An event.
@@ -136,8 +136,8 @@ impl EventFollower {
         self.problems = problems;
         let more = read?;
         let has_some = !self.pending.is_empty();
-        let events = self.final_ones()?;
-        let gap = has_some && !self.gap_checked && !self.history.is_whole();
+        let events = self.take_final()?;
+        let gap = has_some && !self.gap_checked && !self.history.is_complete();
         self.gap_checked |= has_some;
         Ok(EventBatch {
             more: more && !events.is_empty(),
@@ -153,7 +153,7 @@ impl EventFollower {
         bytes: usize,
         problems: &mut Vec<String>,
     ) -> Result<bool, Failure> {
-        let (documents, held, last) = (&mut self.documents, &mut self.pending, &mut self.last);
+        let (documents, pending, last) = (&mut self.documents, &mut self.pending, &mut self.last);
         let after = self.after;
         let mut size = 0;
         let sink = &mut |entry| {
@@ -166,13 +166,13 @@ impl EventFollower {
                     *last = at;
                     if let Some(line) = line(documents, after, at, &event) {
                         size += line.json.len();
-                        held.push_back(PendingEvent { at, line });
+                        pending.push_back(PendingEvent { at, line });
                     }
                 }
             }
-            match held.len() >= most.max(1) || size >= bytes {
+            match pending.len() >= most.max(1) || size >= bytes {
                 true => Flow::Stop,
-                false => Flow::On,
+                false => Flow::Continue,
             }
         };
         let stopped = self.history.read_while(sink);
@@ -182,7 +182,7 @@ impl EventFollower {
     /// Takes from the held events those that are final. If `leader/epoch` still names the epoch of
     /// a record after the record was read, the record precedes the end that a successor will fix:
     /// the successor overwrites that file first. The end of an older epoch is known.
-    fn final_ones(&mut self) -> Result<Vec<EventLine>, Failure> {
+    fn take_final(&mut self) -> Result<Vec<EventLine>, Failure> {
         let Some(first) = self.pending.front() else {
             return Ok(Vec::new());
         };

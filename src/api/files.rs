@@ -27,7 +27,7 @@ pub struct FileLocation {
 }
 
 impl FileLocation {
-    fn spot(&self) -> PathBelow<'_> {
+    fn path_below(&self) -> PathBelow<'_> {
         PathBelow {
             root: Path::new(OsStr::from_bytes(&self.root)),
             path: Path::new(OsStr::from_bytes(&self.path)),
@@ -160,14 +160,14 @@ pub fn carry_out(ask: &FileRequest) -> Result<FileAnswer, Failure> {
     match ask {
         FileRequest::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
         FileRequest::Read { at, offset, most } => {
-            let chunk = beneath::read_at(at.spot(), *offset, (*most).min(PIECE_MAX))?;
+            let chunk = beneath::read_at(at.path_below(), *offset, (*most).min(PIECE_MAX))?;
             Ok(FileAnswer::Bytes {
                 bytes: chunk.bytes,
                 mark: chunk.mark.into(),
             })
         }
         FileRequest::Received { at } => Ok(FileAnswer::Received {
-            bytes: beneath::part_size(at.spot())?,
+            bytes: beneath::part_size(at.path_below())?,
             taken: false,
             done: false,
         }),
@@ -182,17 +182,17 @@ pub fn carry_out(ask: &FileRequest) -> Result<FileAnswer, Failure> {
                 offset: *offset,
                 bytes,
             };
-            write(at.spot(), part, *size, *replace)
+            write(at.path_below(), part, *size, *replace)
         }
-        FileRequest::MakeDir { at } => done(beneath::make_dir(at.spot())),
+        FileRequest::MakeDir { at } => done(beneath::make_dir(at.path_below())),
         FileRequest::Rename { at, to } => {
             let to = PathBelow {
                 path: Path::new(OsStr::from_bytes(to)),
-                ..at.spot()
+                ..at.path_below()
             };
-            done(beneath::rename(at.spot(), to))
+            done(beneath::rename(at.path_below(), to))
         }
-        FileRequest::Remove { at } => done(beneath::remove(at.spot())),
+        FileRequest::Remove { at } => done(beneath::remove(at.path_below())),
     }
 }
 
@@ -202,7 +202,7 @@ fn done(result: sys::Result<()>) -> Result<FileAnswer, Failure> {
 }
 
 fn list(at: &FileLocation, from: usize, count: usize) -> Result<FileAnswer, Failure> {
-    let listing = beneath::list(at.spot(), from, count)?;
+    let listing = beneath::list(at.path_below(), from, count)?;
     let entry = |entry: beneath::NameEntry| FileEntry {
         name: entry.name.into_vec(),
         kind: match entry.kind {
@@ -225,29 +225,31 @@ fn list(at: &FileLocation, from: usize, count: usize) -> Result<FileAnswer, Fail
 }
 
 fn write(
-    spot: PathBelow<'_>,
+    path: PathBelow<'_>,
     part: Part<'_>,
     size: u64,
     replace: bool,
 ) -> Result<FileAnswer, Failure> {
     let end = part.offset.checked_add(part.bytes.len() as u64);
     if part.bytes.len() > PIECE_MAX || size > FILE_MAX {
-        return Err(wrong(format!(
+        return Err(invalid(format!(
             "a part has at most {PIECE_MAX} bytes, a file {FILE_MAX}"
         )));
     }
     let Some(end) = end.filter(|end| *end <= size) else {
-        return Err(wrong("the part ends beyond the end of the file".to_owned()));
+        return Err(invalid(
+            "the part ends beyond the end of the file".to_owned(),
+        ));
     };
     if part.bytes.is_empty() && end < size {
-        return Err(wrong("the part is empty".to_owned()));
+        return Err(invalid("the part is empty".to_owned()));
     }
-    beneath::check_upload(spot, replace)?;
-    let bytes = beneath::write_part(spot, part)?;
+    beneath::check_upload(path, replace)?;
+    let bytes = beneath::write_part(path, part)?;
     let taken = bytes == end;
     let is_all = taken && bytes == size;
     if is_all {
-        beneath::finish_part(spot, size, replace)?;
+        beneath::finish_part(path, size, replace)?;
     }
     Ok(FileAnswer::Received {
         bytes,
@@ -256,7 +258,7 @@ fn write(
     })
 }
 
-fn wrong(text: String) -> Failure {
+fn invalid(text: String) -> Failure {
     Failure {
         kind: FailureKind::Wrong,
         text,
@@ -306,16 +308,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = sys::fs::canonical(dir.path()).unwrap();
         let at = place(&root, "f");
-        let said = |bytes, taken, done| Ok(FileAnswer::Received { bytes, taken, done });
-        assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false));
-        assert_eq!(put(&at, 0, b"abc", 5), said(3, true, false), "repeated");
-        assert_eq!(put(&at, 4, b"e", 5), said(3, false, false), "a gap");
-        let asked = carry_out(&FileRequest::Received { at: at.clone() });
-        assert_eq!(asked, said(3, false, false));
-        assert_eq!(put(&at, 3, b"de", 5), said(5, true, true));
+        let received = |bytes, taken, done| Ok(FileAnswer::Received { bytes, taken, done });
+        assert_eq!(put(&at, 0, b"abc", 5), received(3, true, false));
+        assert_eq!(put(&at, 0, b"abc", 5), received(3, true, false), "repeated");
+        assert_eq!(put(&at, 4, b"e", 5), received(3, false, false), "a gap");
+        let progress = carry_out(&FileRequest::Received { at: at.clone() });
+        assert_eq!(progress, received(3, false, false));
+        assert_eq!(put(&at, 3, b"de", 5), received(5, true, true));
         let again = put(&at, 0, b"x", 1).unwrap_err();
         assert_eq!(again.kind, FailureKind::Refused, "{again}");
-        assert_eq!(put(&place(&root, "empty"), 0, b"", 0), said(0, true, true));
+        assert_eq!(
+            put(&place(&root, "empty"), 0, b"", 0),
+            received(0, true, true)
+        );
         let read = carry_out(&FileRequest::Read {
             at,
             offset: 1,

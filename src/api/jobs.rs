@@ -54,7 +54,7 @@ impl ViewMark {
     ///
     /// # Errors
     /// There is no view, or it cannot be read.
-    pub fn now(reader: &Reader) -> Result<ViewMark, Failure> {
+    pub fn current_mark(reader: &Reader) -> Result<ViewMark, Failure> {
         let source = reader.source();
         let manifest = source.view.manifest().map_err(|e| source.failed(e))?;
         let mark = |name: &str| {
@@ -90,7 +90,7 @@ impl VisibleJobs {
     /// The users whose jobs this reader's user may see now.
     ///
     /// # Errors
-    /// As [`ViewMark::now`].
+    /// As [`ViewMark::current_mark`].
     pub fn of(reader: &Reader) -> Result<VisibleJobs, Failure> {
         let source = reader.source();
         let (uid, params) = (source.me.uid, source.params()?);
@@ -213,7 +213,7 @@ impl JobIndex {
     /// Reads all known jobs of all users, including finished ones.
     ///
     /// # Errors
-    /// As [`ViewMark::now`].
+    /// As [`ViewMark::current_mark`].
     pub fn read(reader: &Reader) -> Result<JobIndex, Failure> {
         let source = reader.source();
         let ctx = source.ctx();
@@ -258,16 +258,21 @@ impl JobIndex {
     ///
     /// # Errors
     /// The filter or the column is wrong.
-    pub fn page(&self, query: &JobQuery, seen: &VisibleJobs, now: i64) -> Result<JobPage, Failure> {
-        let filter = Filter::parse(&query.filter).map_err(wrong)?;
+    pub fn page(
+        &self,
+        query: &JobQuery,
+        visible: &VisibleJobs,
+        now: i64,
+    ) -> Result<JobPage, Failure> {
+        let filter = Filter::parse(&query.filter).map_err(invalid)?;
         let column = match query.sort.as_str() {
             "" => None,
             name => Some(column(name)?),
         };
         let mut text = String::new();
         let mut fits = |item: &JobItem| {
-            (!query.own_only || item.spec.uid == seen.uid)
-                && seen.has(item)
+            (!query.own_only || item.spec.uid == visible.uid)
+                && visible.has(item)
                 && (filter.is_empty() || filter.fits_job(item, &mut text))
         };
         let mut places: Vec<u32> = match query.array {
@@ -290,7 +295,7 @@ impl JobIndex {
         };
         let rows = places.iter().skip(from).take(count);
         Ok(JobPage {
-            rows: rows.map(|at| listed(item(at), now)).collect(),
+            rows: rows.map(|at| listed_job(item(at), now)).collect(),
             total: places.len(),
             from,
             counts: counts(places.iter().map(item)),
@@ -311,10 +316,10 @@ impl JobIndex {
 
     /// Unfinished jobs and elements by queue and by user, as far as the user sees them: pending and
     /// started ones, and the longest and the median wait of the pending jobs, ms.
-    pub fn sums(&self, seen: &VisibleJobs, now: i64) -> JobSums {
+    pub fn sums(&self, visible: &VisibleJobs, now: i64) -> JobSums {
         let mut sums = JobSums::default();
         let mut waits = Vec::new();
-        let live = self.jobs.items.iter().filter(|item| seen.has(item));
+        let live = self.jobs.items.iter().filter(|item| visible.has(item));
         for item in live {
             if self.jobs.is_below_array(item) && item.stat.is_waiting() {
                 continue;
@@ -362,7 +367,7 @@ pub struct JobSums {
     pub middle_wait_ms: u64,
 }
 
-fn wrong(text: String) -> Failure {
+fn invalid(text: String) -> Failure {
     Failure {
         kind: super::FailureKind::Wrong,
         text,
@@ -374,11 +379,11 @@ fn column(name: &str) -> Result<usize, Failure> {
     found.map(|(_, column)| *column).ok_or_else(|| {
         let names: Vec<&str> = columns().collect();
         let name = crate::text::width::escape(name);
-        wrong(format!("no column {name}; there are: {}", names.join(" ")))
+        invalid(format!("no column {name}; there are: {}", names.join(" ")))
     })
 }
 
-fn listed(item: &JobItem, now: i64) -> ListedJob {
+fn listed_job(item: &JobItem, now: i64) -> ListedJob {
     let elements = item.array.as_deref().map_or_else(Vec::new, |array| {
         let each = JobStat::ALL.iter().map(|stat| (*stat, array.count(*stat)));
         each.filter(|(_, n)| *n > 0).collect()
@@ -455,8 +460,8 @@ mod tests {
     fn ids(bed: &TestView, uid: u32, query: &JobQuery) -> String {
         let reader = reader(bed, uid);
         let index = JobIndex::read(&reader).unwrap();
-        let seen = VisibleJobs::of(&reader).unwrap();
-        let page = index.page(query, &seen, NOW).unwrap();
+        let visible = VisibleJobs::of(&reader).unwrap();
+        let page = index.page(query, &visible, NOW).unwrap();
         let ids: Vec<&str> = page.rows.iter().map(|row| row.id.as_str()).collect();
         ids.join(" ")
     }
@@ -485,7 +490,7 @@ mod tests {
         assert_eq!(with(|q| (q.from, q.count) = (99, 2)), "3", "the last page");
         assert_eq!(with(|q| (q.sort, q.reverse) = ("id".into(), true)), "3 2 1");
         let index = JobIndex::read(&reader(&bed, 7)).unwrap();
-        let seen = VisibleJobs::of(&reader(&bed, 7)).unwrap();
+        let visible = VisibleJobs::of(&reader(&bed, 7)).unwrap();
         for bad in [
             query("nonsense:x"),
             JobQuery {
@@ -493,9 +498,9 @@ mod tests {
                 ..query("")
             },
         ] {
-            assert!(index.page(&bad, &seen, NOW).is_err());
+            assert!(index.page(&bad, &visible, NOW).is_err());
         }
-        let sums = index.sums(&seen, NOW);
+        let sums = index.sums(&visible, NOW);
         assert_eq!(
             sums.by_user["u7"],
             JobSum {

@@ -80,7 +80,7 @@ pub struct JobTexts {
 }
 
 impl JobTexts {
-    fn not_shown(why: &str) -> JobTexts {
+    fn unavailable(why: &str) -> JobTexts {
         JobTexts {
             script: Some(Err(why.to_owned())),
             env: Err(why.to_owned()),
@@ -136,8 +136,8 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::head`].
-    pub fn sees_all(&self) -> Result<bool, Failure> {
-        Ok(self.source.sees_all(&self.params()?))
+    pub fn may_see_all(&self) -> Result<bool, Failure> {
+        Ok(self.source.may_see_all(&self.params()?))
     }
 
     /// Whether the user administers the whole cluster.
@@ -152,7 +152,7 @@ impl Reader {
     ///
     /// # Errors
     /// The document cannot be read.
-    pub fn waits(&self) -> Result<Waits, Failure> {
+    pub fn waiting_times(&self) -> Result<Waits, Failure> {
         let figures = self.source.view.figures();
         let figures = figures.map_err(|e| self.source.failed(e))?;
         let figures = figures.unwrap_or_default();
@@ -225,8 +225,8 @@ impl Reader {
     pub fn users(&self) -> Result<Vec<UserRow>, Failure> {
         let mut users = self
             .source
-            .counted(crate::spool::view::ViewReader::counted_users)?;
-        if !self.sees_all()? {
+            .with_current_counts(crate::spool::view::ViewReader::counted_users)?;
+        if !self.may_see_all()? {
             users.retain(|user| user.name == self.source.me.name);
         }
         Ok(users)
@@ -257,7 +257,7 @@ impl Reader {
         let Some(job) = own.or(array) else {
             return Err(Fail::not_found(format!("Job <{key}> is not found")).into());
         };
-        match self.source.sees(&self.params()?, &job.spec) {
+        match self.source.may_see(&self.params()?, &job.spec) {
             true => Ok(job.clone()),
             false => Err(Fail::permission(OWN_ONLY).into()),
         }
@@ -282,7 +282,7 @@ impl Reader {
     /// the system lets this process read the cluster's copies.
     pub fn texts(&self, job: &ViewJob) -> JobTexts {
         if job.spec.uid != self.source.me.uid {
-            return JobTexts::not_shown("only its user sees them");
+            return JobTexts::unavailable("only its user sees them");
         }
         let read = |sha: &str, limit: usize| {
             let path = self.source.layout.blob(sha);
@@ -371,8 +371,8 @@ mod tests {
             let job = reader.job(key).unwrap();
             (reader.texts(&job), reader.source.layout.clone())
         };
-        let (gone, layout) = texts(7);
-        assert!(gone.script.unwrap().unwrap_err().contains("ab1"));
+        let (missing_texts, layout) = texts(7);
+        assert!(missing_texts.script.unwrap().unwrap_err().contains("ab1"));
         for (sha, text) in [("ab1", "#!/bin/sh\n"), ("cd2", "{\"B\":\"2\",\"A\":\"1\"}")] {
             let path = layout.blob(sha);
             sys::fs::mkdir_p(sys::fs::parent(&path), 0o700).unwrap();

@@ -29,20 +29,20 @@ pub enum ChannelError {
     /// The other end does not have the key, or bytes were changed on their way.
     Refused,
     /// The other end sent something that this version does not understand.
-    Garbled,
+    Corrupt,
     /// A frame exceeds the maximum length.
     TooLong,
     /// The other end disappeared in the middle of a frame.
-    Cut,
+    Truncated,
 }
 
 impl std::fmt::Display for ChannelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ChannelError::Refused => "the other end does not have the key",
-            ChannelError::Garbled => "the other end sent what this version does not understand",
+            ChannelError::Corrupt => "the other end sent what this version does not understand",
             ChannelError::TooLong => "the other end sent a frame that is too long",
-            ChannelError::Cut => "the other end was gone in the middle of a message",
+            ChannelError::Truncated => "the other end was gone in the middle of a message",
         })
     }
 }
@@ -54,7 +54,7 @@ enum State {
     Greeting(Box<HandshakeState>),
     Open(Box<TransportState>),
     /// It failed: nothing more is decoded or sent.
-    Over(ChannelError),
+    Failed(ChannelError),
 }
 
 /// One end of a channel.
@@ -63,7 +63,7 @@ pub struct Link {
     /// Bytes that were received and are not decoded yet.
     received: Vec<u8>,
     /// Bytes that are to be sent.
-    going: Vec<u8>,
+    outgoing: Vec<u8>,
     hello: Option<Hello>,
     welcome: Option<Welcome>,
     /// The called end knows that the caller has the key.
@@ -76,13 +76,13 @@ impl Link {
         let mut link = Link::new(key, about, true);
         if let State::Greeting(noise) = &mut link.state {
             let frame = greeting(noise, hello);
-            push_frame(&mut link.going, &frame);
+            push_frame(&mut link.outgoing, &frame);
         }
         link
     }
 
     /// The end that is called.
-    pub fn called(key: &Key, about: &str) -> Link {
+    pub fn accepting_end(key: &Key, about: &str) -> Link {
         Link::new(key, about, false)
     }
 
@@ -99,7 +99,7 @@ impl Link {
         Link {
             state: State::Greeting(Box::new(noise.expect("the pattern needs nothing else"))),
             received: Vec::new(),
-            going: Vec::new(),
+            outgoing: Vec::new(),
             hello: None,
             welcome: None,
             proven: false,
@@ -140,7 +140,7 @@ impl Link {
     pub fn welcome(&mut self, words: &Welcome) -> Result<(), ChannelError> {
         if let State::Greeting(noise) = &mut self.state {
             let frame = greeting(noise, words);
-            push_frame(&mut self.going, &frame);
+            push_frame(&mut self.outgoing, &frame);
         }
         self.open()
     }
@@ -168,7 +168,7 @@ impl Link {
     pub fn next_message(&mut self) -> Result<Option<Message>, ChannelError> {
         if !matches!(self.state, State::Open(_)) {
             return match self.state {
-                State::Over(e) => Err(e),
+                State::Failed(e) => Err(e),
                 _ => Ok(None),
             };
         }
@@ -185,13 +185,13 @@ impl Link {
         self.proven = true;
         match Message::decode(&text[..n]) {
             Ok(message) => Ok(Some(message)),
-            Err(_) => Err(self.fail(ChannelError::Garbled)),
+            Err(_) => Err(self.fail(ChannelError::Corrupt)),
         }
     }
 
     /// Whether the called end knows that this caller has the key, and did not only record the
     /// greeting of another caller.
-    pub fn is_proven(&self) -> bool {
+    pub fn peer_has_key(&self) -> bool {
         self.proven
     }
 
@@ -204,20 +204,20 @@ impl Link {
         let text = message.encode();
         let mut frame = vec![0; text.len() + SEAL];
         match noise.write_message(&text, &mut frame) {
-            Ok(n) => push_frame(&mut self.going, &frame[..n]),
+            Ok(n) => push_frame(&mut self.outgoing, &frame[..n]),
             // Sending fails after 2^64 messages.
-            Err(_) => self.state = State::Over(ChannelError::TooLong),
+            Err(_) => self.state = State::Failed(ChannelError::TooLong),
         }
     }
 
     /// The bytes to be sent.
     pub fn outgoing(&self) -> &[u8] {
-        &self.going
+        &self.outgoing
     }
 
     /// Notes that `n` bytes of it were sent.
     pub fn sent(&mut self, n: usize) {
-        self.going.drain(..n);
+        self.outgoing.drain(..n);
     }
 
     /// Handles the end of the connection: the other end sends nothing more.
@@ -226,38 +226,38 @@ impl Link {
     /// It was in the middle of a message.
     pub fn closed(&self) -> Result<(), ChannelError> {
         match (&self.state, self.received.is_empty()) {
-            (State::Over(e), _) => Err(*e),
+            (State::Failed(e), _) => Err(*e),
             (_, true) => Ok(()),
-            (_, false) => Err(ChannelError::Cut),
+            (_, false) => Err(ChannelError::Truncated),
         }
     }
 
     fn open(&mut self) -> Result<(), ChannelError> {
-        let state = std::mem::replace(&mut self.state, State::Over(ChannelError::Garbled));
+        let state = std::mem::replace(&mut self.state, State::Failed(ChannelError::Corrupt));
         self.state = match state {
             State::Greeting(noise) => match noise.into_transport_mode() {
                 Ok(open) => State::Open(Box::new(open)),
                 // A welcome arrived before a call.
-                Err(_) => return Err(ChannelError::Garbled),
+                Err(_) => return Err(ChannelError::Corrupt),
             },
             other => other,
         };
         match self.state {
-            State::Over(e) => Err(e),
+            State::Failed(e) => Err(e),
             _ => Ok(()),
         }
     }
 
     fn fail(&mut self, e: ChannelError) -> ChannelError {
         self.received.clear();
-        self.state = State::Over(e);
+        self.state = State::Failed(e);
         e
     }
 
     /// The encrypted bytes of the next complete frame.
     fn take_frame(&mut self) -> Result<Option<Vec<u8>>, ChannelError> {
         let most = match self.state {
-            State::Over(e) => return Err(e),
+            State::Failed(e) => return Err(e),
             State::Greeting(_) => GREETING_MAX + PUBLIC + SEAL,
             State::Open(_) => FRAME_MAX,
         };
@@ -278,14 +278,14 @@ impl Link {
 
     fn read_greeting<T: DeserializeOwned>(&mut self, frame: &[u8]) -> Result<T, ChannelError> {
         let State::Greeting(noise) = &mut self.state else {
-            return Err(self.fail(ChannelError::Garbled));
+            return Err(self.fail(ChannelError::Corrupt));
         };
         let mut text = vec![0; frame.len()];
         match noise.read_message(frame, &mut text) {
             Err(_) => Err(self.fail(ChannelError::Refused)),
             Ok(n) => match serde_json::from_slice(&text[..n]) {
                 Ok(words) => Ok(words),
-                Err(_) => Err(self.fail(ChannelError::Garbled)),
+                Err(_) => Err(self.fail(ChannelError::Corrupt)),
             },
         }
     }

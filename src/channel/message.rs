@@ -98,12 +98,12 @@ pub enum Message {
     End(Finish),
     /// A warning for the waiting command to display: something that the host could not do.
     Warn(String),
-    X(XMessage),
+    X(X11Message),
 }
 
 /// Messages about the X11 clients at the host; each client has a number that is used once.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum XMessage {
+pub enum X11Message {
     /// The host has another client.
     Open(u32),
     /// Bytes from or for it; no bytes: this end has closed it. Each end closes it once.
@@ -140,15 +140,15 @@ impl Message {
                 out.extend_from_slice(bytes);
                 return out;
             }
-            Message::X(XMessage::Data(n, bytes)) => {
+            Message::X(X11Message::Data(n, bytes)) => {
                 assert!(bytes.len() <= DATA_MAX, "{} bytes of data", bytes.len());
                 let mut out = vec![X_DATA];
                 out.extend_from_slice(&n.to_be_bytes());
                 out.extend_from_slice(bytes);
                 return out;
             }
-            Message::X(XMessage::Open(n)) => ControlMessage::XOpen(*n),
-            Message::X(XMessage::Took(n, bytes)) => ControlMessage::XTook(*n, *bytes),
+            Message::X(X11Message::Open(n)) => ControlMessage::XOpen(*n),
+            Message::X(X11Message::Took(n, bytes)) => ControlMessage::XTook(*n, *bytes),
             Message::Warn(text) => ControlMessage::Warn(text.chars().take(TEXT_MAX / 4).collect()),
             Message::Size(screen) => ControlMessage::Size(*screen),
             Message::Signal(n) => ControlMessage::Signal(*n),
@@ -186,7 +186,7 @@ impl Message {
                 return Err(format!("{} bytes of data, at most {DATA_MAX}", rest.len()));
             }
             let n = u32::from_be_bytes(*n);
-            return Ok(Message::X(XMessage::Data(n, rest.to_vec())));
+            return Ok(Message::X(X11Message::Data(n, rest.to_vec())));
         }
         if *kind != WORDS {
             return Err(format!("a message of unknown kind {kind}"));
@@ -203,8 +203,8 @@ impl Message {
             ControlMessage::Begin => Message::Begin,
             ControlMessage::End(finish) => Message::End(finish),
             ControlMessage::Warn(text) => Message::Warn(text),
-            ControlMessage::XOpen(n) => Message::X(XMessage::Open(n)),
-            ControlMessage::XTook(n, bytes) => Message::X(XMessage::Took(n, bytes)),
+            ControlMessage::XOpen(n) => Message::X(X11Message::Open(n)),
+            ControlMessage::XTook(n, bytes) => Message::X(X11Message::Took(n, bytes)),
         })
     }
 }

@@ -14,14 +14,14 @@ mod tests;
 
 pub use key::{Cookie, Key};
 pub use link::{ChannelError, Link};
-pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome, XMessage};
+pub use message::{DATA_MAX, Finish, Hello, Message, Screen, Stream, Welcome, X11Message};
 pub use rendezvous::{ADDRESSES_MAX, ConnectFailure, RENDEZVOUS_MAX, Rendezvous};
 pub use streams::{FRAME_DATA_MAX, Frame, InvalidFrame, STREAMS_MAX, WINDOW};
 
 use crate::model::Token;
 
 /// The text by which both ends identify a channel: its version and its name.
-pub fn about(token: Token) -> String {
+pub fn channel_name(token: Token) -> String {
     format!("corral channel 1 {token}")
 }
 

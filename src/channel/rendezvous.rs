@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rendezvous {
     /// The addresses, in the order in which they are tried.
-    pub at: Vec<SocketAddr>,
+    pub addresses: Vec<SocketAddr>,
     pub key: Key,
 }
 
@@ -34,7 +34,7 @@ impl Rendezvous {
     pub fn to_bytes(&self) -> Vec<u8> {
         let file = RendezvousFile {
             v: VERSION,
-            at: self.at.iter().take(ADDRESSES_MAX).copied().collect(),
+            at: self.addresses.iter().take(ADDRESSES_MAX).copied().collect(),
             key: self.key.to_hex(),
         };
         serde_json::to_vec(&file).expect("plain data becomes JSON")
@@ -49,10 +49,10 @@ impl Rendezvous {
         if file.v != VERSION {
             return Err(format!("version {} is not known here", file.v));
         }
-        let mut at = file.at;
-        at.truncate(ADDRESSES_MAX);
+        let mut addresses = file.at;
+        addresses.truncate(ADDRESSES_MAX);
         let key = Key::from_hex(&file.key).ok_or("its key is not 64 hexadecimal digits")?;
-        Ok(Rendezvous { at, key })
+        Ok(Rendezvous { addresses, key })
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn both_files_read_back_and_nothing_else_does() {
         let one = Rendezvous {
-            at: vec![
+            addresses: vec![
                 "10.0.0.1:4711".parse().unwrap(),
                 "[::1]:4711".parse().unwrap(),
             ],
@@ -95,11 +95,11 @@ mod tests {
         };
         assert_eq!(Rendezvous::from_bytes(&one.to_bytes()), Ok(one.clone()));
         let many = Rendezvous {
-            at: vec![one.at[0]; 50],
+            addresses: vec![one.addresses[0]; 50],
             ..one
         };
         let read = Rendezvous::from_bytes(&many.to_bytes()).unwrap();
-        assert_eq!(read.at.len(), ADDRESSES_MAX);
+        assert_eq!(read.addresses.len(), ADDRESSES_MAX);
         assert!(many.to_bytes().len() < RENDEZVOUS_MAX as usize);
         for bad in [
             "",

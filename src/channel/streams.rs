@@ -75,7 +75,7 @@ impl Frame {
     ///
     /// # Errors
     /// The bytes are not a frame.
-    pub fn take(came: &mut Vec<u8>) -> Result<Option<Frame>, InvalidFrame> {
+    pub fn take_frame(came: &mut Vec<u8>) -> Result<Option<Frame>, InvalidFrame> {
         let Some(head) = came.get(..HEAD) else {
             return Ok(None);
         };
@@ -129,14 +129,14 @@ mod tests {
         let mut bytes = Vec::new();
         all.iter().for_each(|frame| frame.put(&mut bytes));
         for piece in [1, 3, 1000, bytes.len()] {
-            let (mut came, mut got) = (Vec::new(), Vec::new());
+            let (mut came, mut frames) = (Vec::new(), Vec::new());
             for part in bytes.chunks(piece) {
                 came.extend_from_slice(part);
-                while let Some(frame) = Frame::take(&mut came).unwrap() {
-                    got.push(frame);
+                while let Some(frame) = Frame::take_frame(&mut came).unwrap() {
+                    frames.push(frame);
                 }
             }
-            assert_eq!(got, all, "pieces of {piece}");
+            assert_eq!(frames, all, "pieces of {piece}");
             assert!(came.is_empty());
         }
     }
@@ -149,9 +149,13 @@ mod tests {
             b"t\0\0\0\0\x01\0a",
             b"GET / HTTP/1.1",
         ] {
-            assert_eq!(Frame::take(&mut bad.to_vec()), Err(InvalidFrame), "{bad:?}");
+            assert_eq!(
+                Frame::take_frame(&mut bad.to_vec()),
+                Err(InvalidFrame),
+                "{bad:?}"
+            );
         }
-        assert_eq!(Frame::take(&mut b"d\0\0".to_vec()), Ok(None));
+        assert_eq!(Frame::take_frame(&mut b"d\0\0".to_vec()), Ok(None));
         let mut out = Vec::new();
         Frame::Over(1, "x".repeat(99_999)).put(&mut out);
         assert!(out.len() <= HEAD + FRAME_DATA_MAX);

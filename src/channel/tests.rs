@@ -41,7 +41,7 @@ fn carry(from: &mut Link, to: &mut Link) -> Vec<u8> {
 fn pair() -> (Link, Link, Vec<Vec<u8>>) {
     let (mut a, mut b) = (
         Link::caller(&key(1), ABOUT, &hello()),
-        Link::called(&key(1), ABOUT),
+        Link::accepting_end(&key(1), ABOUT),
     );
     let first = carry(&mut a, &mut b);
     assert_eq!(b.hello().unwrap(), Some(&hello()));
@@ -69,19 +69,19 @@ fn all_messages() -> Vec<Message> {
             text: "x".into(),
         }),
         Message::Warn("no port".into()),
-        Message::X(XMessage::Open(1)),
-        Message::X(XMessage::Data(u32::MAX, vec![7; DATA_MAX])),
-        Message::X(XMessage::Data(1, Vec::new())),
-        Message::X(XMessage::Took(1, 1 << 18)),
+        Message::X(X11Message::Open(1)),
+        Message::X(X11Message::Data(u32::MAX, vec![7; DATA_MAX])),
+        Message::X(X11Message::Data(1, Vec::new())),
+        Message::X(X11Message::Took(1, 1 << 18)),
     ]
 }
 
 #[test]
 fn messages_arrive_in_both_directions_and_in_their_order() {
     let (mut a, mut b, _) = pair();
-    assert!(!b.is_proven());
+    assert!(!b.peer_has_key());
     assert_eq!(b.next_message(), Ok(Some(Message::Begin)));
-    assert!(b.is_proven());
+    assert!(b.peer_has_key());
     for message in all_messages() {
         a.send(&message);
         b.send(&message);
@@ -100,14 +100,14 @@ fn messages_arrive_in_both_directions_and_in_their_order() {
 fn an_end_without_the_key_or_for_another_channel_is_refused() {
     for (k, about) in [(2, ABOUT), (1, "corral channel 1 of another")] {
         let mut caller = Link::caller(&key(k), about, &hello());
-        let mut called = Link::called(&key(1), ABOUT);
+        let mut called = Link::accepting_end(&key(1), ABOUT);
         carry(&mut caller, &mut called);
         assert_eq!(called.hello(), Err(ChannelError::Refused));
-        assert!(called.outgoing().is_empty() && !called.is_proven());
+        assert!(called.outgoing().is_empty() && !called.peer_has_key());
         assert_eq!(called.next_message(), Err(ChannelError::Refused));
         // A caller is not welcomed by an end without the key either.
         let mut caller = Link::caller(&key(1), ABOUT, &hello());
-        let mut other = Link::called(&key(k), about);
+        let mut other = Link::accepting_end(&key(k), about);
         let mut impostor = Link::caller(&key(k), about, &hello());
         carry(&mut impostor, &mut other);
         assert!(other.hello().unwrap().is_some());
@@ -121,14 +121,14 @@ fn an_end_without_the_key_or_for_another_channel_is_refused() {
 fn what_was_recorded_of_a_channel_opens_no_second_one() {
     let (mut a, _, recorded) = pair();
     a.send(&Message::Data(Stream::Out, b"again".to_vec()));
-    let mut called = Link::called(&key(1), ABOUT);
+    let mut called = Link::accepting_end(&key(1), ABOUT);
     called.receive(&recorded[0]).unwrap();
     // The first message comes from a caller with the key; nothing beyond it is trusted.
-    assert!(called.hello().unwrap().is_some() && !called.is_proven());
+    assert!(called.hello().unwrap().is_some() && !called.peer_has_key());
     called.welcome(&welcome()).unwrap();
     called.receive(&recorded[1]).unwrap();
     assert_eq!(called.next_message(), Err(ChannelError::Refused));
-    assert!(!called.is_proven());
+    assert!(!called.peer_has_key());
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn a_frame_that_comes_twice_or_is_changed_ends_the_channel() {
 
 #[test]
 fn a_frame_that_is_too_long_is_refused_before_it_came() {
-    let mut called = Link::called(&key(1), ABOUT);
+    let mut called = Link::accepting_end(&key(1), ABOUT);
     called.receive(&[0x20, 0]).unwrap();
     assert_eq!(called.hello(), Err(ChannelError::TooLong));
     let (_, mut b, _) = pair();
     b.next_message().unwrap();
     b.receive(&[0xff, 0xff, 0]).unwrap();
     assert_eq!(b.next_message(), Err(ChannelError::TooLong));
-    let mut called = Link::called(&key(1), ABOUT);
+    let mut called = Link::accepting_end(&key(1), ABOUT);
     assert_eq!(
         called.receive(&vec![0; 1 << 20]),
         Err(ChannelError::TooLong)
@@ -188,10 +188,10 @@ fn a_channel_cut_anywhere_gives_what_came_whole_and_says_that_it_was_cut() {
     // The handshake as well.
     let whole = Link::caller(&key(1), ABOUT, &hello()).outgoing().to_vec();
     for n in 1..whole.len() {
-        let mut called = Link::called(&key(1), ABOUT);
+        let mut called = Link::accepting_end(&key(1), ABOUT);
         called.receive(&whole[..n]).unwrap();
         assert_eq!(called.hello(), Ok(None), "at byte {n}");
-        assert_eq!(called.closed(), Err(ChannelError::Cut));
+        assert_eq!(called.closed(), Err(ChannelError::Truncated));
     }
 }
 
@@ -240,14 +240,14 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..600),
         at in 0usize..600,
     ) {
-        let mut called = Link::called(&key(1), ABOUT);
+        let mut called = Link::accepting_end(&key(1), ABOUT);
         let cut = at.min(bytes.len());
         for part in [&bytes[..cut], &bytes[cut..]] {
             let _ = called.receive(part);
             prop_assert!(!matches!(called.hello(), Ok(Some(_))));
             prop_assert!(!matches!(called.next_message(), Ok(Some(_))));
         }
-        prop_assert!(!called.is_proven());
+        prop_assert!(!called.peer_has_key());
         let _ = message::Message::decode(&bytes);
     }
 

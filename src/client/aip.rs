@@ -103,7 +103,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
                 found.map(|entry| (form, entry))
             });
             entry.map_or(Exit::System.code(), |(form, entry)| {
-                (entry.run)(&form.words(&args[2..]))
+                (entry.run)(&form.arguments(&args[2..]))
             })
         }
         [word, ..] if word.starts_with('-') => {
@@ -113,21 +113,21 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         [noun, rest @ ..] if forms(noun).next().is_some() => {
             let verbs: Vec<&str> = forms(noun).map(|form| form.verb[0]).collect();
             let noun = forms(noun).next().map_or("", |form| form.noun[0]);
-            let said = match rest.first() {
+            let message = match rest.first() {
                 Some(word) => format!("aip {noun} '{}' is not known", escape(word)),
                 None => format!("aip {noun}: a word is missing"),
             };
             let verbs = verbs.join(", ");
-            Fail::usage(format!("{said}; it takes {verbs}\nhint: aip -h")).report("aip")
+            Fail::usage(format!("{message}; it takes {verbs}\nhint: aip -h")).report("aip")
         }
         words => {
-            let said = words
+            let message = words
                 .first()
                 .map_or("a word is missing".to_owned(), |word| {
                     format!("'{}' is not implemented in this version", escape(word))
                 });
             Fail::usage(format!(
-                "{said}; the nouns of aip are cluster, host, queue, job and cronjob\n\
+                "{message}; the nouns of aip are cluster, host, queue, job and cronjob\n\
                  hint: cb -h lists the commands"
             ))
             .report("aip")
@@ -171,7 +171,7 @@ fn help() -> i32 {
 
 impl AipForm {
     /// The words for the command, where `-l` of a view asks for JSON and `-p` of jobs for tasks.
-    fn words(&self, given: &[OsString]) -> Vec<OsString> {
+    fn arguments(&self, given: &[OsString]) -> Vec<OsString> {
         let is_info = self.verb[0] == "info";
         let json = is_info && given.iter().any(|word| word == "-l");
         let own = [self.option];
@@ -195,7 +195,7 @@ mod tests {
         let form = forms(words[0]).find(|form| form.verb.contains(&words[1]));
         let form = form.unwrap_or_else(|| panic!("{line}"));
         let given: Vec<OsString> = words[2..].iter().map(OsString::from).collect();
-        let words = form.words(&given);
+        let words = form.arguments(&given);
         let words = words.iter().map(|word| word.to_str().unwrap());
         let words: Vec<&str> = [form.command].into_iter().chain(words).collect();
         words.join(" ")
@@ -232,9 +232,9 @@ mod tests {
             ("remove -l", "remove -l"),
         ] {
             let given: Vec<OsString> = given.split(' ').map(OsString::from).collect();
-            let got = cronjob_words(&given);
-            let got: Vec<&str> = got.iter().filter_map(|word| word.to_str()).collect();
-            assert_eq!(got.join(" "), words, "{given:?}");
+            let converted = cronjob_words(&given);
+            let converted: Vec<&str> = converted.iter().filter_map(|word| word.to_str()).collect();
+            assert_eq!(converted.join(" "), words, "{given:?}");
         }
     }
 
@@ -247,7 +247,7 @@ mod tests {
             };
             let given: Vec<OsString> = given.iter().map(OsString::from).collect();
             let options = options::of(form.command).expect("a command with options");
-            let words = read::split_json(&form.words(&given));
+            let words = read::split_json(&form.arguments(&given));
             let parsed = cli::parse(options, &words);
             assert!(parsed.is_ok(), "{}: {words:?}", form.about);
         }

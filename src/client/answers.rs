@@ -54,7 +54,7 @@ pub(crate) fn answer(source: &Source, what: ReadCommand, words: &[&str]) -> Resu
     };
     match what {
         ReadCommand::Jobs => found(cjobs::text(&m, source)?),
-        ReadCommand::History => Ok(chist::show(&m, source, &source.ctx())?.out),
+        ReadCommand::History => Ok(chist::show(&m, source, &source.ctx())?.text),
         ReadCommand::Queues => found(cqueues::show(&m, source)?),
         ReadCommand::Hosts => found(chosts::show(&m, source)?),
         ReadCommand::Load => found(cload::show(&m, source)?),

@@ -100,14 +100,14 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         Err(code) => return code,
     };
     let answer = Source::open("cacct").and_then(|source| {
-        let said = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
-        for text in said.warnings {
+        let notices = show(&m, &source, &source.ctx(), &mut |text| read::put(text))?;
+        for text in notices.warnings {
             tell!("cacct: warning: {text}");
         }
-        for sel in &said.missing {
+        for sel in &notices.missing {
             tell!("Job <{sel}> is not found");
         }
-        Ok(match said.missing.is_empty() {
+        Ok(match notices.missing.is_empty() {
             true => Exit::Ok,
             false => Exit::NotFound,
         })
@@ -131,7 +131,7 @@ struct AttemptFilter {
     submitted: Option<Range>,
 }
 
-fn wanted(
+fn selected_records(
     m: &ArgMatches,
     source: &Source,
     ctx: &Ctx,
@@ -150,10 +150,10 @@ fn wanted(
         ids,
         users,
         stats: (stats != (false, false)).then_some(stats),
-        queues: read::words_of(m, "q"),
-        projects: read::words_of(m, "P"),
-        apps: read::words_of(m, "app"),
-        groups: read::words_of(m, "G"),
+        queues: read::value_words(m, "q"),
+        projects: read::value_words(m, "P"),
+        apps: read::value_words(m, "app"),
+        groups: read::value_words(m, "G"),
         hosts: hosts(m, params),
         ended: range("C")?,
         dispatched: range("D")?,
@@ -164,7 +164,7 @@ fn wanted(
 /// The hosts of `-m`. A name that is not a host group is taken for a host, which may no longer
 /// exist.
 fn hosts(m: &ArgMatches, params: &Params) -> Option<HashSet<String>> {
-    let words = read::words_of(m, "m");
+    let words = read::value_words(m, "m");
     if words.is_empty() {
         return None;
     }
@@ -295,7 +295,7 @@ fn form(m: &ArgMatches) -> Result<Form, Fail> {
 /// Collects text and writes it in pieces.
 struct OutputBuffer<'o> {
     text: String,
-    put: &'o mut dyn FnMut(&str) -> Result<(), Fail>,
+    sink: &'o mut dyn FnMut(&str) -> Result<(), Fail>,
     /// Why a piece could not be written.
     failed: Option<Fail>,
 }
@@ -303,7 +303,7 @@ struct OutputBuffer<'o> {
 impl OutputBuffer<'_> {
     fn flush(&mut self, least: usize) {
         if self.text.len() >= least && !self.text.is_empty() && self.failed.is_none() {
-            self.failed = (self.put)(&self.text).err();
+            self.failed = (self.sink)(&self.text).err();
             self.text.clear();
         }
     }
@@ -325,7 +325,7 @@ struct Warnings {
 }
 
 impl Warnings {
-    fn take(&mut self, text: String) {
+    fn add_warning(&mut self, text: String) {
         match self.named.len() < WARNINGS_MAX {
             true => self.named.push(text),
             false => self.more += 1,
@@ -345,10 +345,10 @@ struct RecordTotals {
     records: u64,
     /// Requested jobs of which no record has been seen.
     missing: Vec<JobSel>,
-    all: Totals,
+    total: Totals,
     groups: ByName,
     advice: Advice,
-    known: DiscountMemo,
+    discount_memo: DiscountMemo,
 }
 
 impl RecordTotals {
@@ -356,10 +356,10 @@ impl RecordTotals {
         RecordTotals {
             records: 0,
             missing: wanted.ids.clone(),
-            all: Totals::default(),
+            total: Totals::default(),
             groups: ByName::new(),
             advice: Advice::default(),
-            known: DiscountMemo::default(),
+            discount_memo: DiscountMemo::default(),
         }
     }
 
@@ -375,12 +375,12 @@ impl RecordTotals {
             self.advice.add(record);
             return;
         }
-        let bill = rates.map(|rates| rates.bill(&mut self.known, record));
+        let bill = rates.map(|rates| rates.bill(&mut self.discount_memo, record));
         let bill = bill.unwrap_or_default();
         match form {
             Form::By(by) => totals::count_by(&mut self.groups, by, record, &bill),
             _ => {
-                self.all.add(record, &bill);
+                self.total.add(record, &bill);
                 totals::count_by(&mut self.groups, Grouping::Queue, record, &bill);
             }
         }
@@ -389,32 +389,32 @@ impl RecordTotals {
     fn merge(&mut self, part: &RecordTotals) {
         self.records += part.records;
         self.missing.retain(|s| part.missing.contains(s));
-        self.all.merge(&part.all);
+        self.total.merge(&part.total);
         totals::merge(&mut self.groups, &part.groups);
         self.advice.merge(&part.advice);
     }
 }
 
-/// Prints the requested output through `put`. Names that select nothing must exist.
+/// Prints the requested output through `sink`. Names that select nothing must exist.
 pub(super) fn show(
     m: &ArgMatches,
     source: &Source,
     ctx: &Ctx,
-    put: &mut dyn FnMut(&str) -> Result<(), Fail>,
+    sink: &mut dyn FnMut(&str) -> Result<(), Fail>,
 ) -> Result<Notices, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "cacct")?;
     // The files can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let rates = Rates::of(&params, &read::os_groups);
     let rates = rates.map_err(|e| Fail::system(format!("section charge of cb.yaml: {e}")))?;
-    let (form, wanted) = (form(m)?, wanted(m, source, ctx, &params)?);
+    let (form, wanted) = (form(m)?, selected_records(m, source, ctx, &params)?);
     let format = |text: &str| Table::from_format(acct::FIELDS, text);
     let table = m.last("o").map(format).transpose();
     let table = table.map_err(|e| Fail::usage(e.to_string()))?;
     let cluster = source.cluster()?.cluster;
     let records = Records::open(&source.layout, &cluster, |month| wanted.in_month(month))?;
     let (text, failed) = (String::new(), None);
-    let mut out = OutputBuffer { text, put, failed };
+    let mut out = OutputBuffer { text, sink, failed };
     begin(form, &mut out.text);
     if let (Form::Columns { json: false }, Some(table), false) = (form, &table, m.has("noheader")) {
         table.header(&mut out.text);
@@ -430,7 +430,7 @@ pub(super) fn show(
                 }
             },
             &mut |part| sums.merge(&part),
-            &mut |text| warnings.take(text),
+            &mut |text| warnings.add_warning(text),
         )?,
         _ => {
             let printer = Printer {
@@ -447,7 +447,7 @@ pub(super) fn show(
     }
     match form {
         Form::Summary => {
-            let (all, queues) = (&sums.all, &sums.groups);
+            let (all, queues) = (&sums.total, &sums.groups);
             print::summary(&mut out.text, all, queues, rates.as_ref());
         }
         Form::By(by) => {
@@ -466,11 +466,11 @@ pub(super) fn show(
         _ => {}
     }
     out.flush(0);
-    let said = Notices {
+    let notices = Notices {
         warnings: warnings.all(),
         missing: sums.missing,
     };
-    out.failed.map_or(Ok(said), Err)
+    out.failed.map_or(Ok(notices), Err)
 }
 
 /// How records are printed one by one.
@@ -495,14 +495,14 @@ impl Printer<'_> {
             &mut |record| {
                 if wanted.has(record) && out.failed.is_none() {
                     sums.note(record);
-                    let known = &mut sums.known;
+                    let known = &mut sums.discount_memo;
                     let bill = self.rates.map(|rates| rates.bill(known, record).total());
                     self.put(&mut out.text, record, bill, sums.records > 1);
                     out.flush(OUT_BYTES);
                 }
                 Ok(())
             },
-            &mut |text| warnings.take(text),
+            &mut |text| warnings.add_warning(text),
         )
     }
 
@@ -530,7 +530,7 @@ impl Printer<'_> {
             Form::Summary | Form::By(_) | Form::Advice { .. } | Form::Columns { .. } => {}
             Form::Brief => print::row(out, record, false, dates),
             Form::Wide => print::row(out, record, true, dates),
-            Form::Long => page::long(out, record, cost, dates),
+            Form::Long => page::long_page(out, record, cost, dates),
             Form::Csv => print::csv(out, record, cost),
             Form::Lines => {
                 print::json(out, record, cost);

@@ -54,7 +54,7 @@ impl Application {
         self.template.as_ref()?.read.as_ref().ok()
     }
 
-    fn about(&self) -> &str {
+    fn description(&self) -> &str {
         let profile = self.profile.as_ref().map(|p| p.description.as_str());
         match &self.template {
             Some(FoundTemplate { read: Err(_), .. }) => "the template is wrong, see capps check",
@@ -80,7 +80,7 @@ static FIELDS: &[Field<Get<Application>>] = &[
     left("kind", &[], "KIND", 9, |a, out| out.push_str(a.kind())),
     left("users", &[], "USERS", 12, |a, out| out.push_str(a.users())),
     left("description", &[], "DESCRIPTION", 40, |a, out| {
-        out.push_str(a.about());
+        out.push_str(a.description());
     }),
 ];
 
@@ -181,8 +181,8 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
             return Err(Fail::usage("show: name an application"));
         }
     }
-    let (rows, exit) = read::named("application", &apps, |app| &app.name, &names);
-    if pages && !Listing::<Application>::is_asked(m) {
+    let (rows, exit) = read::rows_by_name("application", &apps, |app| &app.name, &names);
+    if pages && !Listing::<Application>::wants_table(m) {
         let mut out = String::new();
         for (n, app) in rows.iter().enumerate() {
             if n > 0 {
@@ -200,7 +200,7 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 
 /// Everything about one application.
 fn page(out: &mut String, app: &Application) {
-    let title = match app.form().map_or("", |form| form.label.shown()) {
+    let title = match app.form().map_or("", |form| form.label.localized()) {
         "" => String::new(),
         label => format!(" -- {}", escape(label)),
     };
@@ -259,13 +259,18 @@ fn parameters(out: &mut String, form: &Template) {
     out.push_str("\nPARAMETERS\n");
     let width = form.names().map(str::len).max().unwrap_or_default();
     for param in &form.params {
-        let about = match (param.label.shown(), param.help.shown()) {
+        let about = match (param.label.localized(), param.help.localized()) {
             (label, "") => label.to_owned(),
             ("", help) => help.to_owned(),
             (label, help) => format!("{label}: {help}"),
         };
         let about = about.replace('\n', " ");
-        let _ = writeln!(out, "{INDENT}{:<width$}  {}", param.name, takes(param));
+        let _ = writeln!(
+            out,
+            "{INDENT}{:<width$}  {}",
+            param.name,
+            param_summary(param)
+        );
         if !about.trim().is_empty() {
             let _ = writeln!(out, "{INDENT}{:<width$}  {}", "", escape(about.trim()));
         }
@@ -273,7 +278,7 @@ fn parameters(out: &mut String, form: &Template) {
 }
 
 /// `int 1 to 64, default 4`.
-fn takes(param: &Param) -> String {
+fn param_summary(param: &Param) -> String {
     let mut out = param.kind.word().to_owned();
     match (&param.min, &param.max) {
         (Some(min), Some(max)) => _ = write!(out, " {min} to {max}"),

@@ -78,7 +78,7 @@ const SUBCOMMANDS: [Subcommand; 11] = [
                 "Enable cron jobs: they fall due again, from now on",
             )
         },
-        run: |m| act(m, CronAct::Enable),
+        run: |m| change_cron(m, CronAct::Enable),
     },
     Subcommand {
         name: "disable",
@@ -88,7 +88,7 @@ const SUBCOMMANDS: [Subcommand; 11] = [
                 "Disable cron jobs: they no longer fall due",
             )
         },
-        run: |m| act(m, CronAct::Disable),
+        run: |m| change_cron(m, CronAct::Disable),
     },
     Subcommand {
         name: "start",
@@ -98,17 +98,17 @@ const SUBCOMMANDS: [Subcommand; 11] = [
                 "Start a run now; the schedule does not change",
             )
         },
-        run: |m| act(m, CronAct::Start),
+        run: |m| change_cron(m, CronAct::Start),
     },
     Subcommand {
         name: "kill",
         options: || act_options("ccron kill", "End the runs of cron jobs"),
-        run: |m| act(m, CronAct::Kill),
+        run: |m| change_cron(m, CronAct::Kill),
     },
     Subcommand {
         name: "remove",
         options: || act_options("ccron remove", "Remove cron jobs; their runs continue"),
-        run: |m| act(m, CronAct::Remove),
+        run: |m| change_cron(m, CronAct::Remove),
     },
     Subcommand {
         name: "next",
@@ -328,7 +328,7 @@ fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u6
 fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>, RequestHead)> {
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
     for what in written.jobs() {
-        let at = |text: &str| format!("{}: {text}", what.place);
+        let at = |text: &str| format!("{}: {text}", what.location);
         let (job, head) = csub::from_definition(site, what, &written.user)
             .map_err(|fail| Fail::new(fail.exit, at(&fail.text)))?;
         let own = !(head.script.is_empty() && head.stdin.is_empty() && head.params.is_empty());
@@ -356,7 +356,7 @@ fn phrase_of_runs(outcome: &Outcome) -> String {
     format!("Cron job <{}>: {}", outcome.what, outcome.text)
 }
 
-fn act(m: &ArgMatches, act: CronAct) -> Result<i32> {
+fn change_cron(m: &ArgMatches, act: CronAct) -> Result<i32> {
     let wait_s = requests::wait_s(m.last("wait"))?;
     let names = m.all("names");
     if names.is_empty() {
@@ -392,7 +392,7 @@ fn rows(source: &Source, user: Option<&str>) -> Result<Vec<CronJob>> {
         Some("all") => {}
         Some(user) => all.retain(|cron| cron.user == user),
     }
-    if all.iter().any(|cron| cron.uid != me) && !source.sees_all(&params) {
+    if all.iter().any(|cron| cron.uid != me) && !source.may_see_all(&params) {
         all.retain(|cron| cron.uid == me);
         if all.is_empty() {
             return Err(Fail::permission(read::OWN_ONLY));
@@ -403,13 +403,13 @@ fn rows(source: &Source, user: Option<&str>) -> Result<Vec<CronJob>> {
 
 fn list(m: &ArgMatches) -> Result<i32> {
     let source = Source::open("ccron")?;
-    read::put(&listed(m, &source)?)?;
+    read::put(&cron_table(m, &source)?)?;
     Ok(Exit::Ok.code())
 }
 
-fn listed(m: &ArgMatches, source: &Source) -> Result<String> {
+fn cron_table(m: &ArgMatches, source: &Source) -> Result<String> {
     let all = rows(source, m.last("u"))?;
-    if all.is_empty() && !Listing::<CronJob>::is_asked(m) {
+    if all.is_empty() && !Listing::<CronJob>::wants_table(m) {
         tell!("No cron job is found");
     }
     let rows: Vec<&CronJob> = all.iter().collect();
@@ -425,7 +425,8 @@ fn show_pages(m: &ArgMatches) -> Result<i32> {
 
 pub(super) fn pages(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
     let all = rows(source, m.last("u"))?;
-    let (found, exit) = read::named("cron job", &all, |cron| &cron.def.name, &m.all("names"));
+    let (found, exit) =
+        read::rows_by_name("cron job", &all, |cron| &cron.def.name, &m.all("names"));
     if m.has("json") {
         return Err(Fail::usage(
             "-json: ccron list has it; ccron show has --json",
@@ -580,26 +581,32 @@ mod tests {
         bed
     }
 
-    fn ask(all: bool, line: &[&str]) -> Result<String> {
+    fn run_line(all: bool, line: &[&str]) -> Result<String> {
         let words: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(list_options(), &read::split_json(&words)).unwrap();
-        listed(&m, &bed(all).source("ccron", 10))
+        cron_table(&m, &bed(all).source("ccron", 10))
     }
 
     #[test]
     fn own_ones_are_listed_and_others_when_one_may_see_them() {
         let format = ["-noheader", "-o", "name: user: next: last:"];
         let with = |more: &[&'static str]| [&format[..], more].concat();
-        let own = ask(true, &format).unwrap();
+        let own = run_line(true, &format).unwrap();
         assert_eq!(own, "nightly u10 Tue 2026-09-22 02:30 CEST failed\n");
-        assert_eq!(ask(true, &with(&["-u", "all"])).unwrap().lines().count(), 2);
-        assert_eq!(ask(false, &with(&["-u", "all"])).unwrap(), own);
-        assert!(ask(false, &with(&["-u", "u11"])).is_err());
+        assert_eq!(
+            run_line(true, &with(&["-u", "all"]))
+                .unwrap()
+                .lines()
+                .count(),
+            2
+        );
+        assert_eq!(run_line(false, &with(&["-u", "all"])).unwrap(), own);
+        assert!(run_line(false, &with(&["-u", "u11"])).is_err());
     }
 
     #[test]
     fn json_has_runs_and_history() {
-        let line = ask(true, &["--json"]).unwrap();
+        let line = run_line(true, &["--json"]).unwrap();
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["run"][0]["id"], 12);
         assert_eq!(value["finished"][0]["text"], "exit code 3");
@@ -646,7 +653,7 @@ Cron job <nightly> of u10
             };
             let m = test_cluster::parse(options(words[0]), &words[1..]);
             match words[0] {
-                "list" => listed(&m, &source).expect("it answers"),
+                "list" => cron_table(&m, &source).expect("it answers"),
                 _ => pages(&m, &source).expect("it answers").0,
             }
         });
@@ -655,8 +662,11 @@ Cron job <nightly> of u10
     #[test]
     fn next_times_are_printed_in_their_zone() {
         let (s, z) = (schedule("0 12 29 2 *").unwrap(), zone("UTC").unwrap());
-        let got = times(&s, &z, Stamp(1_790_000_000_000), 2);
-        assert_eq!(got, "Tue 2028-02-29 12:00 UTC\nSun 2032-02-29 12:00 UTC\n");
+        let due_times = times(&s, &z, Stamp(1_790_000_000_000), 2);
+        assert_eq!(
+            due_times,
+            "Tue 2028-02-29 12:00 UTC\nSun 2032-02-29 12:00 UTC\n"
+        );
         assert!(schedule("60 * * * *").unwrap_err().text.contains("minute"));
     }
 

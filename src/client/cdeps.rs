@@ -147,7 +147,7 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
     let put = |jobs: &mut Jobs, found: Vec<ViewJob>| {
         for job in found
             .into_iter()
-            .filter(|job| source.sees(params, &job.spec))
+            .filter(|job| source.may_see(params, &job.spec))
         {
             note(jobs, &job);
         }
@@ -161,9 +161,9 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
         };
         put(&mut jobs, collect(&want)?.0);
     }
-    let (mut asked, mut next) = (BTreeSet::new(), ids.to_vec());
+    let (mut requested, mut next) = (BTreeSet::new(), ids.to_vec());
     while !next.is_empty() && jobs.len() < ROWS_MAX {
-        asked.extend(next.iter().copied());
+        requested.extend(next.iter().copied());
         let few = next.len() <= IDS_MAX;
         let want = JobSet {
             // Each row is compared with all of these ids.
@@ -171,14 +171,14 @@ fn read_jobs(source: &Source, params: &Params, ids: &[u32], children: bool) -> R
             ..JobSet::all()
         };
         let mut found = collect(&want)?.0;
-        found.retain(|job| asked.contains(&job.row.j.id));
+        found.retain(|job| requested.contains(&job.row.j.id));
         put(&mut jobs, found);
         if children {
             break;
         }
         let found = next.iter().filter_map(|id| jobs.get(id));
         let parents: BTreeSet<u32> = found.flat_map(|job| job.parents.clone()).collect();
-        next = parents.difference(&asked).copied().collect();
+        next = parents.difference(&requested).copied().collect();
     }
     Ok(jobs)
 }
@@ -226,7 +226,7 @@ fn walk(jobs: &Jobs, from: u32, children: bool, levels: u32) -> Vec<Edge> {
             .get(&id)
             .map_or_else(Vec::new, |job| job.parents.clone()),
     };
-    let (mut edges, mut seen) = (Vec::new(), BTreeSet::from([from]));
+    let (mut edges, mut visited) = (Vec::new(), BTreeSet::from([from]));
     let mut now = vec![from];
     for level in 1..=levels {
         let mut next = Vec::new();
@@ -236,7 +236,7 @@ fn walk(jobs: &Jobs, from: u32, children: bool, levels: u32) -> Vec<Edge> {
                     return edges;
                 }
                 edges.push(Edge { job, other, level });
-                if seen.insert(other) {
+                if visited.insert(other) {
                     next.push(other);
                 }
             }

@@ -77,11 +77,11 @@ struct EventFilter {
     unowned: bool,
 }
 
-fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
+fn event_filter(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
     let ids = read::job_ids(m)?;
-    let names = read::words_of(m, "e");
+    let names = read::value_words(m, "e");
     if let Some(name) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
         let shown = crate::text::width::escape(name);
         let hint = did_you_mean(name, NAMES.iter().copied());
@@ -89,7 +89,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
             "-e: no event is named '{shown}'{hint}"
         )));
     }
-    let queues = read::words_of(m, "q");
+    let queues = read::value_words(m, "q");
     let of_jobs = !ids.is_empty() || !queues.is_empty() || m.last("u").is_some();
     let users = match m.last("u") {
         Some(_) => read::selected_users(m, source, &params, &ids)?,
@@ -101,7 +101,7 @@ fn wanted(m: &ArgMatches, source: &Source) -> Result<EventFilter, Fail> {
         queues,
         users,
         of_jobs,
-        unowned: !of_jobs && source.sees_all(&params),
+        unowned: !of_jobs && source.may_see_all(&params),
     })
 }
 
@@ -183,7 +183,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let after = m.last("after").map(JournalPosition::parse).transpose();
     let after = after.map_err(|e| Fail::usage(format!("--after: {e}")))?;
     let pause_ms = pause_ms(m)?;
-    let wanted = wanted(m, source)?;
+    let wanted = event_filter(m, source)?;
     if follow {
         super::known_names::check(m, source)?;
     }
@@ -215,24 +215,24 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
     let mut events = Events {
         documents: Documents::new(sys::signals::name),
         unseen: wanted.ids.clone(),
-        any: false,
+        has_output: false,
         wanted,
         after,
     };
     loop {
         let read = history.read(&mut |entry| {
             if let Some(line) = events.line(entry) {
-                events.any = true;
+                events.has_output = true;
                 out.put(line);
             }
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
-        if let Some(place) = m.last("after").filter(|_| !history.is_whole()) {
+        if let Some(place) = m.last("after").filter(|_| !history.is_complete()) {
             return Err(no_longer_kept(place));
         }
         out.flush()?;
         if !follow {
-            if !events.any {
+            if !events.has_output {
                 super::known_names::check(m, source)?;
             }
             return Ok(events.missing());
@@ -261,9 +261,9 @@ impl EventPoller {
         let mut words: Vec<OsString> = ["-f", "-u", "all"].map(OsString::from).into();
         words.extend(ids.iter().map(OsString::from));
         let m = cli::parse(options(), &words).map_err(|_| Fail::usage("not a job ID"))?;
-        let mut wanted = wanted(&m, &source)?;
+        let mut wanted = event_filter(&m, &source)?;
         let params = source.view.params().unwrap_or_default();
-        (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.sees_all(&params));
+        (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.may_see_all(&params));
         let place = after.map(JournalPosition::parse).transpose();
         let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;
         let cluster = source.cluster()?.cluster;
@@ -273,7 +273,7 @@ impl EventPoller {
             events: Events {
                 documents: Documents::new(sys::signals::name),
                 unseen: Vec::new(),
-                any: false,
+                has_output: false,
                 wanted,
                 after: Some(place.unwrap_or(JournalPosition {
                     epoch: u64::MAX,
@@ -286,13 +286,13 @@ impl EventPoller {
             // Existing events were not requested, but they are read because they name the owners of
             // jobs.
             following.read_new(&mut |_| {})?;
-            following.go_on();
+            following.skip_existing();
         }
         Ok(following)
     }
 
     /// From now on every event that is read is new.
-    fn go_on(&mut self) {
+    fn skip_existing(&mut self) {
         self.events.after = None;
         let other = History::new(&self.layout, "");
         self.history = std::mem::replace(&mut self.history, other).after((0, 0, 0));
@@ -312,7 +312,7 @@ impl EventPoller {
         read.map_err(|e| Fail::system(e.to_string()))?;
         let place = self.events.after.filter(|place| place.epoch != u64::MAX);
         if place.is_some_and(|place| place != JournalPosition::default())
-            && !self.history.is_whole()
+            && !self.history.is_complete()
         {
             return Err(Fail::not_found(
                 "events after that position are no longer kept: start again without a position",
@@ -323,7 +323,7 @@ impl EventPoller {
             .after
             .is_some_and(|place| place.epoch != u64::MAX)
         {
-            self.go_on();
+            self.skip_existing();
         }
         Ok(())
     }
@@ -343,7 +343,7 @@ struct Events {
     /// Requested jobs of which no event has been seen that the caller may see.
     unseen: Vec<JobSel>,
     /// Whether something was printed.
-    any: bool,
+    has_output: bool,
     /// Events up to this position are not printed.
     after: Option<JournalPosition>,
 }
@@ -360,12 +360,12 @@ impl Events {
             record: at.seq.saturating_sub(1),
         };
         self.documents.note(&event);
-        let line = self.shown(place, &event);
+        let line = self.event_text(place, &event);
         self.documents.forget(&event);
         line
     }
 
-    fn shown(&mut self, place: JournalPosition, event: &Event) -> Option<String> {
+    fn event_text(&mut self, place: JournalPosition, event: &Event) -> Option<String> {
         let j = job_of(event);
         let owner = j.and_then(|j| self.documents.owner(j.id));
         if !self.wanted.has(event, owner) {

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     };
     let answer = Source::open("chist").and_then(|source| {
         let answer = show(&m, &source, &source.ctx())?;
-        read::put(&answer.out)?;
+        read::put(&answer.text)?;
         answer.err.iter().for_each(|line| tell!("{line}"));
         Ok(answer.exit)
     });
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 /// Standard output, standard error, and the exit code of the command.
 pub(super) struct HistoryPage {
-    pub out: String,
+    pub text: String,
     err: Vec<String>,
     exit: Exit,
 }
@@ -131,14 +131,14 @@ struct JobFilter {
 
 pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<HistoryPage, Fail> {
     read::refuse_unbuilt(m, NOT_BUILT, "chist")?;
-    let wanted = wanted(m, source, ctx)?;
+    let wanted = job_filter(m, source, ctx)?;
     let detail = ["l", "b", "t", "T", "jsonl", "json"]
         .iter()
-        .any(|id| given(m, id));
+        .any(|id| is_given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
     let mut episodes: Vec<ElementHistory<'_>> = all
-        .stories
+        .by_job
         .values()
         .flat_map(SubmissionHistory::episodes)
         .collect();
@@ -169,11 +169,11 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<History
             Exit::NotFound
         };
     }
-    let out = print(m, &episodes, ctx);
-    Ok(HistoryPage { out, err, exit })
+    let text = print(m, &episodes, ctx);
+    Ok(HistoryPage { text, err, exit })
 }
 
-fn given(m: &ArgMatches, id: &str) -> bool {
+fn is_given(m: &ArgMatches, id: &str) -> bool {
     match id {
         "T" => m.last(id).is_some(),
         _ => m.has(id),
@@ -226,7 +226,7 @@ fn print(m: &ArgMatches, episodes: &[ElementHistory<'_>], ctx: &Ctx) -> String {
     out
 }
 
-fn wanted(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail> {
+fn job_filter(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<JobFilter, Fail> {
     let ids = read::job_ids(m)?;
     // The journal can be read without a view; then every user sees only their own jobs.
     let params = source.view.params().unwrap_or_default();
@@ -262,7 +262,7 @@ fn hosts(
     source: &Source,
     params: &Params,
 ) -> Result<Option<HashSet<String>>, Fail> {
-    let words = read::words_of(m, "m");
+    let words = read::value_words(m, "m");
     if words.is_empty() {
         return Ok(None);
     }
@@ -313,7 +313,7 @@ impl JobFilter {
             && same(&self.project, spec.map(|s| s.project.as_str()))
             && in_group(self.group.as_deref(), spec.map_or("", |s| &s.job_group))
             && self.of_app(spec.map_or("", |s| s.app.as_str()))
-            && self.named(e)
+            && self.is_selected(e)
             && self.on_host(e)
             && self.in_time(e)
     }
@@ -322,7 +322,7 @@ impl JobFilter {
         self.app.as_ref().is_none_or(|glob| matches(glob, app))
     }
 
-    fn named(&self, e: &ElementHistory<'_>) -> bool {
+    fn is_selected(&self, e: &ElementHistory<'_>) -> bool {
         let Some(glob) = &self.name else {
             return true;
         };
@@ -342,7 +342,9 @@ impl JobFilter {
             && (self.dispatched.is_none() || e.history.dispatch > 0)
             && within(self.dispatched, e.history.dispatch)
             && within(self.submitted, e.submission.submit)
-            && self.touched.is_none_or(|r| e.touched(r.from, r.to))
+            && self
+                .touched
+                .is_none_or(|r| e.has_events_between(r.from, r.to))
     }
 }
 

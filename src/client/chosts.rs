@@ -88,7 +88,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
     read::require(m, &mut rows, &params)?;
     rows.retain(|h| !m.has("c") || h.status.starts_with("closed"));
-    if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+    if m.has("l") && !Listing::<HostRow>::wants_table(m) {
         let ctx = source.ctx();
         let mut out = String::new();
         for (n, h) in rows.iter().enumerate() {
@@ -141,7 +141,7 @@ pub(super) mod tests {
         bed
     }
 
-    fn ask(line: &[&str]) -> (String, Exit) {
+    fn run_line(line: &[&str]) -> (String, Exit) {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         show(&m, &bed().source("chosts", 10)).unwrap()
@@ -150,7 +150,7 @@ pub(super) mod tests {
     fn names(line: &[&str]) -> String {
         let mut line = line.to_vec();
         line.extend(["-noheader", "-o", "host_name:"]);
-        ask(&line).0.replace('\n', " ")
+        run_line(&line).0.replace('\n', " ")
     }
 
     #[test]
@@ -159,21 +159,21 @@ pub(super) mod tests {
         assert_eq!(names(&["g"]), "h1 h10 ");
         assert_eq!(names(&["h2", "h1", "h2"]), "h1 h2 ");
         assert_eq!(names(&["-c"]), "h2 ");
-        let (out, exit) = ask(&["-noheader", "-o", "host_name:", "h3", "h1"]);
+        let (out, exit) = run_line(&["-noheader", "-o", "host_name:", "h3", "h1"]);
         assert_eq!((out.as_str(), exit), ("h1\n", Exit::NotFound));
     }
 
     #[test]
     fn all_forms() {
         assert!(
-            ask(&[])
+            run_line(&[])
                 .0
                 .starts_with("HOST_NAME          STATUS       JL/U    MAX")
         );
-        assert!(ask(&["-l"]).0.contains("HOST  h2\n"));
-        assert!(ask(&["-c"]).0.contains("CLOSED_BY"));
-        assert_eq!(ask(&["--json"]).0.lines().count(), 3);
-        assert_eq!(ask(&["-s"]).0, "", "no header without rows");
+        assert!(run_line(&["-l"]).0.contains("HOST  h2\n"));
+        assert!(run_line(&["-c"]).0.contains("CLOSED_BY"));
+        assert_eq!(run_line(&["--json"]).0.lines().count(), 3);
+        assert_eq!(run_line(&["-s"]).0, "", "no header without rows");
     }
 
     #[test]

@@ -101,7 +101,7 @@ mod tests {
     use crate::client::read::test_view::TestView;
     use crate::record::leader::{ClusterDoc, EpochDoc, encode_fixed};
 
-    fn ask(bed: &TestView, line: &[&str]) -> Result<(String, Exit), Fail> {
+    fn run_line(bed: &TestView, line: &[&str]) -> Result<(String, Exit), Fail> {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         answer(&bed.source("cid", 10), &m)
@@ -134,22 +134,22 @@ mod tests {
             encode_fixed(&doc).unwrap(),
         )
         .unwrap();
-        let (out, exit) = ask(&bed, &[]).unwrap();
+        let (out, exit) = run_line(&bed, &[]).unwrap();
         assert_eq!(out, "My cluster name is c1\nMy master name is h3\n");
         assert_eq!(exit, Exit::Ok);
         let v: serde_json::Value =
-            serde_json::from_str(&ask(&bed, &["--json"]).unwrap().0).unwrap();
+            serde_json::from_str(&run_line(&bed, &["--json"]).unwrap().0).unwrap();
         assert_eq!((&v["master"], &v["epoch"]), (&"h3".into(), &7.into()));
-        assert!(ask(&bed, &["-l"]).unwrap().0.contains("epoch 7"));
+        assert!(run_line(&bed, &["-l"]).unwrap().0.contains("epoch 7"));
     }
 
     #[test]
     fn no_leader_and_no_cluster_are_told_apart() {
         let bed = TestView::new();
-        let fail = ask(&bed, &[]).unwrap_err();
+        let fail = run_line(&bed, &[]).unwrap_err();
         assert!(fail.text.contains("no cluster in "), "{}", fail.text);
         cluster_file(&bed);
-        let (out, exit) = ask(&bed, &[]).unwrap();
+        let (out, exit) = run_line(&bed, &[]).unwrap();
         assert_eq!(
             (out.as_str(), exit),
             ("My cluster name is c1\n", Exit::System)

@@ -82,7 +82,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     if m.has("H") {
         let (mut rows, exit) = source.hosts_named(&hosts, &names, &params);
         read::require(m, &mut rows, &params)?;
-        if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+        if m.has("l") && !Listing::<HostRow>::wants_table(m) {
             let mut out = String::new();
             rows.iter().for_each(|h| info::put_host_long(&mut out, h));
             return Ok((out, exit));
@@ -155,7 +155,7 @@ fn health(
     } else {
         health.put(&mut out, &source.ctx().dates);
     }
-    let exit = if health.is_well() {
+    let exit = if health.is_healthy() {
         Exit::Ok
     } else {
         Exit::NotFound
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::client::chosts::tests::bed;
 
-    fn ask(line: &[&str]) -> (String, Exit) {
+    fn run_line(line: &[&str]) -> (String, Exit) {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         show(&m, &bed().source("cinfo", 10)).unwrap()
@@ -188,18 +188,21 @@ mod tests {
 
     #[test]
     fn parts_and_hosts() {
-        assert!(ask(&[]).0.contains("RESOURCE_NAME") && ask(&[]).0.contains("MODEL_NAME"));
-        assert_eq!(ask(&["-t"]).0, "TYPE_NAME\n");
-        assert_eq!(ask(&["nix"]).1, Exit::NotFound);
-        assert!(ask(&["-H"]).0.starts_with("HOST_NAME      type"));
-        assert_eq!(ask(&["-H", "--json", "g"]).0.lines().count(), 2);
-        assert_eq!(ask(&["-json"]).0.lines().count(), 1);
-        let (health, exit) = ask(&["-health"]);
+        assert!(
+            run_line(&[]).0.contains("RESOURCE_NAME") && run_line(&[]).0.contains("MODEL_NAME")
+        );
+        assert_eq!(run_line(&["-t"]).0, "TYPE_NAME\n");
+        assert_eq!(run_line(&["nix"]).1, Exit::NotFound);
+        assert!(run_line(&["-H"]).0.starts_with("HOST_NAME      type"));
+        assert_eq!(run_line(&["-H", "--json", "g"]).0.lines().count(), 2);
+        assert_eq!(run_line(&["-json"]).0.lines().count(), 1);
+        let (health, exit) = run_line(&["-health"]);
         assert!(health.contains("ALARMS: none\nHOSTS: 1 of 3 needs attention\n  h1"));
         assert!(health.starts_with("LEADER: none") && exit == Exit::NotFound);
-        let (json, _) = ask(&["-health", "-json"]);
-        let (page, chinese) =
-            crate::language::in_chinese(|| (ask(&["-health"]).0, ask(&["-health", "-json"]).0));
+        let (json, _) = run_line(&["-health", "-json"]);
+        let (page, chinese) = crate::language::in_chinese(|| {
+            (run_line(&["-health"]).0, run_line(&["-health", "-json"]).0)
+        });
         assert_eq!(chinese, json, "JSON is for programs");
         assert!(page.starts_with("主调度器：还没有选出；请在主控主机上启动 cbsched\n"));
         assert!(

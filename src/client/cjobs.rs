@@ -50,7 +50,7 @@ pub(super) struct ListRequest {
     pub header: bool,
     pub selection: Selection,
     /// The message if there is nothing to show.
-    pub nothing: &'static str,
+    pub empty_message: &'static str,
 }
 
 /// LSF options that are not implemented yet: refused by name rather than read as letters.
@@ -145,23 +145,23 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
     let source = Source::open_at("cjobs", m)?;
     if m.has("why") {
         read::refuse_unbuilt(m, NOT_BUILT, "cjobs")?;
-        if source.past.is_some() {
+        if source.past_view.is_some() {
             return Err(Fail::usage(
                 "--why explains the current state: it cannot be given with --at",
             ));
         }
         return why::run(m, &source);
     }
-    let mut asked = parse_line(m, &source)?;
-    asked.table.color = read::colors();
+    let mut request = parse_line(m, &source)?;
+    request.table.color = read::colors();
     let whole = m.has("w") || m.has("W") || m.last("o").is_some();
-    asked.table.most = read::columns().filter(|_| !whole);
-    let ctx = match asked.style {
+    request.table.most = read::columns().filter(|_| !whole);
+    let ctx = match request.style {
         Style::Long { .. } | Style::Lines => source.ctx_with_estimates(),
         _ if m.last("o").is_some_and(wants_estimates) => source.ctx_with_estimates(),
         _ => source.ctx(),
     };
-    let outcome = list::run_at(&source, &asked, ctx, &read::put)?;
+    let outcome = list::run_at(&source, &request, ctx, &read::put)?;
     for line in &outcome.err {
         tell!("{line}");
     }
@@ -174,7 +174,7 @@ fn show(m: &ArgMatches) -> Result<Exit, Fail> {
 /// # Errors
 /// The errors of the command.
 pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
-    let asked = parse_line(m, source)?;
+    let request = parse_line(m, source)?;
     let text = std::sync::Mutex::new(String::new());
     let put = |part: &str| {
         let mut text = text
@@ -183,7 +183,7 @@ pub(super) fn text(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         text.push_str(part);
         Ok(())
     };
-    let outcome = list::run_at(source, &asked, source.ctx_with_estimates(), &put)?;
+    let outcome = list::run_at(source, &request, source.ctx_with_estimates(), &put)?;
     let text = text.into_inner();
     Ok((
         text.unwrap_or_else(std::sync::PoisonError::into_inner),
@@ -211,7 +211,7 @@ fn parse_line(m: &ArgMatches, source: &Source) -> Result<ListRequest, Fail> {
         table,
         header: !m.has("noheader"),
         selection,
-        nothing: no_jobs_text(m),
+        empty_message: no_jobs_text(m),
     })
 }
 
@@ -273,7 +273,7 @@ fn selection(m: &ArgMatches, source: &Source, params: &Params) -> Result<Selecti
     if let Some(word) = m.last("u") {
         known_names::check_user(word, source, params)?;
     }
-    let words = read::words_of(m, "m");
+    let words = read::value_words(m, "m");
     let hosts = if words.is_empty() {
         None
     } else {

@@ -117,7 +117,7 @@ fn hosts_and_command(table: &Table, split: &Split) -> Result<(Vec<String>, Strin
         let mut given = split.given.iter().filter(|g| table.id(g) == id);
         given.next_back().map(|g| g.value.clone())
     };
-    let mut words = &split.rest[..];
+    let mut words = &split.operands[..];
     let hosts: Vec<String> = match (value("z"), value("u")) {
         (Some(_), Some(_)) => return Err(Fail::usage("-z and -u cannot be given together")),
         (Some(list), None) => list.split_whitespace().map(str::to_owned).collect(),

@@ -34,7 +34,7 @@ pub(crate) fn opt(id: &'static str, value: &'static str, help: &'static str) -> 
 }
 
 /// An option with an optional value, which must follow after `=`.
-pub(crate) fn maybe(id: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub(crate) fn optional_value(id: &'static str, value: &'static str, help: &'static str) -> Arg {
     opt(id, value, help)
         .num_args(0..=1)
         .require_equals(true)
@@ -137,14 +137,14 @@ fn clap_matches(cmd: Command, name: &str, words: Vec<String>) -> Result<ArgMatch
         }
         tell!(
             "{name}: {}\nTry '{name} -h' for its options.",
-            what_is_wrong(&e)
+            error_text(&e)
         );
         Exit::Usage.code()
     })
 }
 
 /// The error that clap found, without its usage and advice.
-fn what_is_wrong(e: &clap::Error) -> String {
+fn error_text(e: &clap::Error) -> String {
     let text = e.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let lines = text.lines().take_while(|line| !line.is_empty());
@@ -194,7 +194,7 @@ struct Option_ {
     longs: Vec<String>,
     takes: bool,
     /// The value is optional: it only counts after `=`.
-    bare: bool,
+    value_optional: bool,
 }
 
 /// An option as it was given: which one, and its value ("" for a flag).
@@ -220,9 +220,9 @@ const NEXT: &str = "\0";
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Split {
     pub given: Vec<GivenOption>,
-    pub rest: Vec<String>,
-    /// `--` preceded `rest`.
-    pub dashes: bool,
+    pub operands: Vec<String>,
+    /// `--` preceded `operands`.
+    pub has_separator: bool,
 }
 
 impl Table {
@@ -241,7 +241,7 @@ impl Table {
                     .map(str::to_owned)
                     .collect(),
                 takes: a.get_action().takes_values(),
-                bare: a.get_num_args().is_some_and(|n| n.min_values() == 0),
+                value_optional: a.get_num_args().is_some_and(|n| n.min_values() == 0),
             })
             .collect();
         let trailing = cmd
@@ -270,16 +270,16 @@ impl Table {
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             if arg == "--" {
-                split.dashes = split.rest.is_empty();
-                split.rest.extend(args.cloned());
+                split.has_separator = split.operands.is_empty();
+                split.operands.extend(args.cloned());
                 break;
             }
             match arg.strip_prefix('-') {
                 Some(word) if !word.is_empty() => self.option(arg, word, &mut args, &mut split)?,
                 _ => {
-                    split.rest.push(arg.clone());
+                    split.operands.push(arg.clone());
                     if self.trailing {
-                        split.rest.extend(args.cloned());
+                        split.operands.extend(args.cloned());
                         break;
                     }
                 }
@@ -303,14 +303,14 @@ impl Table {
         let Some(option) = self.by_name.get(name).copied() else {
             return match word.strip_prefix('-') {
                 Some(_) => Err(self.unknown(arg, name)),
-                None => self.letters(arg, word, args, split),
+                None => self.parse_letters(arg, word, args, split),
             };
         };
         let value = match (self.options[option].takes, glued) {
             (false, None) => String::new(),
             (false, Some(_)) => return Err(UsageError(format!("option -{name} takes no value"))),
             (true, Some(value)) => value.to_owned(),
-            (true, None) if self.options[option].bare => String::new(),
+            (true, None) if self.options[option].value_optional => String::new(),
             (true, None) => next_value(name, args)?,
         };
         split.given.push(GivenOption { option, value });
@@ -318,7 +318,7 @@ impl Table {
     }
 
     /// Parses combined letters; the last one may have its value attached.
-    fn letters(
+    fn parse_letters(
         &self,
         arg: &str,
         word: &str,
@@ -337,7 +337,7 @@ impl Table {
             }
             let glued = &word[at + letter.len_utf8()..];
             let value = match glued {
-                "" if self.options[option].bare => String::new(),
+                "" if self.options[option].value_optional => String::new(),
                 "" => next_value(&letter.to_string(), args)?,
                 _ => glued.to_owned(),
             };
@@ -358,14 +358,14 @@ impl Table {
     }
 
     /// What the word after these words of a line is; `None` if they are wrong.
-    pub(crate) fn place_after(&self, before: &[String]) -> Option<WordPlace> {
+    pub(crate) fn place_of_next(&self, before: &[String]) -> Option<WordPlace> {
         let mut line = before.to_vec();
         line.push(NEXT.to_owned());
         let split = self.split(&line).ok()?;
         match split.given.last() {
             Some(given) if given.value == NEXT => Some(WordPlace::Value(self.id(given).to_owned())),
             _ => {
-                let operands = split.rest.len().saturating_sub(1);
+                let operands = split.operands.len().saturating_sub(1);
                 let ended = before.iter().any(|word| word == "--");
                 let in_command = self.trailing && operands > 0;
                 Some(WordPlace::Operand {
@@ -403,7 +403,7 @@ impl Table {
 impl Split {
     /// The words in the form that clap parses.
     fn to_clap(&self, table: &Table) -> Vec<String> {
-        let mut out = Vec::with_capacity(self.given.len() + self.rest.len() + 1);
+        let mut out = Vec::with_capacity(self.given.len() + self.operands.len() + 1);
         for given in &self.given {
             let option = &table.options[given.option];
             let name = match (option.longs.first(), option.short) {
@@ -418,7 +418,7 @@ impl Split {
             });
         }
         out.push("--".to_owned());
-        out.extend(self.rest.iter().cloned());
+        out.extend(self.operands.iter().cloned());
         out
     }
 }
@@ -454,7 +454,7 @@ mod tests {
             .iter()
             .map(|g| format!("{}={}", table.id(g), g.value))
             .collect();
-        out.extend(split.rest);
+        out.extend(split.operands);
         Ok(out)
     }
 
@@ -522,7 +522,7 @@ mod tests {
         let wrong = |line: &[&str]| {
             let cmd = command("cx", "t").arg(Arg::new("one").required(true));
             let all = ["cx"].iter().chain(line);
-            what_is_wrong(&cmd.try_get_matches_from(all).unwrap_err())
+            error_text(&cmd.try_get_matches_from(all).unwrap_err())
         };
         assert_eq!(wrong(&["a", "b"]), "unexpected argument 'b' found");
         let missing = "the following required arguments were not provided: <one>";
@@ -534,7 +534,7 @@ mod tests {
         let table = Table::new(cmd());
         let place = |line: &str| {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            table.place_after(&words)
+            table.place_of_next(&words)
         };
         let operand = |before, options| Some(WordPlace::Operand { before, options });
         assert_eq!(place("-aJ"), Some(WordPlace::Value("J".into())));

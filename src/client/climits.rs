@@ -67,7 +67,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
-    let limits = source.counted(ViewReader::counted_limits)?;
+    let limits = source.with_current_counts(ViewReader::counted_limits)?;
     source.banner(&params);
     let sets = UserSets::new(&params, &read::os_groups);
     let named = |kind: &str, name: &str, word: &str| {
@@ -75,7 +75,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
             |(group, list): &(String, Vec<String>)| group == word && list.iter().any(|h| h == name);
         word == name
             || match kind {
-                "user" => sets.holds(word, name),
+                "user" => sets.contains_user(word, name),
                 "host" => params.host_groups.iter().any(holds),
                 _ => false,
             }
@@ -83,8 +83,9 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     let wanted = |row: &&LimitRow| {
         m.last("n").is_none_or(|name| name == row.name)
             && KINDS.iter().all(|(option, kind)| {
-                m.last(option)
-                    .is_none_or(|name| limit::concerns(row, kind, &|word| named(kind, name, word)))
+                m.last(option).is_none_or(|name| {
+                    limit::concerns_consumer(row, kind, &|word| named(kind, name, word))
+                })
             })
     };
     let rows: Vec<&LimitRow> = limits.iter().filter(wanted).collect();
@@ -111,7 +112,7 @@ mod tests {
     use crate::client::read::test_view::TestView;
     use crate::record::view::{self, Params};
 
-    fn ask(line: &[&str]) -> (String, Exit) {
+    fn run_line(line: &[&str]) -> (String, Exit) {
         let bed = TestView::new();
         let row = |name: &str, consumer: &str| LimitRow {
             name: name.into(),
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn of_a_limit_that_is_not_there_no_table_is_shown() {
-        assert_eq!(ask(&["-n", "limti"]), (String::new(), Exit::NotFound));
+        assert_eq!(run_line(&["-n", "limti"]), (String::new(), Exit::NotFound));
     }
 
     #[test]
@@ -184,11 +185,11 @@ mod tests {
     fn rows_by_name_and_consumer() {
         let format = ["-noheader", "-o", "name: used: limit:"];
         let with = |more: &[&'static str]| [&format[..], more].concat();
-        assert_eq!(ask(&format).0.lines().count(), 3);
-        assert_eq!(ask(&with(&["-n", "b", "-u", "ann"])).0, "b 3 8\n");
-        assert_eq!(ask(&with(&["-u", "ann"])).0, "a 3 8\nb 3 8\n");
-        assert_eq!(ask(&["-n", "zz"]).1, Exit::NotFound);
-        assert_eq!(ask(&["--json", "-u", "bob"]).0.lines().count(), 2);
+        assert_eq!(run_line(&format).0.lines().count(), 3);
+        assert_eq!(run_line(&with(&["-n", "b", "-u", "ann"])).0, "b 3 8\n");
+        assert_eq!(run_line(&with(&["-u", "ann"])).0, "a 3 8\nb 3 8\n");
+        assert_eq!(run_line(&["-n", "zz"]).1, Exit::NotFound);
+        assert_eq!(run_line(&["--json", "-u", "bob"]).0.lines().count(), 2);
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         return Ok((summary(m, &rows)?, exit));
     }
     if m.has("gpuload") {
-        if Listing::<HostRow>::is_asked(m) {
+        if Listing::<HostRow>::wants_table(m) {
             return Err(Fail::usage(
                 "-gpuload has columns of its own, without -o and JSON",
             ));
@@ -140,7 +140,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         only.push("");
     }
     let table = || load::table(m.has("l"), m.has("w"), &only);
-    if !sensors.is_empty() && !Listing::<HostRow>::is_asked(m) {
+    if !sensors.is_empty() && !Listing::<HostRow>::wants_table(m) {
         let columns = read::columns().filter(|_| !m.has("w"));
         let table = table().colored(read::colors()).fitting(columns);
         let header = !m.has("noheader");
@@ -148,7 +148,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         return Ok((out, exit));
     }
     let mut out = LIST.render(m, &rows, table)?;
-    if m.has("l") && !Listing::<HostRow>::is_asked(m) {
+    if m.has("l") && !Listing::<HostRow>::wants_table(m) {
         load_units::put(&mut out, &rows);
     }
     Ok((out, exit))
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::client::chosts::tests::bed;
 
-    fn ask(line: &[&str]) -> Result<(String, Exit), Fail> {
+    fn run_line(line: &[&str]) -> Result<(String, Exit), Fail> {
         let args: Vec<OsString> = line.iter().map(OsString::from).collect();
         let m = cli::parse(options(), &read::split_json(&args)).unwrap();
         show(&m, &bed().source("cload", 10))
@@ -218,36 +218,36 @@ mod tests {
 
     #[test]
     fn all_forms() {
-        let (out, exit) = ask(&[]).unwrap();
+        let (out, exit) = run_line(&[]).unwrap();
         assert_eq!((out.lines().count(), exit), (4, Exit::Ok));
         assert!(
             out.lines()
                 .nth(1)
                 .is_some_and(|l| l.starts_with("h1              unavail"))
         );
-        let (out, _) = ask(&["-I", "r1m:mem", "h2"]).unwrap();
+        let (out, _) = run_line(&["-I", "r1m:mem", "h2"]).unwrap();
         assert_eq!(
             out.lines().next(),
             Some("HOST_NAME       status   r1m   mem")
         );
-        assert_eq!(ask(&["--json"]).unwrap().0.lines().count(), 3);
+        assert_eq!(run_line(&["--json"]).unwrap().0.lines().count(), 3);
         let known = "HOST_NAME status r15s r1m r15m ut pg io ls it tmp swp mem delimiter='|'";
-        let (out, _) = ask(&["-o", known]).unwrap();
+        let (out, _) = run_line(&["-o", known]).unwrap();
         assert!(out.lines().all(|l| l.split('|').count() == 13), "{out}");
     }
 
     #[test]
     fn the_least_loaded_hosts_are_known_ones() {
-        let (out, _) = ask(&["-n", "2", "-noheader", "-o", "host_name:"]).unwrap();
+        let (out, _) = run_line(&["-n", "2", "-noheader", "-o", "host_name:"]).unwrap();
         assert_eq!(out, "h2\nh10\n");
     }
 
     #[test]
     fn wrong_values_are_refused() {
         for line in [["-n", "0"], ["-N", "-E"]] {
-            assert_eq!(ask(&line).unwrap_err().exit, Exit::Usage, "{line:?}");
+            assert_eq!(run_line(&line).unwrap_err().exit, Exit::Usage, "{line:?}");
         }
-        let unknown = ask(&["-I", "r1n"]).unwrap_err();
+        let unknown = run_line(&["-I", "r1n"]).unwrap_err();
         assert_eq!(unknown.exit, Exit::NotFound, "{}", unknown.text);
     }
 

@@ -31,8 +31,8 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 fn login() -> Result<i32> {
     let site = Site::find()?;
-    let here = sys::host::node_name();
-    let runs = |found: &PortalAddress| found.host != here || is_running(found.pid);
+    let this_host = sys::host::node_name();
+    let runs = |found: &PortalAddress| found.host != this_host || is_running(found.pid);
     // The user's own portal takes precedence over the one for all users.
     let own = portal::address(&site.layout());
     let service = || portal::service_address(&site.layout());
@@ -50,7 +50,7 @@ fn login() -> Result<i32> {
     }
     let secret = portal::make_login(&site, sys::clock::wall_ms())?;
     println!("{}/login#{secret}", address.url);
-    eprint!("{}", instructions(&address, &here));
+    eprint!("{}", instructions(&address, &this_host));
     Ok(Exit::Ok.code())
 }
 

@@ -64,7 +64,7 @@ pub(crate) enum TrialResult {
     /// The job starts at once on these hosts.
     Starts(Vec<String>),
     /// The job waits, for this reason if it is known.
-    Waits(Option<PendReason>),
+    StillWaiting(Option<PendReason>),
 }
 
 impl ClusterCopy {
@@ -104,7 +104,7 @@ impl ClusterCopy {
     /// Starts what can start now, and records why the other jobs wait.
     pub(crate) fn run_scheduler(&mut self) {
         for _ in 0..PASSES_MAX {
-            let plan = self.pass();
+            let plan = self.plan_pass();
             let started = !plan.starts.is_empty();
             self.carry_out(plan);
             if !started {
@@ -114,8 +114,8 @@ impl ClusterCopy {
     }
 
     /// Plans one pass without carrying it out.
-    fn pass(&mut self) -> Plan {
-        depend::judge_all(&mut self.state, self.config.general.orphans);
+    fn plan_pass(&mut self) -> Plan {
+        depend::evaluate_due(&mut self.state, self.config.general.orphans);
         self.engine.sync(&mut self.state, &mut self.table);
         self.engine
             .plan(&self.state, &self.table, self.now, STARTS_MAX)
@@ -202,25 +202,28 @@ impl ClusterCopy {
     }
 
     /// Applies the changes, checks whether the job starts in the next pass, and undoes them.
-    pub(crate) fn try_out(&mut self, j: JobKey, deeds: &[TrialAction]) -> TrialResult {
+    pub(crate) fn try_changes(&mut self, j: JobKey, actions: &[TrialAction]) -> TrialResult {
         let mut undo = Vec::new();
-        for deed in deeds {
-            undo.extend(self.apply_action(j.id, deed));
+        for action in actions {
+            undo.extend(self.apply_action(j.id, action));
         }
-        let hosts = deeds
-            .iter()
-            .any(|deed| matches!(deed, TrialAction::OpenHost(_) | TrialAction::UnlockHost(_)));
+        let hosts = actions.iter().any(|action| {
+            matches!(
+                action,
+                TrialAction::OpenHost(_) | TrialAction::UnlockHost(_)
+            )
+        });
         if hosts {
             self.rebuild_hosts();
         }
-        let plan = self.pass();
+        let plan = self.plan_pass();
         let start = plan.starts.iter().find(|start| start.j.id == j.id);
         let tried = match start {
             Some(start) => {
                 let name = |(id, _): &(_, u32)| self.state.host_name(*id).to_string();
                 TrialResult::Starts(start.hosts.iter().map(name).collect())
             }
-            None => TrialResult::Waits(self.reason_in(&plan, j)),
+            None => TrialResult::StillWaiting(self.reason_in(&plan, j)),
         };
         for event in undo.iter().rev() {
             self.state.apply(event);
@@ -256,21 +259,21 @@ impl ClusterCopy {
     }
 
     /// Applies a change; returns the events that undo it, the last one first.
-    fn apply_action(&mut self, id: u32, deed: &TrialAction) -> Vec<Event> {
+    fn apply_action(&mut self, id: u32, action: &TrialAction) -> Vec<Event> {
         let (j, t, by) = (JobKey::job(id), self.now, TRIAL_USER.to_owned());
-        let (event, back) = match deed {
+        let (event, back) = match action {
             TrialAction::Spec(spec) => return self.carry_spec(j, spec),
             TrialAction::Release => {
                 let admin = self.state.job(id).and_then(|job| job.own_reason(0))
                     == Some(&PendReason::HeldByAdmin);
-                let held = |held, by| Event::Held {
+                let hold_event = |hold_event, by| Event::Held {
                     j,
-                    held,
+                    held: hold_event,
                     admin,
                     by,
                     t,
                 };
-                (held(false, by.clone()), held(true, by))
+                (hold_event(false, by.clone()), hold_event(true, by))
             }
             TrialAction::ArrayLimit(n) => {
                 let array = self.state.job(id).and_then(|job| job.array());
@@ -293,7 +296,7 @@ impl ClusterCopy {
                     comment: String::new(),
                     t,
                 };
-                let (begins, ends) = match deed {
+                let (begins, ends) = match action {
                     TrialAction::OpenHost(_) => (HostAct::Open, HostAct::Close),
                     _ => (HostAct::Unlock, HostAct::Lock { for_s: 0 }),
                 };

@@ -29,20 +29,20 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     {
         return table.check(&split).err().unwrap_or(0);
     }
-    let chosen = JobOptions::from_split(&table, &split);
-    finish("cmod", modify(&chosen, &split.rest))
+    let options = JobOptions::from_split(&table, &split);
+    finish("cmod", modify(&options, &split.operands))
 }
 
-fn modify(chosen: &JobOptions, operands: &[String]) -> Result<i32> {
-    chosen.check_implemented()?;
-    NoEffect::of(chosen).warn("cmod");
-    let wait_s = requests::wait_s(chosen.get("wait"))?;
+fn modify(options: &JobOptions, operands: &[String]) -> Result<i32> {
+    options.check_implemented()?;
+    NoEffect::of(options).warn("cmod");
+    let wait_s = requests::wait_s(options.get("wait"))?;
     if operands.is_empty() {
         return Err(Fail::usage("a job ID is missing"));
     }
     let sel = ids(operands)?;
     let site = Site::find()?;
-    let changes = Box::new(changes_of(chosen, &site)?);
+    let changes = Box::new(changes_of(options, &site)?);
     let verb = Verb::Modify { sel, changes };
     match requests::send_and_wait(&site, "cmod", &[verb], wait_s) {
         Ok(ack) => Ok(show("cmod", &ack, phrase)),
@@ -54,7 +54,7 @@ fn modify(chosen: &JobOptions, operands: &[String]) -> Result<i32> {
 ///
 /// # Errors
 /// Names the option that is wrong or cannot be changed.
-pub(crate) fn changes_of(chosen: &JobOptions, site: &Site) -> Result<Changes> {
+pub(crate) fn changes_of(options: &JobOptions, site: &Site) -> Result<Changes> {
     let unit = || limit_unit(site);
     let cwd = sys::caller::working_directory()?;
     let context = ParseContext {
@@ -66,7 +66,7 @@ pub(crate) fn changes_of(chosen: &JobOptions, site: &Site) -> Result<Changes> {
         default_project: "",
         unit: &unit,
     };
-    changes(chosen, &context)
+    changes(options, &context)
 }
 
 fn phrase(outcome: &Outcome) -> String {
@@ -88,11 +88,11 @@ pub(crate) fn changes_of_words(words: &[String], context: &ParseContext<'_>) -> 
 }
 
 /// The changes that the options request.
-fn changes(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Changes> {
+fn changes(options: &JobOptions, context: &ParseContext<'_>) -> Result<Changes> {
     let mut given = JobOptions::default();
     let mut changes = Changes::default();
     let mut limit = None;
-    for (id, value) in chosen.iter() {
+    for (id, value) in options.iter() {
         if let Some((_, option)) = RESETS.iter().find(|(name, _)| *name == id) {
             note(&mut changes.reset, option);
             continue;
@@ -185,13 +185,13 @@ mod tests {
 
     #[test]
     fn values_and_resets_are_told_apart() {
-        let got = read(&[
+        let parsed = read(&[
             "-W", "10", "-oo", "f", "-Pn", "-Jdn", "-mem", "1G", "-cwdc", "d", "7",
         ]);
-        let got = got.unwrap();
+        let parsed = parsed.unwrap();
         assert_eq!(read(&["-gpu", "num=1", "7"]).unwrap().set, ["R"]);
-        assert_eq!(got.set, ["W", "o", "M", "R", "cwd"]);
-        assert_eq!(got.reset, ["P", "Jd"]);
+        assert_eq!(parsed.set, ["W", "o", "M", "R", "cwd"]);
+        assert_eq!(parsed.reset, ["P", "Jd"]);
     }
 
     #[test]
@@ -222,15 +222,15 @@ mod tests {
 
     #[test]
     fn names_limits_and_commands() {
-        let got = read(&["-J", "%4", "-Z", "new cmd"]).unwrap();
+        let parsed = read(&["-J", "%4", "-Z", "new cmd"]).unwrap();
         assert_eq!(
-            (got.job.array_limit, got.job.command.as_str()),
+            (parsed.job.array_limit, parsed.job.command.as_str()),
             (4, "new cmd")
         );
-        assert_eq!(got.job.name, "");
-        let got = read(&["-J", "new", "-rn", "-n", "2,3"]).unwrap();
-        assert_eq!((got.job.name.as_str(), got.job.spec.min), ("new", 2));
-        assert_eq!(got.set, ["J", "r", "n"]);
+        assert_eq!(parsed.job.name, "");
+        let parsed = read(&["-J", "new", "-rn", "-n", "2,3"]).unwrap();
+        assert_eq!((parsed.job.name.as_str(), parsed.job.spec.min), ("new", 2));
+        assert_eq!(parsed.set, ["J", "r", "n"]);
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn peek(m: &ArgMatches) -> Result<i32> {
         Some(key) => by_key(&reader, key)?,
         None => latest(&reader, m, &source)?,
     };
-    if job.spec.uid != sys::users::effective_uid() && !source.sees(&source.params()?, &job.spec) {
+    if job.spec.uid != sys::users::effective_uid() && !source.may_see(&source.params()?, &job.spec)
+    {
         return Err(Fail::permission(OWN_ONLY));
     }
     let shown = job.row.j;
@@ -168,7 +169,7 @@ struct Files {
     out: PathBuf,
     /// The file of the output while the job runs; it is appended to `out` afterwards, because
     /// others write to that file as well.
-    aside: Option<PathBuf>,
+    while_running: Option<PathBuf>,
     /// The file of the error output, if it is a different one.
     err: Option<PathBuf>,
 }
@@ -200,23 +201,31 @@ impl Files {
             at: job.row.attempt,
         };
         let name = out.file_name().map(|name| name.to_string_lossy());
-        let aside = name.map(|name| out.with_file_name(spool_name(&name, attempt)));
-        let aside = aside.filter(|_| !job.row.stat.is_finished());
-        Files { out, aside, err }
+        let while_running = name.map(|name| out.with_file_name(spool_name(&name, attempt)));
+        let while_running = while_running.filter(|_| !job.row.stat.is_finished());
+        Files {
+            out,
+            while_running,
+            err,
+        }
     }
 
     /// Prints everything written so far.
     fn show(&mut self, job: &ViewJob) -> Result<Offsets> {
         let mut offsets = Offsets::default();
         println!("<< output from stdout >>");
-        if self.aside.as_ref().is_some_and(|a| !sys::fs::exists(a)) {
-            self.aside = None;
+        if self
+            .while_running
+            .as_ref()
+            .is_some_and(|a| !sys::fs::exists(a))
+        {
+            self.while_running = None;
         }
-        if self.aside.is_none() {
+        if self.while_running.is_none() {
             offsets.out = output_start(&self.out, job.row.j).map_err(|e| unreadable(job, &e))?;
         }
         let begun = offsets.out;
-        self.more_of_out(job, &mut offsets)?;
+        self.print_new_output(job, &mut offsets)?;
         if let Some(err) = &self.err {
             println!("<< output from stderr >>");
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
@@ -231,20 +240,20 @@ impl Files {
     }
 
     /// Prints what was added since.
-    fn more(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
-        self.more_of_out(job, offsets)?;
+    fn print_new(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
+        self.print_new_output(job, offsets)?;
         if let Some(err) = &self.err {
             copy(err, &mut offsets.err).map_err(|e| unreadable(job, &e))?;
         }
         Ok(())
     }
 
-    fn more_of_out(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
-        if let Some(aside) = &self.aside {
-            match copy(aside, &mut offsets.out) {
+    fn print_new_output(&mut self, job: &ViewJob, offsets: &mut Offsets) -> Result<()> {
+        if let Some(while_running) = &self.while_running {
+            match copy(while_running, &mut offsets.out) {
                 Err(e) if e.is_not_found() => {
                     // The job ended, and its output was moved to `out` after its report.
-                    self.aside = None;
+                    self.while_running = None;
                     let start = output_start(&self.out, job.row.j);
                     offsets.out += start.map_err(|e| unreadable(job, &e))?;
                 }
@@ -264,9 +273,9 @@ pub(crate) struct OutputEnd {
 /// The last bytes, at most `most`, that a job has written so far to each of its files.
 pub(crate) fn ends(job: &ViewJob, layout: &Layout, most: usize) -> Vec<OutputEnd> {
     let files = Files::of(job, layout);
-    let aside = files.aside.filter(|a| sys::fs::exists(a));
-    let out = match &aside {
-        Some(aside) => end_from(aside, 0, most),
+    let while_running = files.while_running.filter(|a| sys::fs::exists(a));
+    let out = match &while_running {
+        Some(while_running) => end_from(while_running, 0, most),
         None => output_start(&files.out, job.row.j).and_then(|at| end_from(&files.out, at, most)),
     };
     let end = |path: PathBuf, bytes: sys::Result<Vec<u8>>| OutputEnd {
@@ -354,7 +363,7 @@ fn follow(
             Ok(now) => now.row.stat.is_finished() || now.row.stat == JobStat::Pend,
             Err(fail) => fail.exit == Exit::NotFound,
         };
-        files.more(job, &mut offsets)?;
+        files.print_new(job, &mut offsets)?;
         if ended {
             return Ok(());
         }
@@ -421,17 +430,17 @@ mod tests {
             why: None,
         };
         let layout = Layout::new("/s");
-        let got = ends(&job, &layout, 3);
-        assert_eq!(got[0].bytes.as_deref(), Ok(&b"789"[..]));
-        assert!(got[1].bytes.is_err(), "there is no e");
-        let aside = spool_name(
+        let output_ends = ends(&job, &layout, 3);
+        assert_eq!(output_ends[0].bytes.as_deref(), Ok(&b"789"[..]));
+        assert!(output_ends[1].bytes.is_err(), "there is no e");
+        let while_running = spool_name(
             "o",
             AttemptId {
                 j: job.row.j,
                 at: 1,
             },
         );
-        std::fs::write(at(&aside), "new").unwrap();
+        std::fs::write(at(&while_running), "new").unwrap();
         assert_eq!(ends(&job, &layout, 9)[0].bytes.as_deref(), Ok(&b"new"[..]));
     }
 

@@ -83,7 +83,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         q.window_closed = queue::window_closed(q, now, &zone);
     }
     let mut rows = Vec::new();
-    let (named, exit) = read::named("queue", &queues, |q| &q.name, &m.all("names"));
+    let (named, exit) = read::rows_by_name("queue", &queues, |q| &q.name, &m.all("names"));
     for q in named {
         if on_hosts(m, source, &params, q)? && usable(user, &params, q) {
             rows.push(q);
@@ -111,7 +111,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         }
         return Ok((out, exit));
     }
-    if m.has("l") && !Listing::<QueueRow>::is_asked(m) {
+    if m.has("l") && !Listing::<QueueRow>::wants_table(m) {
         let mut out = String::new();
         rows.iter().for_each(|q| queue::put_long(&mut out, q));
         return Ok((out, exit));

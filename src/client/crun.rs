@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn each_element_is_a_start_of_its_own() {
         let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let got = verbs(&words(&["7", "8[2-3]"]), "h1", false).unwrap();
-        let ids: Vec<&str> = got
+        let parsed = verbs(&words(&["7", "8[2-3]"]), "h1", false).unwrap();
+        let ids: Vec<&str> = parsed
             .iter()
             .map(|v| match v {
                 Verb::Run { id, .. } => id.as_str(),

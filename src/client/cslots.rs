@@ -86,13 +86,13 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
             return Ok((String::new(), Exit::Ok));
         }
     };
-    windows.retain(|window| least.holds(window));
+    windows.retain(|window| least.admits(window));
     if windows.is_empty() {
         tell!("No slots are free for such a job now");
         return Ok((String::new(), Exit::Ok));
     }
     let rows: Vec<&SlotWindow> = windows.iter().collect();
-    if m.has("l") && !Listing::<SlotWindow>::is_asked(m) {
+    if m.has("l") && !Listing::<SlotWindow>::wants_table(m) {
         let mut out = String::new();
         for (n, row) in rows.iter().enumerate() {
             if n > 0 {
@@ -109,12 +109,12 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
 struct MinimumWindow {
     slots: u64,
     /// What `-n` gives.
-    asked_slots: Option<u64>,
+    requested_slots: Option<u64>,
     run_s: u64,
 }
 
 impl MinimumWindow {
-    fn holds(&self, window: &SlotWindow) -> bool {
+    fn admits(&self, window: &SlotWindow) -> bool {
         window.slots >= self.slots && window.run_s.is_none_or(|s| s >= self.run_s)
     }
 }
@@ -128,21 +128,21 @@ fn least(m: &ArgMatches) -> Result<MinimumWindow, Fail> {
         })
     });
     let run_s = m.last("W").map(|text| {
-        let limit = duration::limit(text).map_err(|e| wrong("W", text, &e))?;
+        let limit = duration::limit(text).map_err(|e| invalid("W", text, &e))?;
         match limit.on {
             None => Ok(limit.seconds),
             Some(_) => Err(Fail::usage("-W: give [HOURS:]MINUTES, without a host")),
         }
     });
-    let asked_slots = slots.transpose()?;
+    let requested_slots = slots.transpose()?;
     Ok(MinimumWindow {
-        slots: asked_slots.unwrap_or(1),
-        asked_slots,
+        slots: requested_slots.unwrap_or(1),
+        requested_slots,
         run_s: run_s.transpose()?.unwrap_or(0),
     })
 }
 
-fn wrong(option: &str, value: &str, e: &crate::text::ParseError) -> Fail {
+fn invalid(option: &str, value: &str, e: &crate::text::ParseError) -> Fail {
     super::csub::spec::invalid_value(option, value, e)
 }
 
@@ -171,7 +171,7 @@ fn probe(
     let hosts = match hosts.is_empty() {
         true => String::new(),
         false => {
-            let set = HostSet::parse(hosts).map_err(|e| wrong("m", hosts, &e))?;
+            let set = HostSet::parse(hosts).map_err(|e| invalid("m", hosts, &e))?;
             set.to_string()
         }
     };
@@ -209,21 +209,21 @@ fn admitted(
         user: job.user.clone(),
         groups: os_groups(&job.user),
     };
-    let mut asked = Submission {
+    let mut submission = Submission {
         command: "cslots".to_owned(),
         spec: job.clone(),
         ..Submission::default()
     };
-    let slots = u32::try_from(least.asked_slots.unwrap_or(0)).unwrap_or(u32::MAX);
-    (asked.spec.min, asked.spec.max) = (slots, slots);
-    asked.spec.limits.run_s = (least.run_s > 0).then_some(least.run_s);
+    let slots = u32::try_from(least.requested_slots.unwrap_or(0)).unwrap_or(u32::MAX);
+    (submission.spec.min, submission.spec.max) = (slots, slots);
+    submission.spec.limits.run_s = (least.run_s > 0).then_some(least.run_s);
     // Root looks at clusters in which it may not have jobs.
     let mut spec = match who.uid {
         0 => job,
         _ => {
             let (config, state, room) = (&copy.config, &copy.state, &mut NameBudget::default());
             let now = source.ctx().now;
-            let admitted = intake::admit(asked, &who, config, state, now, room);
+            let admitted = intake::admit(submission, &who, config, state, now, room);
             admitted.map_err(|e| e.text)?.spec
         }
     };
@@ -267,9 +267,9 @@ mod tests {
         let openings = [(Some(1500), 9), (Some(31_000), 7), (Some(61_000), 7)];
         let openings = openings.into_iter().chain([(None, 4)]);
         let openings = openings.map(|(until, slots)| opening(until, slots));
-        let got = windows(openings.collect(), 1000);
-        let got: Vec<_> = got.iter().map(|w| (w.slots, w.run_s)).collect();
-        assert_eq!(got, [(7, Some(60)), (4, None)]);
+        let found = windows(openings.collect(), 1000);
+        let found: Vec<_> = found.iter().map(|w| (w.slots, w.run_s)).collect();
+        assert_eq!(found, [(7, Some(60)), (4, None)]);
         assert!(windows(Vec::new(), 0).is_empty());
     }
 

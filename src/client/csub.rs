@@ -96,7 +96,7 @@ fn json_lines(table: &Table, words: Vec<String>) -> Vec<String> {
         return words;
     }
     // Words after the command belong to the command.
-    let options = words.len() - split.rest.len();
+    let options = words.len() - split.operands.len();
     let mut out = renamed;
     out.truncate(options);
     out.extend_from_slice(&words[options..]);
@@ -178,46 +178,46 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let requested = requested_job(table, split, &own, context)?;
     let (mut payload, vars) = (requested.payload, requested.vars);
     let foreign = convert_directives(&payload, context, "csub")?;
-    let of_script = std::mem::take(&mut payload.options).overriding(foreign.chosen.clone());
-    let chosen = own.overriding(requested.options.overriding(of_script));
-    chosen.check_implemented()?;
-    let wait_s = requests::wait_s(chosen.get("wait"))?;
+    let of_script = std::mem::take(&mut payload.options).overriding(foreign.options.clone());
+    let options = own.overriding(requested.options.overriding(of_script));
+    options.check_implemented()?;
+    let wait_s = requests::wait_s(options.get("wait"))?;
     if let Some(text) = &payload.warning {
         tell!("csub: {text}");
     }
-    let terminal = interactive::requested_terminal(&chosen)?;
+    let terminal = interactive::requested_terminal(&options)?;
     let site = Site::find()?;
-    let (chosen, data) = esub::run(&site, chosen, &payload.command)?;
-    NoEffect::of(&chosen).warn("csub");
+    let (options, data) = esub::run(&site, options, &payload.command)?;
+    NoEffect::of(&options).warn("csub");
     let unit = || limit_unit(&site);
-    let mut job = spec::submission(&chosen, &context.parse_context(&site, &unit))?;
-    foreign.complete(&mut job, &chosen);
+    let mut job = spec::submission(&options, &context.parse_context(&site, &unit))?;
+    foreign.complete(&mut job, &options);
     if let Some(profile) = requested.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
     spec::check_command(&payload.command)?;
-    if chosen.has("K") && job.hold {
+    if options.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
-    let params = Params::of(&chosen, &context.cwd)?;
+    let params = Params::of(&options, &context.cwd)?;
     params.number(&mut job)?;
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.command = payload.command;
-    if chosen.has("verbose") {
+    if options.has("verbose") {
         for line in spec::interpretation(&job.spec) {
             eprintln!("csub: {line}");
         }
     }
-    if dry_run::is_requested(&chosen)? {
+    if dry_run::is_requested(&options)? {
         job.spec.session = terminal.map(dry_run::session);
-        let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
-        let how = (context.now_ms, chosen.has("jsonl"));
+        let head = with_vars(request_head(&options, payload.script, &context.cwd)?, vars);
+        let how = (context.now_ms, options.has("jsonl"));
         return dry_run::run(&site, &job, &head, how);
     }
-    let listener = InteractiveListener::for_job(&site, &chosen, terminal)?;
+    let listener = InteractiveListener::for_job(&site, &options, terminal)?;
     job.spec.session = listener.as_ref().map(|l| Box::new(l.session()));
     let by_default = job.spec.stdout.is_empty();
-    let head = with_vars(request_head(&chosen, payload.script, &context.cwd)?, vars);
+    let head = with_vars(request_head(&options, payload.script, &context.cwd)?, vars);
     let mut head = esub::with_data(head, data);
     head.params = params.table;
     let shown_key = job.key.clone();
@@ -226,7 +226,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         Err(code) => return Ok(code),
     };
     let run = submitted_job(&ack)?;
-    let line = job_line(run, context, chosen.has("q"));
+    let line = job_line(run, context, options.has("q"));
     if let Some(listener) = listener {
         // Standard output belongs to the job. Programs look for this line.
         if Quiet::from_environment().shows(MessageKind::Submission) {
@@ -235,7 +235,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         let output = site.layout().default_output(JobKey::job(run.id));
         return Ok(listener.serve(&site, run, by_default.then_some(output)));
     }
-    let wait = chosen.has("K");
+    let wait = options.has("K");
     Ok(report_submission(&site, run, &line, &shown_key, wait))
 }
 
@@ -312,7 +312,7 @@ fn from_spec_file(table: &Table, split: &Split, file: &str) -> Result<(Payload, 
         let text = format!("{place}: options: -{id} belongs on the command line");
         return Err(Fail::usage(text));
     }
-    let payload = match split.rest.is_empty() {
+    let payload = match split.operands.is_empty() {
         true => script::from_definition(table, &what.command, &what.script).map_err(at)?,
         false => script::from_operands(table, split)?,
     };
@@ -325,7 +325,7 @@ fn convert_directives(
     context: &SubmitContext,
     command: &str,
 ) -> Result<ConvertedOptions> {
-    if payload.foreign.is_empty() {
+    if payload.foreign_directives.is_empty() {
         return Ok(ConvertedOptions::default());
     }
     let me = sys::users::current_user();
@@ -337,7 +337,8 @@ fn convert_directives(
         sbatch: false,
         index_shift: &mut index_shift_of,
     };
-    let found = foreign::convert_lines(&payload.foreign, &payload.place, &mut conversion)?;
+    let found =
+        foreign::convert_lines(&payload.foreign_directives, &payload.place, &mut conversion)?;
     if let Some(text) = found.warning(&payload.place) {
         tell!("{}: {text}", exit::lsf_name().unwrap_or(command));
     }
@@ -378,11 +379,11 @@ fn definition_options(table: &Table, what: &Description) -> Result<JobOptions> {
     let split = table
         .split(&script::pack_words(&what.options)?)
         .map_err(wrong)?;
-    if let Some(word) = split.rest.first() {
+    if let Some(word) = split.operands.first() {
         return Err(Fail::usage(format!("options: '{word}' is not an option")));
     }
     let mut own = JobOptions::from_split(table, &split);
-    for (name, value) in &what.named {
+    for (name, value) in &what.named_options {
         if !options::accumulates(name) && own.has(name) {
             return Err(Fail::usage(format!(
                 "-{name} is given twice, by keys or by a key and in options"
@@ -409,11 +410,11 @@ pub(super) fn from_definition(
     let mut payload = script::from_definition(&table, &what.command, &what.script)?;
     let mut context = SubmitContext::now()?;
     let foreign = convert_directives(&payload, &context, "ccron")?;
-    let of_script = std::mem::take(&mut payload.options).overriding(foreign.chosen.clone());
-    let chosen = own.overriding(of_script);
-    chosen.check_implemented()?;
+    let of_script = std::mem::take(&mut payload.options).overriding(foreign.options.clone());
+    let options = own.overriding(of_script);
+    options.check_implemented()?;
     for (name, why) in REFUSED_IN_DEFINITIONS {
-        if chosen.has(name) {
+        if options.has(name) {
             return Err(Fail::usage(format!(
                 "-{name} is not accepted in a cron job: {why}"
             )));
@@ -431,36 +432,36 @@ pub(super) fn from_definition(
             .ok_or_else(|| Fail::not_found(format!("user: no user {for_user:?} here")))?;
         context.cwd = facts.home;
     }
-    let (chosen, data) = esub::run(site, chosen, &payload.command)?;
-    NoEffect::of(&chosen).warn("ccron");
+    let (options, data) = esub::run(site, options, &payload.command)?;
+    NoEffect::of(&options).warn("ccron");
     let unit = || limit_unit(site);
-    let mut job = spec::submission(&chosen, &context.parse_context(site, &unit))?;
+    let mut job = spec::submission(&options, &context.parse_context(site, &unit))?;
     spec::check_command(&payload.command)?;
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.command = payload.command;
-    let mut head = request_head(&chosen, payload.script, &context.cwd)?;
+    let mut head = request_head(&options, payload.script, &context.cwd)?;
     if !for_user.is_empty() {
         // The caller's variables do not belong to the other user.
-        let values: Vec<&str> = chosen.all("env").collect();
+        let values: Vec<&str> = options.all("env").collect();
         head.env = environ::environ(std::iter::empty(), &values)?.vars;
     }
     Ok((job, esub::with_data(head, data)))
 }
 
 /// The environment, script and input that are sent with the jobs of a request.
-fn request_head(chosen: &JobOptions, script: String, cwd: &Path) -> Result<RequestHead> {
-    let values: Vec<&str> = chosen.all("env").collect();
+fn request_head(options: &JobOptions, script: String, cwd: &Path) -> Result<RequestHead> {
+    let values: Vec<&str> = options.all("env").collect();
     let mut env = environ::environ(std::env::vars_os(), &values)?;
-    if chosen.has("XF") {
+    if options.has("XF") {
         // The display belongs to this command; the job's host sets its own.
         env.vars
             .retain(|name, _| !DISPLAY_VARIABLES.contains(&name.as_str()));
     }
-    if !env.left_out.is_empty() && chosen.has("verbose") {
-        let names = env.left_out.join(" ");
+    if !env.omitted.is_empty() && options.has("verbose") {
+        let names = env.omitted.join(" ");
         tell!("csub: left out of the environment, by name or bytes: {names}");
     }
-    let stdin = match chosen.get("is") {
+    let stdin = match options.get("is") {
         None => String::new(),
         Some(name) => spooled_input(name, cwd)?,
     };
@@ -521,7 +522,7 @@ fn submit_pack(
     context: &SubmitContext,
     wait_s: u64,
 ) -> Result<i32> {
-    if !split.rest.is_empty() {
+    if !split.operands.is_empty() {
         return Err(Fail::usage("-pack and a command cannot be given together"));
     }
     for refused in [
@@ -602,11 +603,11 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
         let mut lines = pack.lines[from..].iter().take(run.n as usize);
         if verbose || pack.lines.len() <= LINES_SHOWN || run.n == 1 {
             for (id, line) in (run.id..).zip(lines) {
-                out_line(&mut out, &format!("#{line} Job <{id}> is"), run);
+                add_job_line(&mut out, &format!("#{line} Job <{id}> is"), run);
             }
         } else if let Some(last) = lines.next_back() {
             let ids = format!("<{}-{}>", run.id, run.id + (run.n - 1));
-            out_line(
+            add_job_line(
                 &mut out,
                 &format!("#{}-{last} Jobs {ids} are", run.line),
                 run,
@@ -614,7 +615,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
         }
     }
     for (line, why) in &pack.skipped {
-        exit = exit.or(Exit::Usage);
+        exit = exit.worst(Exit::Usage);
         let (first, rest) = why.split_once('\n').unwrap_or((why, ""));
         let _ = writeln!(err, "Line#{line}: {first}. Job not submitted.");
         if !rest.is_empty() {
@@ -627,7 +628,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
             if end == Exit::Ok {
                 continue;
             }
-            exit = exit.or(end);
+            exit = exit.worst(end);
             let line = outcome.what.trim_start_matches("line").trim();
             let _ = writeln!(err, "Line#{line}: {}. Job not submitted.", outcome.text);
         }
@@ -635,7 +636,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
             let _ = writeln!(err, "csub: {} further lines were refused", ack.more);
         }
         if !ack.ok {
-            exit = exit.or(Exit::Refused);
+            exit = exit.worst(Exit::Refused);
             let (why, end) = (translated(&ack.error), translated("Jobs not submitted."));
             let _ = writeln!(err, "csub: {why}. {end}");
         }
@@ -643,7 +644,7 @@ fn report_pack(pack: &Pack, ack: Option<&Ack>, verbose: bool) -> PackReport {
     PackReport { out, err, exit }
 }
 
-fn out_line(out: &mut String, jobs: &str, run: &IdRun) {
+fn add_job_line(out: &mut String, jobs: &str, run: &IdRun) {
     let default = if run.default { "default " } else { "" };
     let _ = writeln!(
         out,

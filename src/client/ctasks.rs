@@ -53,17 +53,17 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     if split.given.iter().any(asks) {
         return table.check(&split).err().unwrap_or(0);
     }
-    let mut asked = Launch::default();
+    let mut request = Launch::default();
     for given in &split.given {
         let read = match table.id(given) {
-            "launch" => kind(&given.value).map(|kind| asked.kind = kind),
-            _ => section(&given.value).map(|section| asked.sections.push(section)),
+            "launch" => kind(&given.value).map(|kind| request.kind = kind),
+            _ => section(&given.value).map(|section| request.sections.push(section)),
         };
         if let Err(fail) = read {
             return fail.report("ctasks");
         }
     }
-    match JobEnvironment::find(&asked).and_then(|job| job.start(&asked, &split.rest)) {
+    match JobEnvironment::find(&request).and_then(|job| job.start(&request, &split.operands)) {
         Ok(code) => code,
         Err(fail) => fail.report("ctasks"),
     }
@@ -91,7 +91,7 @@ struct JobEnvironment {
     hosts: Vec<(String, u32)>,
     sections: Vec<u32>,
     /// The host of this process.
-    here: String,
+    this_host: String,
     port: u16,
     /// The program that starts a command on another host of the job.
     agent: String,
@@ -101,7 +101,7 @@ struct JobEnvironment {
 }
 
 impl JobEnvironment {
-    fn find(asked: &Launch) -> Result<JobEnvironment> {
+    fn find(request: &Launch) -> Result<JobEnvironment> {
         let var = |name: &str| std::env::var(name).unwrap_or_default();
         let hosts = host_list(&var("CB_MCPU_HOSTS")).ok_or_else(|| {
             Fail::usage("CB_MCPU_HOSTS is not set: this command runs inside a job")
@@ -117,7 +117,7 @@ impl JobEnvironment {
             sections: &sections,
             port: 0,
         };
-        let most = match asked.kind {
+        let most = match request.kind {
             LaunchKind::Tasks | LaunchKind::Mpi => 0,
             LaunchKind::Torch | LaunchKind::Mxnet => 1,
             LaunchKind::Tf => launch::most_on_one_host(&places),
@@ -134,7 +134,7 @@ impl JobEnvironment {
             _ => format!("{}/claunch", var("CB_BINDIR")),
         };
         Ok(JobEnvironment {
-            here: var("CB_EXEC_HOST"),
+            this_host: var("CB_EXEC_HOST"),
             hosts,
             sections,
             port,
@@ -144,8 +144,8 @@ impl JobEnvironment {
         })
     }
 
-    fn start(&self, asked: &Launch, argv: &[String]) -> Result<i32> {
-        asked
+    fn start(&self, request: &Launch, argv: &[String]) -> Result<i32> {
+        request
             .check()
             .map_err(|e| Fail::usage(format!("--launch: {e}")))?;
         let places = TaskPlaces {
@@ -154,11 +154,11 @@ impl JobEnvironment {
             port: self.port,
         };
         let mut all =
-            launch::tasks(asked, &places).map_err(|e| Fail::usage(format!("--launch: {e}")))?;
-        if argv.is_empty() && all.iter().any(|task| own_command(asked, task).is_empty()) {
+            launch::tasks(request, &places).map_err(|e| Fail::usage(format!("--launch: {e}")))?;
+        if argv.is_empty() && all.iter().any(|task| own_command(request, task).is_empty()) {
             return Err(Fail::usage("no command is specified"));
         }
-        let without = match asked.kind {
+        let without = match request.kind {
             LaunchKind::Mpi => {
                 all[0].env.extend(self.mpi_env()?);
                 markers()
@@ -169,7 +169,7 @@ impl JobEnvironment {
         let mut running = HashMap::new();
         let mut failed = None;
         for task in &all {
-            match self.start_one(asked, task, argv, &without) {
+            match self.start_one(request, task, argv, &without) {
                 Ok(pid) => {
                     running.insert(pid, task);
                 }
@@ -185,26 +185,26 @@ impl JobEnvironment {
 
     fn start_one(
         &self,
-        asked: &Launch,
+        request: &Launch,
         task: &RankedTask,
         argv: &[String],
-        without: &[String],
+        removed_variables: &[String],
     ) -> Result<i32> {
-        let own = own_command(asked, task);
+        let own = own_command(request, task);
         let argv = match own {
             "" => argv.to_vec(),
             own => ["/bin/sh", "-c", own].map(str::to_owned).to_vec(),
         };
-        let argv = match task.host == self.here {
+        let argv = match task.host == self.this_host {
             true => argv,
             false => self.remote(task, argv)?,
         };
         let rank = ranks::Rank {
             argv: &argv,
             env: &task.env,
-            without,
+            removed_variables,
             reads: task.rank == 0,
-            alone: !sys::caller::stdin_is_terminal(),
+            own_group: !sys::caller::stdin_is_terminal(),
         };
         Ok(rank.start()?)
     }
@@ -256,8 +256,8 @@ impl JobEnvironment {
     }
 }
 
-fn own_command<'a>(asked: &'a Launch, task: &RankedTask) -> &'a str {
-    let section = asked.sections.get(task.section);
+fn own_command<'a>(request: &'a Launch, task: &RankedTask) -> &'a str {
+    let section = request.sections.get(task.section);
     section.map_or("", |section| section.command.as_str())
 }
 
@@ -332,11 +332,11 @@ fn kill_number() -> i32 {
 mod tests {
     use super::*;
 
-    fn job(here: &str) -> JobEnvironment {
+    fn job(this_host: &str) -> JobEnvironment {
         JobEnvironment {
             hosts: host_list("h1 1 h2 1").unwrap(),
             sections: vec![2],
-            here: here.into(),
+            this_host: this_host.into(),
             port: 1,
             agent: "/b/claunch".into(),
             cwd: "/a b".into(),

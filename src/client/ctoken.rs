@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 
 /// How long a token is valid by default.
-const FOR: &str = "30d";
+const DEFAULT_LIFETIME: &str = "30d";
 
 /// The options of `ctoken`.
 pub(super) fn options() -> Command {
@@ -53,12 +53,12 @@ pub(super) fn options() -> Command {
 /// Runs `ctoken`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
     match parse(options(), &super::read::split_json(args)) {
-        Ok(m) => finish("ctoken", act(&m)),
+        Ok(m) => finish("ctoken", run_command(&m)),
         Err(code) => code,
     }
 }
 
-fn act(m: &ArgMatches) -> Result<i32> {
+fn run_command(m: &ArgMatches) -> Result<i32> {
     let words = m.all("what");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let of_create = ["scope", "expires", "note"];
@@ -78,7 +78,7 @@ fn act(m: &ArgMatches) -> Result<i32> {
             let tokens = portal::tokens(&site()?.layout())?;
             print!(
                 "{}",
-                listed(&tokens, m.has("jsonl"), sys::clock::wall_ms())?
+                token_table(&tokens, m.has("jsonl"), sys::clock::wall_ms())?
             );
             Ok(Exit::Ok.code())
         }
@@ -118,13 +118,13 @@ fn requested_scope(m: &ArgMatches) -> Result<(Scope, i64)> {
         let word = escape(word);
         Fail::usage(format!("--scope: {word} is not one of read, submit, admin"))
     })?;
-    let text = m.last("expires").unwrap_or(FOR);
+    let text = m.last("expires").unwrap_or(DEFAULT_LIFETIME);
     let for_ms = duration::parse_ms(text, DefaultUnit::Seconds)
         .map_err(|e| Fail::usage(format!("--expires: {}\n{}", e.message, e.caret(text))))?;
     Ok((scope, i64::try_from(for_ms).unwrap_or(i64::MAX)))
 }
 
-fn listed(tokens: &[PortalToken], json: bool, now: i64) -> Result<String> {
+fn token_table(tokens: &[PortalToken], json: bool, now: i64) -> Result<String> {
     let mut out = String::new();
     if json {
         for token in tokens {
@@ -157,18 +157,21 @@ mod tests {
     use super::*;
     use crate::client::read::test_view::NOW;
 
-    fn ask(words: &[&str]) -> Result<(Scope, i64)> {
+    fn parse_line(words: &[&str]) -> Result<(Scope, i64)> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         requested_scope(&parse(options(), &words).unwrap())
     }
 
     #[test]
     fn scope_and_time_are_read() {
-        assert_eq!(ask(&["create"]).unwrap(), (Scope::Read, 30 * 86_400_000));
-        let asked = ask(&["create", "--scope", "admin", "--expires", "90"]).unwrap();
-        assert_eq!(asked, (Scope::Admin, 90_000));
+        assert_eq!(
+            parse_line(&["create"]).unwrap(),
+            (Scope::Read, 30 * 86_400_000)
+        );
+        let parsed = parse_line(&["create", "--scope", "admin", "--expires", "90"]).unwrap();
+        assert_eq!(parsed, (Scope::Admin, 90_000));
         for bad in [["--scope", "all"], ["--expires", "x"]] {
-            assert!(ask(&bad).is_err(), "{bad:?}");
+            assert!(parse_line(&bad).is_err(), "{bad:?}");
         }
     }
 
@@ -181,13 +184,16 @@ mod tests {
             ends,
             note: "a\u{1b}b".into(),
         };
-        let text = listed(&[token(NOW + 1000), token(NOW)], false, NOW).unwrap();
+        let text = token_table(&[token(NOW + 1000), token(NOW)], false, NOW).unwrap();
         assert!(
             text.contains("expired") && !text.contains('\u{1b}'),
             "{text}"
         );
-        let lines = listed(&[token(NOW)], true, NOW).unwrap();
+        let lines = token_table(&[token(NOW)], true, NOW).unwrap();
         assert!(lines.starts_with("{\"id\":\"0123456789ab\",\"scope\":\"read\""));
-        assert_eq!(listed(&[], false, NOW).unwrap(), "You have no tokens.\n");
+        assert_eq!(
+            token_table(&[], false, NOW).unwrap(),
+            "You have no tokens.\n"
+        );
     }
 }

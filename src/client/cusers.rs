@@ -50,7 +50,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 
 pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
     let params = source.params()?;
-    let mut users = source.counted(ViewReader::counted_users)?;
+    let mut users = source.with_current_counts(ViewReader::counted_users)?;
     users.sort_by(|a, b| (a.group, &a.name).cmp(&(b.group, &b.name)));
     source.banner(&params);
     let mut names = m.all("names");
@@ -73,7 +73,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
         .iter()
         .map(|n| n.trim_end_matches('/').to_owned())
         .collect();
-    let (rows, exit) = read::named("user or user group", &users, |u| &u.name, &names);
+    let (rows, exit) = read::rows_by_name("user or user group", &users, |u| &u.name, &names);
     Ok((LIST.render(m, &rows, || user::table(m.has("w")))?, exit))
 }
 
@@ -83,7 +83,7 @@ mod tests {
     use crate::client::read::test_view::TestView;
     use crate::record::view;
 
-    fn ask(uid: u32, line: &[&str]) -> (String, Exit) {
+    fn run_line(uid: u32, line: &[&str]) -> (String, Exit) {
         let bed = TestView::new();
         let user = |name: &str, group| UserRow {
             name: name.into(),
@@ -104,12 +104,12 @@ mod tests {
     fn own_row_named_rows_all_rows() {
         let format = ["-noheader", "-o", "user: max:"];
         let with = |more: &'static str| [&format[..], &[more]].concat();
-        assert_eq!(ask(10, &format).0, "u10 8\n");
-        assert_eq!(ask(77, &format).0, "u77 -\n");
-        assert_eq!(ask(10, &with("all")).0, "alice 8\nu10 8\ng/ 8\n");
-        assert_eq!(ask(10, &with("g/")).0, "g/ 8\n");
-        assert_eq!(ask(10, &["no-such-user"]).1, Exit::NotFound);
-        assert_eq!(ask(10, &["--json", "all"]).0.lines().count(), 3);
+        assert_eq!(run_line(10, &format).0, "u10 8\n");
+        assert_eq!(run_line(77, &format).0, "u77 -\n");
+        assert_eq!(run_line(10, &with("all")).0, "alice 8\nu10 8\ng/ 8\n");
+        assert_eq!(run_line(10, &with("g/")).0, "g/ 8\n");
+        assert_eq!(run_line(10, &["no-such-user"]).1, Exit::NotFound);
+        assert_eq!(run_line(10, &["--json", "all"]).0.lines().count(), 3);
     }
 
     #[test]

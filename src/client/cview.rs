@@ -95,7 +95,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
         let app = begun(m, size(m.last("size"))?)?;
         let source = Source::open("cview")?;
         let ctx = source.ctx_with_estimates();
-        read::put(&once(app, &source, ctx, language::here())?)?;
+        read::put(&print_once(app, &source, ctx, language::of_process())?)?;
         return Ok(0);
     }
     if m.last("size").is_some() {
@@ -182,7 +182,7 @@ fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
         }
     };
     let mut app = App::new(screen, size);
-    app.needed_jobs.all = m.has("a");
+    app.needed_jobs.all_users = m.has("a");
     app.needed_jobs.finished = m.has("f");
     app.page.subject = subject;
     if let Some(text) = m.last("filter") {
@@ -209,15 +209,15 @@ fn job(text: &str) -> Result<JobKey> {
 }
 
 /// One frame as plain text.
-fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<String> {
-    let look = DisplayOptions {
+fn print_once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<String> {
+    let display = DisplayOptions {
         color: false,
         cursor: false,
         language,
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
-    match ViewPoller::default().poll(source, &app.needed(), ctx) {
-        PollResult::Data(world) => app.take(*world, now),
+    match ViewPoller::default().poll(source, &app.needed_data(), ctx) {
+        PollResult::Data(world) => app.set_data(*world, now),
         PollResult::Failed(why) => return Err(Fail::system(why)),
         PollResult::Unchanged => {}
     }
@@ -231,7 +231,7 @@ fn once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Result<S
         hangs_s: None,
     };
     let mut buf = Buffer::empty(Rect::new(0, 0, app.size.0, app.size.1));
-    draw::draw(&app, look, &moment, &mut buf);
+    draw::draw(&app, display, &moment, &mut buf);
     Ok(draw::lines_of(&buf).join("\n") + "\n")
 }
 

@@ -79,7 +79,7 @@ struct WaitCondition {
 }
 
 /// Parses the operands and `-w`.
-fn goal(condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
+fn parse_condition(condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
     let ids = condition.is_none()
         && !operands.is_empty()
         && operands
@@ -100,22 +100,26 @@ fn goal(condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
 }
 
 /// The goal of `-J`: the jobs with this name have ended.
-fn named_goal(name: &str, condition: Option<&str>, operands: &[String]) -> Result<WaitCondition> {
+fn condition_for_name(
+    name: &str,
+    condition: Option<&str>,
+    operands: &[String],
+) -> Result<WaitCondition> {
     if condition.is_some() || !operands.is_empty() {
         return Err(Fail::usage("give -J, -w or operands, not several of them"));
     }
     if name.contains('"') {
         return Err(Fail::usage("-J: a job name cannot contain quotes"));
     }
-    let ended = goal(Some(&format!("ended(\"{name}\")")), &[])?;
+    let ended = parse_condition(Some(&format!("ended(\"{name}\")")), &[])?;
     // As with ids, the exit code tells whether all are DONE.
     Ok(WaitCondition { ids: true, ..ended })
 }
 
 fn wait(m: &ArgMatches) -> Result<i32> {
     let goal = match m.last("J") {
-        Some(name) => named_goal(name, m.last("w"), &m.all("what"))?,
-        None => goal(m.last("w"), &m.all("what"))?,
+        Some(name) => condition_for_name(name, m.last("w"), &m.all("what"))?,
+        None => parse_condition(m.last("w"), &m.all("what"))?,
     };
     let limit = match m.last("timeout") {
         None => None,
@@ -143,7 +147,9 @@ fn wait(m: &ArgMatches) -> Result<i32> {
                     _ => progress.clear(),
                 }
                 match answer {
-                    Answer::True => return Ok(held(goal.ids, &facts, &expr, quiet).code()),
+                    Answer::True => {
+                        return Ok(exit_when_true(goal.ids, &facts, &expr, quiet).code());
+                    }
                     Answer::Never => {
                         let why = facts.why_never(&expr);
                         return Err(Fail::not_found(why));
@@ -176,7 +182,7 @@ fn wait(m: &ArgMatches) -> Result<i32> {
 }
 
 /// The exit code if the condition holds: for plain ids it tells whether all are DONE.
-fn held(ids: bool, facts: &JobRows, expr: &Expr, quiet: bool) -> Exit {
+fn exit_when_true(ids: bool, facts: &JobRows, expr: &Expr, quiet: bool) -> Exit {
     if !ids {
         return Exit::Ok;
     }
@@ -206,21 +212,21 @@ pub(crate) fn until_end(site: &Site, id: u32, accepted: i64) -> i32 {
 }
 
 /// Like [`until_end`], but passes every line to `say`.
-pub(crate) fn watch(site: &Site, id: u32, accepted: i64, say: Say<'_>) -> i32 {
-    follow(site, id, accepted, &mut Progress::none(), say)
+pub(crate) fn watch_until_end(site: &Site, id: u32, accepted: i64, say: Say<'_>) -> i32 {
+    follow(site, id, accepted, &mut Progress::hidden(), say)
 }
 
 fn follow(site: &Site, id: u32, accepted: i64, progress: &mut Progress, say: Say<'_>) -> i32 {
     say(MessageKind::Submission, "<<Waiting for dispatch ...>>");
     let reader = ViewReader::new(&site.layout());
     let from = sys::clock::boot_ms();
-    let mut seen = from;
+    let mut checked_until = from;
     let mut started = false;
     let mut pause = PAUSE_MS.0;
     loop {
         let now = sys::clock::boot_ms();
-        match look(&reader, id) {
-            Ok(jobs) if is_another(&jobs, accepted) => {
+        match read_rows(&reader, id) {
+            Ok(jobs) if is_other_job(&jobs, accepted) => {
                 let text = format!(
                     "csub: job ID <{id}> now belongs to another job: the share was restored; \
                      the end of the job submitted here is unknown"
@@ -229,7 +235,7 @@ fn follow(site: &Site, id: u32, accepted: i64, progress: &mut Progress, say: Say
                 return Exit::System.code();
             }
             Ok(jobs) if !jobs.is_empty() => {
-                seen = now;
+                checked_until = now;
                 let host = jobs.iter().find_map(|j| j.row.hosts.first());
                 if let (false, Some(host)) = (started, host) {
                     started = true;
@@ -247,14 +253,14 @@ fn follow(site: &Site, id: u32, accepted: i64, progress: &mut Progress, say: Say
                 }
             }
             Ok(_) => {}
-            Err(text) if now - seen >= MISSING_MS => {
+            Err(text) if now - checked_until >= MISSING_MS => {
                 let text = format!("csub: {text}; the job continues, its end is unknown");
                 say(MessageKind::Warning, &text);
                 return Exit::System.code();
             }
             Err(_) => {}
         }
-        if now - seen >= MISSING_MS {
+        if now - checked_until >= MISSING_MS {
             let text = format!("csub: job <{id}> is no longer known; its end is unknown");
             say(MessageKind::Warning, &text);
             return Exit::System.code();
@@ -281,7 +287,7 @@ pub(crate) enum JobStatus {
     /// The job has started on this host.
     Started(String),
     /// The job has ended with this code.
-    Over(i32),
+    Ended(i32),
 }
 
 /// Looks at one job once; reports an end through `say`.
@@ -290,8 +296,8 @@ pub(crate) fn check_job(
     (id, accepted): (u32, i64),
     say: Say<'_>,
 ) -> JobStatus {
-    let jobs = match look(reader, id) {
-        Ok(jobs) if is_another(&jobs, accepted) => {
+    let jobs = match read_rows(reader, id) {
+        Ok(jobs) if is_other_job(&jobs, accepted) => {
             return JobStatus::Unknown(format!("job ID <{id}> now belongs to another job"));
         }
         Ok(jobs) if jobs.is_empty() => {
@@ -301,7 +307,7 @@ pub(crate) fn check_job(
         Err(text) => return JobStatus::Unknown(text),
     };
     if let Some(code) = end_of(id, &jobs, say) {
-        return JobStatus::Over(code);
+        return JobStatus::Ended(code);
     }
     match jobs.iter().find_map(|j| j.row.hosts.first()) {
         Some(host) => JobStatus::Started(host.0.clone()),
@@ -327,12 +333,12 @@ fn counts(jobs: &[ViewJob]) -> Counts {
 
 /// Whether the job that the view shows under this id was submitted at another time: after a share
 /// was restored, ids that were assigned after the backup are assigned again.
-fn is_another(jobs: &[ViewJob], accepted: i64) -> bool {
+fn is_other_job(jobs: &[ViewJob], accepted: i64) -> bool {
     let whole = jobs.iter().find(|job| job.row.j.idx == 0);
     accepted != 0 && whole.is_some_and(|job| job.row.submit != accepted)
 }
 
-fn look(reader: &ViewReader, id: u32) -> std::result::Result<Vec<ViewJob>, String> {
+fn read_rows(reader: &ViewReader, id: u32) -> std::result::Result<Vec<ViewJob>, String> {
     let want = JobSet {
         ids: vec![(id, id)],
         finished: true,
@@ -415,12 +421,12 @@ mod tests {
 
     #[test]
     fn a_name_stands_for_the_jobs_that_have_it() {
-        let got = named_goal("sweep*", None, &[]).unwrap();
-        assert_eq!(got.expr.to_string(), "ended(\"sweep*\")");
-        assert!(got.ids);
-        assert!(named_goal("a", Some("done(1)"), &[]).is_err());
-        assert!(named_goal("a", None, &["1".to_owned()]).is_err());
-        assert!(named_goal("a\"b", None, &[]).is_err());
+        let condition = condition_for_name("sweep*", None, &[]).unwrap();
+        assert_eq!(condition.expr.to_string(), "ended(\"sweep*\")");
+        assert!(condition.ids);
+        assert!(condition_for_name("a", Some("done(1)"), &[]).is_err());
+        assert!(condition_for_name("a", None, &["1".to_owned()]).is_err());
+        assert!(condition_for_name("a\"b", None, &[]).is_err());
     }
 
     #[test]
@@ -430,12 +436,12 @@ mod tests {
             job.row.submit = t;
             job
         };
-        assert!(is_another(&[at(0, 7_001)], 7_000));
-        assert!(!is_another(&[at(0, 7_000)], 7_000));
+        assert!(is_other_job(&[at(0, 7_001)], 7_000));
+        assert!(!is_other_job(&[at(0, 7_000)], 7_000));
         // Rows of elements may lack the time, and a leader of an earlier version does not send it.
-        assert!(!is_another(&[at(0, 7_000), at(3, 0)], 7_000));
-        assert!(!is_another(&[at(0, 7_000)], 0));
-        assert!(!is_another(&[], 7_000));
+        assert!(!is_other_job(&[at(0, 7_000), at(3, 0)], 7_000));
+        assert!(!is_other_job(&[at(0, 7_000)], 0));
+        assert!(!is_other_job(&[], 7_000));
     }
 
     #[test]
@@ -457,13 +463,13 @@ mod tests {
     #[test]
     fn ids_and_conditions_are_told_apart() {
         let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        let got = goal(None, &words(&["1", "2[3-4]"])).unwrap();
-        assert!(got.ids);
-        assert_eq!(got.expr.to_string(), "ended(1) && ended(2[3-4])");
-        let got = goal(None, &words(&["done(1)", "&&", "2"])).unwrap();
-        assert!(!got.ids);
-        assert_eq!(got.expr.to_string(), "done(1) && done(2)");
-        assert!(!goal(Some("1"), &[]).unwrap().ids);
+        let condition = parse_condition(None, &words(&["1", "2[3-4]"])).unwrap();
+        assert!(condition.ids);
+        assert_eq!(condition.expr.to_string(), "ended(1) && ended(2[3-4])");
+        let condition = parse_condition(None, &words(&["done(1)", "&&", "2"])).unwrap();
+        assert!(!condition.ids);
+        assert_eq!(condition.expr.to_string(), "done(1) && done(2)");
+        assert!(!parse_condition(Some("1"), &[]).unwrap().ids);
         for (w, o) in [
             (None, &[][..]),
             (Some("1"), &["2"]),
@@ -471,7 +477,7 @@ mod tests {
             (None, &["007"]),
             (None, &["0"]),
         ] {
-            assert!(goal(w, &words(o)).is_err(), "{w:?} {o:?}");
+            assert!(parse_condition(w, &words(o)).is_err(), "{w:?} {o:?}");
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn failure_at(place: &str, pos: Pos, text: &str, more: &str) -> Fail 
 }
 
 /// A key in any of its spellings: `MaxFails`, `max_fails`, `maxfails`.
-pub(super) fn plain(key: &str) -> String {
+pub(super) fn normalized_key(key: &str) -> String {
     let letters = key.chars().filter(|c| !matches!(c, '_' | '-'));
     letters.flat_map(char::to_lowercase).collect()
 }
@@ -43,14 +43,14 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    pub(super) fn wrong(&self, pos: Pos, text: impl AsRef<str>) -> Fail {
+    pub(super) fn invalid(&self, pos: Pos, text: impl AsRef<str>) -> Fail {
         failure_at(self.place, pos, text.as_ref(), "")
     }
 
     pub(super) fn map<'n>(&self, node: &'n Node, what: &str) -> Result<&'n [Entry]> {
         match &node.value {
             Value::Map(entries) => Ok(entries),
-            _ => Err(self.wrong(node.pos, format!("{what}: give a map of keys and values"))),
+            _ => Err(self.invalid(node.pos, format!("{what}: give a map of keys and values"))),
         }
     }
 
@@ -61,7 +61,7 @@ impl Reader<'_> {
     fn text_of<'n>(&self, key: &str, node: &'n Node) -> Result<&'n str> {
         match &node.value {
             Value::Text { text, .. } if !text.contains('\0') => Ok(text),
-            _ => Err(self.wrong(node.pos, format!("{key}: give a text"))),
+            _ => Err(self.invalid(node.pos, format!("{key}: give a text"))),
         }
     }
 
@@ -82,30 +82,31 @@ impl Reader<'_> {
             !text.is_empty() && text.len() < 10 && text.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| text.parse().ok()).flatten().ok_or_else(|| {
             let key = &entry.key;
-            self.wrong(entry.value.pos, format!("{key}: '{text}' is not a number"))
+            self.invalid(entry.value.pos, format!("{key}: '{text}' is not a number"))
         })
     }
 
     pub(super) fn small(&self, entry: &Entry) -> Result<u32> {
         let n = self.number(entry)?;
-        u32::try_from(n).map_err(|_| self.wrong(entry.value.pos, format!("{}: too big", entry.key)))
+        u32::try_from(n)
+            .map_err(|_| self.invalid(entry.value.pos, format!("{}: too big", entry.key)))
     }
 
-    pub(super) fn yes(&self, entry: &Entry) -> Result<bool> {
+    pub(super) fn read_flag(&self, entry: &Entry) -> Result<bool> {
         match self.text(entry)? {
             "yes" | "true" => Ok(true),
             "no" | "false" => Ok(false),
             _ => {
                 let text = format!("{}: write yes or no", entry.key);
-                Err(self.wrong(entry.value.pos, text))
+                Err(self.invalid(entry.value.pos, text))
             }
         }
     }
 
     pub(super) fn unknown<'k>(&self, entry: &Entry, known: impl Iterator<Item = &'k str>) -> Fail {
         let key = &entry.key;
-        let hint = did_you_mean(&plain(key), known);
-        self.wrong(entry.key_pos, format!("no key is named '{key}' here{hint}"))
+        let hint = did_you_mean(&normalized_key(key), known);
+        self.invalid(entry.key_pos, format!("no key is named '{key}' here{hint}"))
     }
 }
 
@@ -122,10 +123,10 @@ pub(super) fn entries<'n>(
 ) -> Result<Vec<(String, &'n Entry)>> {
     let mut out: Vec<(String, &Entry)> = Vec::new();
     for entry in r.map(node, what)? {
-        let key = of(&plain(&entry.key));
+        let key = of(&normalized_key(&entry.key));
         if out.iter().any(|(known, _)| *known == key) {
             let text = format!("{}: it was given before", entry.key);
-            return Err(r.wrong(entry.key_pos, text));
+            return Err(r.invalid(entry.key_pos, text));
         }
         if !is_null(&entry.value.value) {
             out.push((key, entry));

@@ -63,7 +63,7 @@ impl Exit {
 
     /// The worse of two ends: the one with the higher code.
     #[must_use]
-    pub(crate) fn or(self, other: Exit) -> Exit {
+    pub(crate) fn worst(self, other: Exit) -> Exit {
         self.max(other)
     }
 
@@ -157,7 +157,7 @@ pub(crate) fn usage(e: &clap::Error) -> i32 {
         drop(e.print());
         return Exit::Ok.code();
     }
-    match language::here() {
+    match language::of_process() {
         Language::English => drop(e.print()),
         Language::Chinese => eprint!("{}", translated(&e.to_string())),
     }
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn the_worst_end_wins() {
-        assert_eq!(Exit::Ok.or(Exit::NotFound), Exit::NotFound);
-        assert_eq!(Exit::System.or(Exit::Usage).code(), 5);
+        assert_eq!(Exit::Ok.worst(Exit::NotFound), Exit::NotFound);
+        assert_eq!(Exit::System.worst(Exit::Usage).code(), 5);
         assert_eq!(Exit::of(Code::Permission).code(), 3);
     }
 }

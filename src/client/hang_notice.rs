@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Interval at which the command's threads are checked, ms.
-const LOOK_MS: u64 = 250;
+const POLL_MS: u64 = 250;
 /// A command that is blocked in one call for this time counts as hanging, ms.
 const HANGS_MS: u64 = 5_000;
 /// The same for an interrupted command, ms.
@@ -25,10 +25,10 @@ const GIVE_UP_MS: u64 = 2_000;
 /// Exit code of a command that was interrupted.
 const INTERRUPTED: i32 = 130;
 /// No limit to the wait.
-const FOR_EVER: u64 = u64::MAX;
+const UNLIMITED_MS: u64 = u64::MAX;
 
 /// How long the command waits for its answer, ms.
-static WAIT_MS: AtomicU64 = AtomicU64::new(FOR_EVER);
+static WAIT_MS: AtomicU64 = AtomicU64::new(UNLIMITED_MS);
 /// The command itself reports that the share does not answer.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// Found by a separate thread: the file that names the share may be on the hanging file system.
@@ -49,7 +49,7 @@ pub(crate) fn wait_at_most(seconds: u64) {
 
 /// Notes that the answer has arrived, or that the command no longer waits for it.
 pub(crate) fn answered() {
-    WAIT_MS.store(FOR_EVER, Ordering::Relaxed);
+    WAIT_MS.store(UNLIMITED_MS, Ordering::Relaxed);
 }
 
 /// From now on nothing is printed and the command is not ended, because it owns the screen.
@@ -67,12 +67,12 @@ impl BlockedThreads {
     /// The thread that has been blocked longest, and for how long.
     fn longest_blocked(
         &mut self,
-        held: Vec<BlockedThread>,
+        blocked: Vec<BlockedThread>,
         now: u64,
     ) -> Option<(u64, BlockedThread)> {
         let before = std::mem::take(&mut self.since);
         let mut longest = None;
-        for thread in held {
+        for thread in blocked {
             let known = before.get(&thread.thread);
             let known = known.filter(|(_, call)| *call == thread.call);
             let since = known.map_or(now, |(since, _)| *since);
@@ -88,19 +88,19 @@ impl BlockedThreads {
 }
 
 fn body(command: &str) {
-    let (mut held, mut said, mut asked) = (BlockedThreads::default(), false, false);
+    let (mut blocked, mut notified, mut prompted) = (BlockedThreads::default(), false, false);
     loop {
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
         if ENDED.load(Ordering::Relaxed) {
             return;
         }
         let Some((ms, thread)) =
-            held.longest_blocked(blocked_thread::blocked_threads(), clock::boot_ms())
+            blocked.longest_blocked(blocked_thread::blocked_threads(), clock::boot_ms())
         else {
             continue;
         };
-        if ms >= INTERRUPTED_MS && !asked {
-            asked = true;
+        if ms >= INTERRUPTED_MS && !prompted {
+            prompted = true;
             drop(thread::spawn("site", 128 << 10, || {
                 if let Ok(site) = Site::find() {
                     drop(SHARE.set(site.share));
@@ -111,7 +111,7 @@ fn body(command: &str) {
             write_notice(&format!(
                 "{command}: interrupted while {} does not answer; the request may still be carried \
                  out when it does",
-                place(&thread)
+                blocked_on(&thread)
             ));
             proc::exit_now(INTERRUPTED);
         }
@@ -119,16 +119,16 @@ fn body(command: &str) {
             write_notice(&format!(
                 "{command}: {} has not answered for {} s; the request may still be carried out \
                  when it does",
-                place(&thread),
+                blocked_on(&thread),
                 ms / 1000
             ));
             proc::exit_now(Exit::System.code());
         }
-        if ms >= HANGS_MS && !said {
-            said = true;
+        if ms >= HANGS_MS && !notified {
+            notified = true;
             write_notice(&format!(
                 "{command}: {} has not answered for {} s; waiting until it does (^C gives up)",
-                place(&thread),
+                blocked_on(&thread),
                 ms / 1000
             ));
         }
@@ -141,20 +141,20 @@ fn write_notice(text: &str) {
 }
 
 /// What does not answer, as far as this is known.
-fn place(thread: &BlockedThread) -> String {
+fn blocked_on(thread: &BlockedThread) -> String {
     let share = SHARE.get().map(PathBuf::as_path);
     match (&thread.file, share) {
-        (Some(file), Some(share)) if file.starts_with(share) => named(share),
+        (Some(file), Some(share)) if file.starts_with(share) => share_text(share),
         (Some(file), _) => {
             let dir = file.parent().unwrap_or(Path::new("/"));
             format!("the directory {}", dir.display())
         }
-        (None, Some(share)) => named(share),
+        (None, Some(share)) => share_text(share),
         (None, None) => "the directory of cb.conf or the share".to_owned(),
     }
 }
 
-fn named(share: &Path) -> String {
+fn share_text(share: &Path) -> String {
     format!("the share {}", share.display())
 }
 
@@ -171,7 +171,7 @@ mod tests {
             file: None,
         };
         let mut look =
-            |held: Vec<BlockedThread>, now| h.longest_blocked(held, now).map(|(ms, _)| ms);
+            |blocked: Vec<BlockedThread>, now| h.longest_blocked(blocked, now).map(|(ms, _)| ms);
         assert_eq!(look(vec![], 1000), None);
         assert_eq!(look(vec![at("open", 5)], 2000), Some(0));
         assert_eq!(look(vec![at("open", 5)], 7000), Some(5000));

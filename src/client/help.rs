@@ -28,7 +28,7 @@ pub(crate) fn parsed<T: Parser>(name: &str, words: &[String]) -> Result<T, clap:
 
 /// The command with its help in the language of the process, if these words request help.
 pub(super) fn with_long_help(cmd: Command, words: &[String]) -> Command {
-    in_language(cmd, language::here(), words)
+    in_language(cmd, language::of_process(), words)
 }
 
 /// The command with its help in this language, if these words ask for it.

@@ -46,15 +46,15 @@ const SIGNALS: [&str; 7] = ["INT", "QUIT", "TERM", "HUP", "TSTP", "CONT", "WINCH
 ///
 /// # Errors
 /// Options that an interactive job cannot have.
-pub(crate) fn requested_terminal(chosen: &JobOptions) -> Result<Option<Terminal>> {
+pub(crate) fn requested_terminal(options: &JobOptions) -> Result<Option<Terminal>> {
     let kinds = [
         ("I", Terminal::Streams),
         ("Ip", Terminal::Pty),
         ("Is", Terminal::Shell),
     ];
-    let mut given = kinds.iter().filter(|(id, _)| chosen.has(id));
+    let mut given = kinds.iter().filter(|(id, _)| options.has(id));
     let alone = ("XF", Terminal::Streams);
-    let alone = Some(&alone).filter(|_| chosen.has("XF"));
+    let alone = Some(&alone).filter(|_| options.has("XF"));
     let Some((id, kind)) = given.next().or(alone) else {
         return Ok(None);
     };
@@ -64,22 +64,22 @@ pub(crate) fn requested_terminal(chosen: &JobOptions) -> Result<Option<Terminal>
         )));
     }
     for refused in ["K", "H", "r", "Q", "retries", "key"] {
-        if chosen.has(refused) {
+        if options.has(refused) {
             let dashes = if refused.len() > 2 { "--" } else { "-" };
             return Err(Fail::usage(format!(
                 "-{id} and {dashes}{refused} cannot be given together"
             )));
         }
     }
-    let image = ["di", "Si"].into_iter().find(|id| chosen.has(id));
-    if let Some(image) = image.filter(|_| chosen.has("XF")) {
+    let image = ["di", "Si"].into_iter().find(|id| options.has(id));
+    if let Some(image) = image.filter(|_| options.has("XF")) {
         return Err(Fail::usage(format!(
             "-XF and -{image} cannot be given together"
         )));
     }
     if kind.is_pty() {
         for refused in ["i", "is", "o", "oo", "e", "eo"] {
-            if chosen.has(refused) {
+            if options.has(refused) {
                 return Err(Fail::usage(format!(
                     "-{id} gives the job a terminal of its own: -{refused} cannot be given with \
                      it\nhint: -I has separate streams, of which -{refused} replaces one"
@@ -94,8 +94,8 @@ pub(crate) fn requested_terminal(chosen: &JobOptions) -> Result<Option<Terminal>
 ///
 /// # Errors
 /// There is no display, or it accepts no client with the credentials that are known here.
-fn windows(chosen: &JobOptions) -> Result<Option<Windows>> {
-    if !chosen.has("XF") {
+fn windows(options: &JobOptions) -> Result<Option<Windows>> {
+    if !options.has("XF") {
         return Ok(None);
     }
     let var = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
@@ -127,7 +127,7 @@ pub(crate) struct InteractiveListener {
     listener: Listener,
     key: Key,
     session: Session,
-    place: RendezvousFiles,
+    rendezvous_files: RendezvousFiles,
     windows: Option<Windows>,
 }
 
@@ -138,13 +138,13 @@ impl InteractiveListener {
     /// As [`InteractiveListener::open`]; there is no display for `-XF`.
     pub(crate) fn for_job(
         site: &Site,
-        chosen: &JobOptions,
+        options: &JobOptions,
         terminal: Option<Terminal>,
     ) -> Result<Option<InteractiveListener>> {
         let Some(terminal) = terminal else {
             return Ok(None);
         };
-        let windows = windows(chosen)?;
+        let windows = windows(options)?;
         let waiting = InteractiveListener::open(site, terminal)?;
         Ok(Some(InteractiveListener { windows, ..waiting }))
     }
@@ -162,15 +162,15 @@ impl InteractiveListener {
         let token = Token(u128::from_le_bytes(name));
         let key = Key::new(key);
         let word = Rendezvous {
-            at: listener.addresses(&site.share, ADDRESSES_MAX),
+            addresses: listener.addresses(&site.share, ADDRESSES_MAX),
             key: key.clone(),
         };
-        let place = RendezvousFiles::create(&site.layout(), token, &word)?;
+        let rendezvous_files = RendezvousFiles::create(&site.layout(), token, &word)?;
         Ok(InteractiveListener {
             listener,
             key,
             session: Session { terminal, token },
-            place,
+            rendezvous_files,
             windows: None,
         })
     }
@@ -181,7 +181,8 @@ impl InteractiveListener {
     /// The request cannot be written.
     pub(crate) fn ask_host(&mut self, site: &Site, host: &str, request: &[u8]) -> Result<()> {
         let token = self.session.token;
-        self.place.ask_host(&site.layout(), host, token, request)
+        self.rendezvous_files
+            .ask_host(&site.layout(), host, token, request)
     }
 
     /// What the job's host learns of this command.
@@ -250,7 +251,7 @@ impl JobMonitor<'_> {
                 // The key has been used: the port is closed and the file removed.
                 let windows = waiting.windows.take();
                 drop(waiting);
-                self.say_start(&peer.host);
+                self.report_start(&peer.host);
                 self.run_session(peer.with(windows), terminal)
             }
             WaitResult::Unreachable(host, why) => {
@@ -265,8 +266,8 @@ impl JobMonitor<'_> {
                 if waiting.windows.is_some() {
                     tell!("csub: -XF: the windows of the job are not passed on either");
                 }
-                waiting.place.take_notice();
-                self.say_start(&host);
+                waiting.rendezvous_files.take_notice();
+                self.report_start(&host);
                 let code = self.follow(follow);
                 drop(waiting);
                 code
@@ -274,7 +275,7 @@ impl JobMonitor<'_> {
         }
     }
 
-    fn say_start(&mut self, host: &str) {
+    fn report_start(&mut self, host: &str) {
         if !std::mem::replace(&mut self.start_reported, true) {
             let text = format!("<<Starting on {host}>>");
             self.print_status(MessageKind::Submission, &text);
@@ -287,14 +288,14 @@ impl JobMonitor<'_> {
 
     /// Waits for a connection, a message of the host, or the end of the job.
     fn wait_for_host(&mut self, waiting: &InteractiveListener) -> WaitResult {
-        let about = crate::channel::about(waiting.session.token);
+        let about = crate::channel::channel_name(waiting.session.token);
         let mut calls =
             IncomingConnections::new(waiting.key.clone(), about, JobKey::job(self.job.0));
         let (mut pause, mut look_at) = (PAUSE_MS.0, 0);
         loop {
             let now = clock::boot_ms();
             if now >= look_at {
-                if let Some(word) = waiting.place.word(now) {
+                if let Some(word) = waiting.rendezvous_files.connect_failure(now) {
                     return WaitResult::Unreachable(word.host, word.why);
                 }
                 let mut lines = Vec::new();
@@ -312,7 +313,7 @@ impl JobMonitor<'_> {
                 pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
             }
             let mut list = vec![readable(&self.queue), readable(&waiting.listener)];
-            list.extend(calls.watched());
+            list.extend(calls.poll_entries());
             let left = look_at.saturating_sub(clock::boot_ms());
             if let Err(e) = stream::wait(&list, Some(left)) {
                 return WaitResult::Code(Fail::from(e).report("csub"));
@@ -321,7 +322,7 @@ impl JobMonitor<'_> {
                 return WaitResult::Code(code);
             }
             let now = clock::boot_ms();
-            if let Some(peer) = calls.turn(&waiting.listener, waiting.welcome(), now) {
+            if let Some(peer) = calls.poll_once(&waiting.listener, waiting.welcome(), now) {
                 return WaitResult::Connected(Box::new(peer));
             }
         }
@@ -329,9 +330,9 @@ impl JobMonitor<'_> {
 
     /// Looks at the job in the view; returns its code when it has ended, reported through `say`.
     fn check_job(&mut self, now: u64, say: Say<'_>) -> Option<i32> {
-        let seen = cwait::check_job(&self.reader, self.job, say);
-        match seen {
-            JobStatus::Over(code) => return Some(code),
+        let status = cwait::check_job(&self.reader, self.job, say);
+        match status {
+            JobStatus::Ended(code) => return Some(code),
             JobStatus::Unknown(text) if now - self.last_seen_at >= MISSING_MS => {
                 tell!("csub: {text}; its end is unknown");
                 return Some(Exit::System.code());

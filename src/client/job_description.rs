@@ -17,9 +17,9 @@ pub(super) struct Description {
     /// Options of csub, as one text.
     pub options: String,
     /// Options of csub that keys represent: name, value.
-    pub named: Vec<(String, String)>,
+    pub named_options: Vec<(String, String)>,
     /// The position of the description, for messages.
-    pub place: String,
+    pub location: String,
 }
 
 /// Keys whose value is that of an option.
@@ -88,7 +88,7 @@ const NOT_BUILT: [(&str, &str); 4] = [
 pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
     let r = Reader { place };
     let mut out = Description {
-        place: format!("{place}:{}", node.pos.line),
+        location: format!("{place}:{}", node.pos.line),
         ..Description::default()
     };
     let of = |key: &str| match key {
@@ -101,17 +101,19 @@ pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
     let (mut resource, mut tasks) = (None, None);
     for (key, entry) in &all {
         let add = |out: &mut Description, option: &str, value: &str| {
-            out.named.push((option.to_owned(), value.to_owned()));
+            out.named_options
+                .push((option.to_owned(), value.to_owned()));
         };
         if let Some((_, option)) = TEXTS.iter().find(|(name, _)| name == key) {
             add(&mut out, option, r.text(entry)?);
             continue;
         }
         if let Some((_, option)) = FLAGS.iter().find(|(name, _)| name == key) {
-            if r.yes(entry)? {
+            if r.read_flag(entry)? {
                 // An interactive shell implies interactive: its option covers both.
-                out.named.retain(|(id, _)| !(id == "I" && *option == "Is"));
-                if !(*option == "I" && out.named.iter().any(|(id, _)| id == "Is")) {
+                out.named_options
+                    .retain(|(id, _)| !(id == "I" && *option == "Is"));
+                if !(*option == "I" && out.named_options.iter().any(|(id, _)| id == "Is")) {
                     add(&mut out, option, "");
                 }
             }
@@ -145,11 +147,11 @@ pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
         (min, Some(max)) => Some(format!("{},{max}", min.unwrap_or(1))),
         (Some(min), None) => Some(min.to_string()),
     };
-    out.named.extend(slots.map(|n| ("n".to_owned(), n)));
+    out.named_options.extend(slots.map(|n| ("n".to_owned(), n)));
     request(&mut out, (resource, tasks), r)?;
     match (out.command.is_empty(), out.script.is_empty()) {
-        (true, true) => Err(r.wrong(node.pos, "job: command or script is missing")),
-        (false, false) => Err(r.wrong(node.pos, "job: give command or script, not both")),
+        (true, true) => Err(r.invalid(node.pos, "job: command or script is missing")),
+        (false, false) => Err(r.invalid(node.pos, "job: give command or script, not both")),
         _ => Ok(out),
     }
 }
@@ -157,7 +159,7 @@ pub(super) fn read(node: &Node, place: &str) -> Result<Description> {
 fn unknown(entry: &Entry, key: &str, r: Reader<'_>) -> super::exit::Fail {
     if let Some((_, why)) = NOT_BUILT.iter().find(|(name, _)| *name == key) {
         let text = format!("{} is not implemented in this version: {why}", entry.key);
-        return r.wrong(entry.key_pos, text);
+        return r.invalid(entry.key_pos, text);
     }
     let texts = TEXTS.iter().chain(&FLAGS).map(|(name, _)| *name);
     r.unknown(entry, texts.chain(SPECIAL))
@@ -165,7 +167,7 @@ fn unknown(entry: &Entry, key: &str, r: Reader<'_>) -> super::exit::Fail {
 
 /// A value in the form of `-env`, a list of `NAME=VALUE`, or a map.
 fn environment(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
-    let mut put = |text: String| out.named.push(("env".to_owned(), text));
+    let mut put = |text: String| out.named_options.push(("env".to_owned(), text));
     match &entry.value.value {
         Value::Map(entries) => {
             for variable in entries {
@@ -197,7 +199,7 @@ fn setting(name: &str, value: &str, entry: &Entry, r: Reader<'_>) -> Result<Stri
         Some(quote) => Ok(format!("{name}={quote}{value}{quote}")),
         None => {
             let text = format!("{name}: a value with a comma cannot have both kinds of quotes");
-            Err(r.wrong(entry.value.pos, text))
+            Err(r.invalid(entry.value.pos, text))
         }
     }
 }
@@ -210,7 +212,7 @@ fn output(entry: &Entry, r: Reader<'_>, options: [&str; 2], out: &mut Descriptio
             for (key, inner) in entries(&entry.value, &entry.key, r, str::to_owned)? {
                 match key.as_str() {
                     "name" => path = Some(r.text(inner)?),
-                    "overwrite" => over = r.yes(inner)?,
+                    "overwrite" => over = r.read_flag(inner)?,
                     _ => return Err(r.unknown(inner, ["name", "overwrite"].into_iter())),
                 }
             }
@@ -218,10 +220,10 @@ fn output(entry: &Entry, r: Reader<'_>, options: [&str; 2], out: &mut Descriptio
         _ => path = Some(r.text(entry)?),
     }
     let Some(path) = path else {
-        return Err(r.wrong(entry.value.pos, format!("{}: name is missing", entry.key)));
+        return Err(r.invalid(entry.value.pos, format!("{}: name is missing", entry.key)));
     };
     let option = options[usize::from(over)].to_owned();
-    out.named.push((option, path.to_owned()));
+    out.named_options.push((option, path.to_owned()));
     Ok(())
 }
 
@@ -232,7 +234,7 @@ fn hooks(entry: &Entry, r: Reader<'_>, out: &mut Description) -> Result<()> {
             "post" => "Ep",
             _ => return Err(r.unknown(inner, ["pre", "post"].into_iter())),
         };
-        out.named
+        out.named_options
             .push((option.to_owned(), r.text(inner)?.to_owned()));
     }
     Ok(())
@@ -264,24 +266,25 @@ fn request(
         let text = whole
             .map(RequirementParts::text)
             .filter(|text| !text.is_empty());
-        out.named.extend(text.map(|text| ("R".to_owned(), text)));
+        out.named_options
+            .extend(text.map(|text| ("R".to_owned(), text)));
         return Ok(());
     };
     let Value::List(nodes) = &tasks.value.value else {
-        return Err(r.wrong(tasks.value.pos, "tasks: give a list"));
+        return Err(r.invalid(tasks.value.pos, "tasks: give a list"));
     };
     let whole = whole.unwrap_or_default();
     if let Some(entry) = resource.filter(|_| !whole.sections.is_empty()) {
         let text = "resource: with tasks it may only have colocate and max_per_host; give the rest \
                     to the tasks";
-        return Err(r.wrong(entry.value.pos, text));
+        return Err(r.invalid(entry.value.pos, text));
     }
     let mut parts = Vec::new();
     for node in nodes {
         parts.push(task(node, out, r)?);
     }
     parts.extend(whole.span);
-    out.named.push(("R".to_owned(), parts.join(" ")));
+    out.named_options.push(("R".to_owned(), parts.join(" ")));
     Ok(())
 }
 
@@ -298,19 +301,19 @@ fn task(node: &Node, out: &mut Description, r: Reader<'_>) -> Result<String> {
             "command" => command = r.text(entry)?,
             "main" | "policies" => {
                 let text = format!("{} is not implemented in this version", entry.key);
-                return Err(r.wrong(entry.key_pos, text));
+                return Err(r.invalid(entry.key_pos, text));
             }
             _ => return Err(r.unknown(entry, KEYS.into_iter())),
         }
     }
     if name.is_empty() {
-        return Err(r.wrong(node.pos, "the name of this task is missing"));
+        return Err(r.invalid(node.pos, "the name of this task is missing"));
     }
     let section = match command {
         "" => name.to_owned(),
         command => format!("{name}={command}"),
     };
-    out.named.push(("section".to_owned(), section));
+    out.named_options.push(("section".to_owned(), section));
     if out.command.is_empty() && out.script.is_empty() {
         // Each section has its own command; that of the first is used for the job.
         out.command = command.to_owned();
@@ -331,7 +334,7 @@ fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<RequirementParts> {
             "select" => out.sections.push(format!("select[{}]", r.text(part)?)),
             "need" => out.sections.push(format!("rusage[{}]", r.text(part)?)),
             "sort" => out.sections.push(format!("order[{}]", r.text(part)?)),
-            "colocate" if !r.yes(part)? => {}
+            "colocate" if !r.read_flag(part)? => {}
             "colocate" | "maxperhost" => {
                 let span = match key.as_str() {
                     "colocate" => "span[hosts=1]".to_owned(),
@@ -339,7 +342,7 @@ fn resource_of(entry: &Entry, r: Reader<'_>) -> Result<RequirementParts> {
                 };
                 if out.span.replace(span).is_some() {
                     let text = "colocate and max_per_host exclude each other";
-                    return Err(r.wrong(part.key_pos, text));
+                    return Err(r.invalid(part.key_pos, text));
                 }
             }
             _ => return Err(r.unknown(part, KEYS.into_iter())),
@@ -363,7 +366,7 @@ mod tests {
             "" => format!("-{id}"),
             value => format!("-{id} {value}"),
         };
-        read.named.into_iter().map(shown).collect()
+        read.named_options.into_iter().map(shown).collect()
     }
 
     #[test]
@@ -373,7 +376,7 @@ mod tests {
         );
         let read = read.unwrap();
         assert_eq!(read.command, "mpirun mympi");
-        assert_eq!(read.named, [("n".to_owned(), "8".to_owned())]);
+        assert_eq!(read.named_options, [("n".to_owned(), "8".to_owned())]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub(super) fn cgdel_options() -> Command {
 pub(crate) fn cgadd(args: &[OsString]) -> i32 {
     changing("cgadd", cgadd_options(), args, |m| {
         let limit = m.last("L").map(limit).transpose()?;
-        Ok(vec![verb(only(m)?, JobGroupAct::Add(limit))])
+        Ok(vec![verb(only_operand(m)?, JobGroupAct::Add(limit))])
     })
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn cgmod(args: &[OsString]) -> i32 {
             (None, true) => None,
             _ => return Err(Fail::usage("give either -L LIMIT or -Ln")),
         };
-        Ok(vec![verb(only(m)?, JobGroupAct::Limit(limit))])
+        Ok(vec![verb(only_operand(m)?, JobGroupAct::Limit(limit))])
     })
 }
 
@@ -130,7 +130,7 @@ fn groups(m: &ArgMatches) -> Result<Vec<String>> {
 }
 
 /// The only operand.
-fn only(m: &ArgMatches) -> Result<String> {
+fn only_operand(m: &ArgMatches) -> Result<String> {
     let mut names = groups(m)?.into_iter();
     match (names.next(), names.next()) {
         (Some(name), None) => Ok(name),
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 /// # Errors
 /// The view cannot be read, or the operand is not the path of a group.
 pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
-    let (top, alone) = top(m)?;
+    let (top, alone) = group_and_depth(m)?;
     let params = source.params()?;
     let users = source.allowed(&params, Users::All);
     let sums = sums(source, &users, m.has("N"))?;
@@ -208,7 +208,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit)> {
 }
 
 /// The operand: a group, and whether its subgroups are left out.
-fn top(m: &ArgMatches) -> Result<(Option<String>, bool)> {
+fn group_and_depth(m: &ArgMatches) -> Result<(Option<String>, bool)> {
     let names = m.all("groups");
     let name = match names.as_slice() {
         [] => return Ok((None, false)),
@@ -264,7 +264,7 @@ mod tests {
         let add = |line: &str| {
             let m = parse(cgadd_options(), &words(line)).expect("clap accepts it");
             let limit = m.last("L").map(limit).transpose();
-            limit.and_then(|limit| Ok((only(&m)?, limit)))
+            limit.and_then(|limit| Ok((only_operand(&m)?, limit)))
         };
         let good = add("-L 0 /a/b").expect("good");
         assert_eq!(good, ("/a/b".to_owned(), Some(0)));
@@ -287,7 +287,7 @@ mod tests {
     fn a_group_with_a_slash_at_its_end_is_shown_alone() {
         let of = |line: &str| {
             let m = parse(options(), &words(line)).expect("clap accepts it");
-            top(&m).map_err(|fail| fail.text)
+            group_and_depth(&m).map_err(|fail| fail.text)
         };
         assert_eq!(of(""), Ok((None, false)));
         assert_eq!(of("/a/b"), Ok((Some("/a/b".into()), false)));

@@ -184,7 +184,7 @@ pub(crate) fn send_and_report(
     let site = Site::find()?;
     match requests::send_and_wait(&site, command, verbs, wait_s) {
         Ok(ack) => {
-            if ack.results.iter().any(matched_nothing) {
+            if ack.results.iter().any(no_job_matched) {
                 known_names::check(m, &Source::of("cb", site))?;
             }
             Ok(show(command, &ack, phrase))
@@ -194,14 +194,14 @@ pub(crate) fn send_and_report(
 }
 
 /// Whether no job matches -J, -m, -q, -g and -u.
-fn matched_nothing(outcome: &Outcome) -> bool {
+fn no_job_matched(outcome: &Outcome) -> bool {
     outcome.code == Code::NotFound && outcome.what == "selection"
 }
 
 /// Prints an answer: actions on standard output, failures on standard error.
 pub(crate) fn show(command: &str, ack: &Ack, phrase: OutcomePhrase) -> i32 {
     let shown = AckText::of(command, ack, phrase);
-    print!("{}", translated(&shown.out));
+    print!("{}", translated(&shown.text));
     eprint!("{}", translated(&shown.err));
     shown.exit.code()
 }
@@ -209,26 +209,26 @@ pub(crate) fn show(command: &str, ack: &Ack, phrase: OutcomePhrase) -> i32 {
 /// An answer as two texts: actions and failures.
 pub(crate) fn texts(command: &str, ack: &Ack, phrase: OutcomePhrase) -> (String, String) {
     let shown = AckText::of(command, ack, phrase);
-    (shown.out, shown.err)
+    (shown.text, shown.err)
 }
 
 /// An answer as text.
 struct AckText {
-    out: String,
+    text: String,
     err: String,
     exit: Exit,
 }
 
 impl AckText {
     fn of(command: &str, ack: &Ack, phrase: OutcomePhrase) -> AckText {
-        let mut out = String::new();
+        let mut text = String::new();
         let mut err = String::new();
         let mut exit = Exit::Ok;
         for outcome in &ack.results {
-            exit = exit.or(Exit::of(outcome.code));
+            exit = exit.worst(Exit::of(outcome.code));
             // Writing to a string cannot fail.
             let _ = match outcome.code {
-                Code::Ok => writeln!(out, "{}", phrase(outcome)),
+                Code::Ok => writeln!(text, "{}", phrase(outcome)),
                 _ => writeln!(err, "{}", failed(command, outcome)),
             };
         }
@@ -241,10 +241,10 @@ impl AckText {
             );
         }
         if !ack.ok {
-            exit = exit.or(Exit::Refused);
+            exit = exit.worst(Exit::Refused);
             let _ = writeln!(err, "{command}: {}", ack.error);
         }
-        AckText { out, err, exit }
+        AckText { text, err, exit }
     }
 }
 
@@ -296,14 +296,20 @@ mod tests {
 
     #[test]
     fn ids_and_selectors() {
-        let got = sel(&[
+        let selector = sel(&[
             "-J", "a*", "-q", "night", "-u", "all", "-m", "h1", "12", "13[2-4]", "0",
         ]);
-        let got = got.unwrap();
-        assert_eq!(got.ids, ["12", "13[2-4]"]);
-        assert!(got.all);
-        assert_eq!((got.name.as_str(), got.queue.as_str()), ("a*", "night"));
-        assert_eq!((got.user.as_str(), got.host.as_str()), ("all", "h1"));
+        let selector = selector.unwrap();
+        assert_eq!(selector.ids, ["12", "13[2-4]"]);
+        assert!(selector.all);
+        assert_eq!(
+            (selector.name.as_str(), selector.queue.as_str()),
+            ("a*", "night")
+        );
+        assert_eq!(
+            (selector.user.as_str(), selector.host.as_str()),
+            ("all", "h1")
+        );
     }
 
     #[test]
@@ -346,7 +352,7 @@ mod tests {
             retry_s: 0,
         };
         let shown = AckText::of("ckill", &ack, job_phrase);
-        assert_eq!(shown.out, "Job <1[2]> is being terminated\n");
+        assert_eq!(shown.text, "Job <1[2]> is being terminated\n");
         assert_eq!(
             shown.err,
             "Job <9>: No matching job found\nJob <3>: Permission denied\n"

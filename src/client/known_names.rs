@@ -18,7 +18,7 @@ pub(crate) fn check(m: &ArgMatches, source: &Source) -> Result<()> {
     let Ok(params) = source.params() else {
         return Ok(());
     };
-    let queues = words(m, "q");
+    let queues = last_value_words(m, "q");
     if !queues.is_empty() {
         let rows = source.queues().unwrap_or_default();
         let known = |name: &str| rows.is_empty() || rows.iter().any(|q| q.name == name);
@@ -27,11 +27,11 @@ pub(crate) fn check(m: &ArgMatches, source: &Source) -> Result<()> {
             return Err(read::unknown("queue", queue, known));
         }
     }
-    let hosts = words(m, "m");
+    let hosts = last_value_words(m, "m");
     if !hosts.is_empty() && source.hosts().is_ok() {
         source.host_names(&hosts, &params)?;
     }
-    words(m, "u")
+    last_value_words(m, "u")
         .iter()
         .try_for_each(|user| check_user(user, source, &params))
 }
@@ -62,7 +62,7 @@ pub(crate) fn check_user(word: &str, source: &Source, params: &Params) -> Result
 }
 
 /// The names in the last value of an option that the command may not define at all.
-fn words(m: &ArgMatches, id: &str) -> Vec<String> {
+fn last_value_words(m: &ArgMatches, id: &str) -> Vec<String> {
     let values = m.try_get_many::<String>(id).ok().flatten();
     let last = values.and_then(|mut values| values.next_back());
     last.map_or(Vec::new(), |text| {
@@ -79,7 +79,7 @@ mod tests {
     use crate::record::view::{self, HostRow, QueueRow, UserRow};
     use std::ffi::OsString;
 
-    fn ask(line: &[&str]) -> std::result::Result<(), String> {
+    fn check_line(line: &[&str]) -> std::result::Result<(), String> {
         let bed = TestView::new();
         let queue = QueueRow {
             name: "medium".into(),
@@ -121,7 +121,7 @@ mod tests {
                  \"gone-from-this-host\"?",
             ),
         ] {
-            assert_eq!(ask(&line).unwrap_err(), want);
+            assert_eq!(check_line(&line).unwrap_err(), want);
         }
     }
 
@@ -136,7 +136,7 @@ mod tests {
             &[],
         ];
         for line in good {
-            assert_eq!(ask(line), Ok(()), "{line:?}");
+            assert_eq!(check_line(line), Ok(()), "{line:?}");
         }
     }
 }

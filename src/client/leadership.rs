@@ -16,7 +16,7 @@ const STANDBY_MS: i64 = 90_000;
 /// Maximum number of names that are read in the leader's directory.
 const NAMES_MAX: usize = 10_000;
 /// Pause between two looks at a beat that seems to be late (ms).
-const LOOK_MS: u64 = 200;
+const POLL_MS: u64 = 200;
 
 /// The leader according to the epoch file.
 ///
@@ -62,10 +62,10 @@ pub(crate) fn silence(source: &Source, facts: &Params) -> Option<u64> {
         fs::read_optional(&path, 4096).ok().flatten()
     };
     let first = source.quiet_ms().filter(|quiet| *quiet > lease)?;
-    let (seen, until) = (beat(), clock::boot_ms() + lease / 2);
+    let (first_beat, until) = (beat(), clock::boot_ms() + lease / 2);
     while clock::boot_ms() < until {
-        clock::sleep_ms(LOOK_MS);
-        if beat() != seen {
+        clock::sleep_ms(POLL_MS);
+        if beat() != first_beat {
             return None;
         }
     }

@@ -80,7 +80,7 @@ fn post(m: &ArgMatches) -> Result<i32> {
 
 fn posting(m: &ArgMatches) -> Result<Verb> {
     read::refuse_unbuilt(m, NOT_BUILT, "cpost")?;
-    let sel = match wanted(m)? {
+    let sel = match job_operand(m)? {
         JobOperand::Key(key) => Selector {
             ids: vec![key.to_string()],
             ..Selector::default()
@@ -103,7 +103,7 @@ fn print(m: &ArgMatches) -> Result<i32> {
 /// What `cread` prints.
 fn text(m: &ArgMatches, source: &Source) -> Result<String> {
     read::refuse_unbuilt(m, NOT_BUILT, "cread")?;
-    let (wanted, index) = (wanted(m)?, index(m)?);
+    let (wanted, index) = (job_operand(m)?, index(m)?);
     let (key, messages) = match wanted {
         JobOperand::Key(key) => (key, of_key(source, key)?),
         JobOperand::Name(name) => of_name(source, &name)?,
@@ -126,7 +126,7 @@ enum JobOperand {
     Name(String),
 }
 
-fn wanted(m: &ArgMatches) -> Result<JobOperand> {
+fn job_operand(m: &ArgMatches) -> Result<JobOperand> {
     match (m.all("job").as_slice(), m.last("J")) {
         ([one], _) => Ok(JobOperand::Key(one_job(one)?)),
         ([], Some(name)) => Ok(JobOperand::Name(name.to_owned())),
@@ -163,7 +163,7 @@ fn of_key(source: &Source, key: JobKey) -> Result<Vec<JobMessage>> {
     let Some(job) = found.or_else(|| jobs.iter().find(waits)) else {
         return Err(Fail::not_found(format!("Job <{key}> is not found")));
     };
-    if !source.sees(&source.params()?, &job.spec) {
+    if !source.may_see(&source.params()?, &job.spec) {
         return Err(Fail::permission(OWN_ONLY));
     }
     Ok(found.map_or_else(Vec::new, |job| job.row.messages.clone()))
@@ -263,8 +263,8 @@ mod tests {
         ];
         test_cluster::compare("cread", &lines, |words| {
             let m = test_cluster::parse(cread_options(), words);
-            let said = text(&m, &bed.source("cread", 10));
-            said.unwrap_or_else(|fail| format!("cread: {}\n", fail.text))
+            let output = text(&m, &bed.source("cread", 10));
+            output.unwrap_or_else(|fail| format!("cread: {}\n", fail.text))
         });
     }
 

@@ -67,7 +67,7 @@ fn with_facts<T>(
     });
     Ok(give(&MetricsInput {
         silent_ms: leadership::silence(source, &params),
-        users: source.sees_all(&params),
+        users: source.may_see_all(&params),
         params: &params,
         leader: &leader,
         standby: &standby,
@@ -84,6 +84,9 @@ fn groups(params: &Params) -> impl Fn(&str) -> Vec<String> {
     let sets = UserSets::new(params, &read::os_groups);
     move |user| {
         let names = params.user_groups.iter().map(|(name, ..)| name);
-        names.filter(|g| sets.holds(g, user)).cloned().collect()
+        names
+            .filter(|g| sets.contains_user(g, user))
+            .cloned()
+            .collect()
     }
 }

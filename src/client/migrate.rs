@@ -95,9 +95,9 @@ mod tests {
 
     #[test]
     fn m_names_where_to_go() {
-        let got = of(&["-f", "-m", "h2 h3", "-q", "low", "0"]).unwrap();
-        let Verb::Migrate { sel, hosts, force } = got else {
-            panic!("{got:?}");
+        let verb = of(&["-f", "-m", "h2 h3", "-q", "low", "0"]).unwrap();
+        let Verb::Migrate { sel, hosts, force } = verb else {
+            panic!("{verb:?}");
         };
         assert_eq!((hosts.as_str(), force), ("h[2-3]", true));
         assert_eq!(

@@ -42,13 +42,13 @@ fn own_directory(layout: &Layout) -> Result<PathBuf> {
     };
     sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make())?;
     for (path, mode) in [(&own, 0o007), (&dir, 0o027)] {
-        must_be_own(path, uid, mode)?;
+        check_owner(path, uid, mode)?;
     }
     Ok(dir)
 }
 
 /// Refuses a directory that belongs to another user or is open to others.
-fn must_be_own(path: &Path, uid: u32, closed: u32) -> Result<()> {
+fn check_owner(path: &Path, uid: u32, closed: u32) -> Result<()> {
     let found = fs::owner(path)?;
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
@@ -66,7 +66,7 @@ fn must_be_own(path: &Path, uid: u32, closed: u32) -> Result<()> {
 /// The drop box cannot be used.
 pub(crate) fn make_login(site: &Site, now: i64) -> Result<String> {
     let dir = own_directory(&site.layout())?;
-    sweep(&dir, now);
+    remove_unused_links(&dir, now);
     let secret = secret();
     let name = portal::login_name(&portal::digest(&secret), now + LOGIN_MS);
     fs::publish_exact(&dir.join(name), b"", 0o600)?;
@@ -74,7 +74,7 @@ pub(crate) fn make_login(site: &Site, now: i64) -> Result<String> {
 }
 
 /// Removes links that were not used in time.
-fn sweep(dir: &Path, now: i64) {
+fn remove_unused_links(dir: &Path, now: i64) {
     for entry in fs::list_dir(dir, NAMES_MAX).unwrap_or_default() {
         let name = entry.text().unwrap_or_default();
         if portal::parse_login_name(name).is_some_and(|(_, ends)| ends < now - SKEW_MS) {
@@ -113,10 +113,10 @@ pub(crate) fn take_login(layout: &Layout, uid: u32, secret: &str, now: i64) -> R
 
 /// Removes a file. If two processes do so at once, one of them finds no file and gets false.
 fn remove_now(path: &Path) -> Result<bool> {
-    let aside = path.with_file_name(format!(".used.{}", sys::clock::nonce(8)));
-    match fs::rename(path, &aside) {
+    let used_path = path.with_file_name(format!(".used.{}", sys::clock::nonce(8)));
+    match fs::rename(path, &used_path) {
         Ok(()) => {
-            fs::remove(&aside)?;
+            fs::remove(&used_path)?;
             Ok(true)
         }
         Err(e) if e.is_not_found() => Ok(false),
@@ -195,14 +195,14 @@ pub(crate) fn revoke_token(layout: &Layout, id: &str) -> Result<bool> {
         Err(e) if e.is_not_found() => return Ok(false),
         entries => entries?,
     };
-    let mut gone = false;
+    let mut removed = false;
     for name in entries.iter().filter_map(|entry| entry.text()) {
         let digest = portal::parse_token_name(name);
         if id.len() >= 8 && digest.is_some_and(|digest| digest.starts_with(id)) {
-            gone |= remove_now(&dir.join(name))?;
+            removed |= remove_now(&dir.join(name))?;
         }
     }
-    Ok(gone)
+    Ok(removed)
 }
 
 /// The token of `uid` with this secret, if it is still valid.
@@ -229,8 +229,8 @@ pub(crate) fn publish_address(site: &Site, address: &PortalAddress) -> Result<()
 }
 
 /// Withdraws the address, unless another portal has been started since.
-pub(crate) fn withdraw_address(site: &Site, mine: &PortalAddress) {
-    if address(&site.layout()).as_ref() == Some(mine) {
+pub(crate) fn withdraw_address(site: &Site, own_address: &PortalAddress) {
+    if address(&site.layout()).as_ref() == Some(own_address) {
         let dir = site.layout().portal_of(sys::users::effective_uid());
         let _ = fs::remove(&dir.join(ADDRESS));
     }
@@ -264,8 +264,8 @@ pub(crate) fn publish_service(layout: &Layout, address: &PortalAddress) -> Resul
 }
 
 /// Withdraws the address, unless another portal has been started since.
-pub(crate) fn withdraw_service(layout: &Layout, mine: &PortalAddress) {
-    if service_address(layout).as_ref() == Some(mine) {
+pub(crate) fn withdraw_service(layout: &Layout, own_address: &PortalAddress) {
+    if service_address(layout).as_ref() == Some(own_address) {
         let _ = fs::remove(&layout.portal_service());
     }
 }
@@ -339,22 +339,22 @@ mod tests {
     #[test]
     fn the_address_is_taken_back_by_who_gave_it() {
         let (_d, site) = site();
-        let mine = PortalAddress {
+        let own_address = PortalAddress {
             url: "http://127.0.0.1:1".into(),
             socket: String::new(),
             host: "h1".into(),
             pid: 1,
             since: 1,
         };
-        publish_address(&site, &mine).unwrap();
-        assert_eq!(address(&site.layout()), Some(mine.clone()));
+        publish_address(&site, &own_address).unwrap();
+        assert_eq!(address(&site.layout()), Some(own_address.clone()));
         let other = PortalAddress {
             pid: 2,
-            ..mine.clone()
+            ..own_address.clone()
         };
         withdraw_address(&site, &other);
-        assert_eq!(address(&site.layout()), Some(mine.clone()));
-        withdraw_address(&site, &mine);
+        assert_eq!(address(&site.layout()), Some(own_address.clone()));
+        withdraw_address(&site, &own_address);
         assert_eq!(address(&site.layout()), None);
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Source {
     pub view: ViewReader,
     pub me: UserFacts,
     /// The moment, if the view is that of a past moment.
-    pub past: Option<PastView>,
+    pub past_view: Option<PastView>,
     /// Nothing is printed to standard error, because it does not belong to the caller.
     pub silent: bool,
 }
@@ -71,7 +71,7 @@ impl Source {
         if let Some(word) = m.last("at") {
             let past = PastView::make(name, &source.layout, word)?;
             source.view = ViewReader::new(&Layout::new(past.dir()));
-            source.past = Some(past);
+            source.past_view = Some(past);
         }
         Ok(source)
     }
@@ -85,7 +85,7 @@ impl Source {
             layout,
             site,
             me: sys::users::current_user(),
-            past: None,
+            past_view: None,
             silent: false,
         }
     }
@@ -135,7 +135,8 @@ impl Source {
     /// # Errors
     /// As [`Source::params`].
     pub(crate) fn counted_hosts(&self) -> Result<Vec<HostRow>, Fail> {
-        self.counted(ViewReader::counted_hosts).map(by_name)
+        self.with_current_counts(ViewReader::counted_hosts)
+            .map(by_name)
     }
 
     /// The published queues, highest priority first.
@@ -152,14 +153,15 @@ impl Source {
     /// # Errors
     /// As [`Source::params`].
     pub(crate) fn counted_queues(&self) -> Result<Vec<QueueRow>, Fail> {
-        self.counted(ViewReader::counted_queues).map(by_priority)
+        self.with_current_counts(ViewReader::counted_queues)
+            .map(by_priority)
     }
 
     /// The rows of a summary view with their current counts.
     ///
     /// # Errors
     /// As [`Source::params`].
-    pub(crate) fn counted<T>(
+    pub(crate) fn with_current_counts<T>(
         &self,
         read: fn(&ViewReader) -> Result<CurrentDocument<T>, ViewError>,
     ) -> Result<Vec<T>, Fail> {
@@ -169,14 +171,15 @@ impl Source {
     }
 
     /// Whether the caller may see the jobs of all users.
-    pub(crate) fn sees_all(&self, params: &Params) -> bool {
+    pub(crate) fn may_see_all(&self, params: &Params) -> bool {
         params.view_all_jobs || self.is_administrator(params) || self.is_service()
     }
 
     /// Whether the caller administers the whole cluster.
     pub(crate) fn is_administrator(&self, params: &Params) -> bool {
         let administrators = params.administrators.join(" ");
-        self.me.uid == 0 || UserSets::new(params, &os_groups).holds(&administrators, &self.me.name)
+        self.me.uid == 0
+            || UserSets::new(params, &os_groups).contains_user(&administrators, &self.me.name)
     }
 
     /// Whether the share belongs to the caller.
@@ -186,8 +189,8 @@ impl Source {
     }
 
     /// Whether the caller may see this job.
-    pub(crate) fn sees(&self, params: &Params, spec: &Spec) -> bool {
-        if spec.uid == self.me.uid || self.sees_all(params) {
+    pub(crate) fn may_see(&self, params: &Params, spec: &Spec) -> bool {
+        if spec.uid == self.me.uid || self.may_see_all(params) {
             return true;
         }
         let visible = self.visible(params);
@@ -202,7 +205,7 @@ impl Source {
 
     /// Of these users, those whose jobs the caller may see; `None`: only the caller's own.
     pub(crate) fn visible_users(&self, users: Users, params: &Params) -> Option<Users> {
-        if users == Users::one(self.me.uid) || self.sees_all(params) {
+        if users == Users::one(self.me.uid) || self.may_see_all(params) {
             return Some(users);
         }
         let visible = self.visible(params);
@@ -225,7 +228,7 @@ impl Source {
 
     /// The clock and the time zone for printed times.
     pub(crate) fn ctx(&self) -> Ctx {
-        let past = self.past.as_ref().map(PastView::moment);
+        let past = self.past_view.as_ref().map(PastView::moment);
         let now = past.map_or_else(sys::clock::wall_ms, |moment| moment.0);
         Ctx {
             now: Stamp(now),
@@ -276,7 +279,7 @@ impl Source {
 
     /// Prints alarms of the cluster and a silent leader, if standard error is a terminal.
     pub(crate) fn banner(&self, params: &Params) {
-        let silent = self.silent || self.past.is_some();
+        let silent = self.silent || self.past_view.is_some();
         if silent || !std::io::stderr().is_terminal() {
             return;
         }
@@ -398,7 +401,7 @@ fn expand(word: &str, hosts: &[HostRow], params: &Params) -> Result<Vec<String>,
 
 /// The rows with these names (all rows without names) in their order, and the exit code: names
 /// without a row are reported on standard error.
-pub(crate) fn named<'r, R>(
+pub(crate) fn rows_by_name<'r, R>(
     what: &str,
     rows: &'r [R],
     name: impl Fn(&R) -> &str,
@@ -457,13 +460,13 @@ pub(crate) fn selected_users(
 
 impl Source {
     /// Of the requested users, those whose jobs the caller may see.
-    pub(crate) fn allowed(&self, params: &Params, asked: Users) -> Users {
-        if self.sees_all(params) {
-            return asked;
+    pub(crate) fn allowed(&self, params: &Params, requested: Users) -> Users {
+        if self.may_see_all(params) {
+            return requested;
         }
         let visible = self.visible(params);
         Users::Within {
-            requested: Box::new(asked),
+            requested: Box::new(requested),
             uid: self.me.uid,
             names: visible.users,
             queues: visible.queues,
@@ -488,7 +491,7 @@ pub(crate) fn require(
 }
 
 /// The words in the values of an option, separated by blanks or commas.
-pub(crate) fn words_of(m: &ArgMatches, id: &str) -> Vec<String> {
+pub(crate) fn value_words(m: &ArgMatches, id: &str) -> Vec<String> {
     let part = |c: char| c == ' ' || c == ',';
     let values = m.all(id);
     let words = values.iter().flat_map(|text| text.split(part));
@@ -714,7 +717,7 @@ mod tests {
 
     #[test]
     fn a_table_of_resources_has_no_header_without_rows() {
-        let asked = |wanted: &[&str], present: &[&str]| {
+        let resource_table = |wanted: &[&str], present: &[&str]| {
             let wanted: Vec<String> = wanted.iter().map(|w| (*w).to_owned()).collect();
             resources_table("chosts", "R N\n", &wanted, |out, names| {
                 for name in present {
@@ -724,10 +727,10 @@ mod tests {
                 }
             })
         };
-        assert_eq!(asked(&[], &["a", "b"]), "R N\na 1\nb 1\n");
-        assert_eq!(asked(&["b", "c"], &["a", "b"]), "R N\nb 1\n");
-        assert_eq!(asked(&["c"], &["a"]), "");
-        assert_eq!(asked(&[], &[]), "");
+        assert_eq!(resource_table(&[], &["a", "b"]), "R N\na 1\nb 1\n");
+        assert_eq!(resource_table(&["b", "c"], &["a", "b"]), "R N\nb 1\n");
+        assert_eq!(resource_table(&["c"], &["a"]), "");
+        assert_eq!(resource_table(&[], &[]), "");
     }
 
     #[test]

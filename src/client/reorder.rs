@@ -44,7 +44,7 @@ fn run(name: &'static str, options: Command, bottom: bool, args: &[OsString]) ->
 }
 
 fn shift(name: &str, bottom: bool, m: &ArgMatches) -> Result<i32> {
-    let (id, pos) = place(&m.all("job"))?;
+    let (id, pos) = job_and_position(&m.all("job"))?;
     let verb = Verb::Move { id, pos, bottom };
     send_and_report(name, m, &[verb], |o| {
         format!("Job <{}> {}.", o.what, o.text)
@@ -52,7 +52,7 @@ fn shift(name: &str, bottom: bool, m: &ArgMatches) -> Result<i32> {
 }
 
 /// The job and the position given by the operands.
-fn place(operands: &[String]) -> Result<(String, u32)> {
+fn job_and_position(operands: &[String]) -> Result<(String, u32)> {
     let (job, pos) = match operands {
         [job] => (job, 1),
         [job, pos] => {
@@ -87,8 +87,11 @@ mod tests {
     #[test]
     fn one_job_and_a_position() {
         let words = |w: &[&str]| w.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
-        assert_eq!(place(&words(&["7"])).unwrap(), ("7".into(), 1));
-        assert_eq!(place(&words(&["7", "12"])).unwrap(), ("7".into(), 12));
+        assert_eq!(job_and_position(&words(&["7"])).unwrap(), ("7".into(), 1));
+        assert_eq!(
+            job_and_position(&words(&["7", "12"])).unwrap(),
+            ("7".into(), 12)
+        );
         for bad in [
             &[][..],
             &["0"],
@@ -99,7 +102,7 @@ mod tests {
             &["7", "+1"],
             &["7", "1", "2"],
         ] {
-            assert!(place(&words(bad)).is_err(), "{bad:?}");
+            assert!(job_and_position(&words(bad)).is_err(), "{bad:?}");
         }
     }
 }

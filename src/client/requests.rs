@@ -128,7 +128,7 @@ pub(crate) fn send(
 pub(crate) fn send_silently(site: &Site, request: Outgoing, wait_s: u64) -> Result<Ack, Fail> {
     let token = request.token;
     let mut wait = PendingRequest::new(site, token, request.into_bytes()?)?;
-    wait.lent = true;
+    wait.in_library = true;
     wait.publish()?;
     match wait.until_answered(None, wait_s.saturating_mul(1000)) {
         Ok(ack) => Ok(ack),
@@ -188,10 +188,10 @@ struct PendingRequest<'a> {
     answers: Answers,
     hints: LeaderHints,
     published: u32,
-    looks: u64,
+    polls: u64,
     vanished_at: Option<u64>,
     /// The process belongs to another program: see [`send_silently`].
-    lent: bool,
+    in_library: bool,
     beat: ObservedBeat,
     /// When to look at epoch, beat and request next, ms since the wait began.
     full_at: u64,
@@ -202,7 +202,7 @@ struct PendingRequest<'a> {
 struct ObservedBeat {
     doc: Option<BeatDoc>,
     since_ms: u64,
-    moved: bool,
+    has_changed: bool,
 }
 
 impl<'a> PendingRequest<'a> {
@@ -240,9 +240,9 @@ impl<'a> PendingRequest<'a> {
             answers: Answers::from_now_on(&layout, epoch.epoch),
             hints,
             published: 0,
-            looks: 0,
+            polls: 0,
             vanished_at: None,
-            lent: false,
+            in_library: false,
             beat: ObservedBeat::default(),
             full_at: FULL_MS.0,
             epoch,
@@ -253,7 +253,7 @@ impl<'a> PendingRequest<'a> {
     /// Puts the request into the drop box; creates the user's box on first use.
     fn publish(&mut self) -> Result<(), Fail> {
         // The service account reads through the group; all others are denied.
-        let sent = if self.lent {
+        let sent = if self.in_library {
             self.publish_into_box()
         } else {
             let umask = sys::caller::umask(0o007);
@@ -271,7 +271,7 @@ impl<'a> PendingRequest<'a> {
         // A short request states its own length, so it may be read while it is written.
         let in_place = self.bytes.len() <= SHORT_MAX && !is_local(&self.layout);
         let write = || match in_place {
-            _ if self.lent => sys::fs::publish_exact(&self.file, &self.bytes, 0o660),
+            _ if self.in_library => sys::fs::publish_exact(&self.file, &self.bytes, 0o660),
             true => sys::fs::write_in_place(&self.file, &self.bytes, 0o660),
             false => sys::fs::publish_mode(&self.file, &self.bytes, 0o660),
         };
@@ -295,7 +295,7 @@ impl<'a> PendingRequest<'a> {
     /// group on to files would be cleared.
     fn make_box(&self, inbox: &Path) -> sys::Result<()> {
         let make = || sys::fs::mkdir(inbox, 0o770).map(drop);
-        match self.lent {
+        match self.in_library {
             // Where system calls are filtered, the umask of the process must do.
             true => sys::caller::with_private_umask(0o007, make).unwrap_or_else(|_| make()),
             false => make(),
@@ -404,7 +404,7 @@ impl<'a> PendingRequest<'a> {
     /// Looks once at everything that may hold an answer. `now` is in ms since the wait began.
     /// Returns `Err` if the request had to be published again and this failed.
     fn poll_answer(&mut self, now: u64) -> Result<Option<Ack>, String> {
-        self.looks += 1;
+        self.polls += 1;
         let added = self.hints.take_answered();
         if let Some(ack) = self.answers.find(self.token, added) {
             return Ok(Some(ack));
@@ -413,7 +413,7 @@ impl<'a> PendingRequest<'a> {
             return Ok(None);
         }
         self.full_at = now + FULL_MS.1;
-        self.look_at_beat(now);
+        self.poll_beat(now);
         if let Ok(Some(epoch)) = read_epoch(&self.layout)
             && epoch.epoch != self.epoch.epoch
         {
@@ -422,7 +422,7 @@ impl<'a> PendingRequest<'a> {
             if let Some(ack) = self.answers.find(self.token, false) {
                 return Ok(Some(ack));
             }
-            self.answers.go_to(epoch.epoch);
+            self.answers.follow_epoch(epoch.epoch);
             self.hints.follow(&epoch);
             self.epoch = epoch;
             self.hints.send(self.token);
@@ -453,12 +453,12 @@ impl<'a> PendingRequest<'a> {
         })
     }
 
-    fn look_at_beat(&mut self, now: u64) {
+    fn poll_beat(&mut self, now: u64) {
         let doc = sys::fs::read_small(&self.layout.beat(), FIXED_LEN as u64)
             .ok()
             .and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
         if doc != self.beat.doc {
-            self.beat.moved = self.beat.doc.is_some();
+            self.beat.has_changed = self.beat.doc.is_some();
             self.beat.doc = doc;
             self.beat.since_ms = now;
         }
@@ -477,7 +477,7 @@ impl<'a> PendingRequest<'a> {
         let still_s = (now - self.beat.since_ms) / 1000;
         match &self.beat.doc {
             None => format!("{leader} has no readable beat"),
-            Some(_) if !self.beat.moved => {
+            Some(_) if !self.beat.has_changed => {
                 format!("the beat of {leader} has not moved for {still_s} s")
             }
             Some(_) if still_s >= 5 => {
@@ -499,7 +499,7 @@ impl<'a> PendingRequest<'a> {
             self.leader_name(now),
             self.published,
             if self.published == 1 { "" } else { "s" },
-            self.looks
+            self.polls
         );
         self.stays(&what)
     }

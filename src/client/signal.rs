@@ -74,9 +74,9 @@ pub(crate) fn signal_kind(signal: Option<&str>, remove: bool) -> Result<SignalAc
     })
 }
 
-fn signal(command: &str, m: &ArgMatches, how: SignalAction) -> Result<i32> {
+fn signal(command: &str, m: &ArgMatches, action: SignalAction) -> Result<i32> {
     let sel = selector(m)?;
-    send_and_report(command, m, &[Verb::Signal { sel, how }], job_phrase)
+    send_and_report(command, m, &[Verb::Signal { sel, how: action }], job_phrase)
 }
 
 /// The options of `cstop`.
@@ -100,9 +100,9 @@ pub(crate) fn cresume(args: &[OsString]) -> i32 {
     simple("cresume", cresume_options(), SignalAction::Resume, args)
 }
 
-fn simple(name: &'static str, options: Command, how: SignalAction, args: &[OsString]) -> i32 {
+fn simple(name: &'static str, options: Command, action: SignalAction, args: &[OsString]) -> i32 {
     match parse(options, args) {
-        Ok(m) => finish(name, signal(name, &m, how)),
+        Ok(m) => finish(name, signal(name, &m, action)),
         Err(code) => code,
     }
 }

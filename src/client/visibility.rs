@@ -26,13 +26,13 @@ impl<'a> UserSets<'a> {
     }
 
     /// Whether the user is in a set as written in cb.yaml.
-    pub(super) fn holds(&self, text: &str, user: &str) -> bool {
-        self.within(&set(text), user, 0)
+    pub(super) fn contains_user(&self, text: &str, user: &str) -> bool {
+        self.is_in_set(&set(text), user, 0)
     }
 
-    fn within(&self, set: &NameSet, user: &str, depth: usize) -> bool {
+    fn is_in_set(&self, set: &NameSet, user: &str, depth: usize) -> bool {
         set.contains(user, |group| match self.groups.get(group) {
-            Some(inner) => depth < GROUP_DEPTH && self.within(inner, user, depth + 1),
+            Some(inner) => depth < GROUP_DEPTH && self.is_in_set(inner, user, depth + 1),
             None => (self.os_groups)(user).iter().any(|g| g == group),
         })
     }
@@ -63,20 +63,20 @@ impl VisibleJobs {
         let sets = UserSets::new(params, os_groups);
         let mine = queues
             .iter()
-            .filter(|q| sets.holds(&q.administrators.join(" "), me));
+            .filter(|q| sets.contains_user(&q.administrators.join(" "), me));
         let mut visible = VisibleJobs {
             users: HashSet::new(),
             queues: mine.map(|q| q.name.clone()).collect(),
         };
         for (name, _, administrators) in &params.user_groups {
-            if sets.holds(administrators, me) {
+            if sets.contains_user(administrators, me) {
                 let all = members(name, params).into_iter();
                 let all = all.chain(known.iter().cloned());
                 // Words that are not users are left out: all, @system, ~u1.
                 let all = all.filter(|user| user != "all" && check_user(user).is_ok());
                 visible
                     .users
-                    .extend(all.filter(|user| sets.holds(name, user)));
+                    .extend(all.filter(|user| sets.contains_user(name, user)));
             }
         }
         visible
@@ -146,7 +146,13 @@ mod tests {
     fn a_set_may_name_groups() {
         let params = params();
         let sets = UserSets::new(&params, &os_groups);
-        assert!(sets.holds("root bosses", "b1") && !sets.holds("root bosses", "u1"));
-        assert!(sets.holds("wheel", "w") && sets.holds("all", "x") && !sets.holds("", "x"));
+        assert!(
+            sets.contains_user("root bosses", "b1") && !sets.contains_user("root bosses", "u1")
+        );
+        assert!(
+            sets.contains_user("wheel", "w")
+                && sets.contains_user("all", "x")
+                && !sets.contains_user("", "x")
+        );
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(args: &[OsString]) -> i32 {
     let Some((shell, words)) = words.split_first() else {
         return 0;
     };
-    super::speak(line::called(words));
+    super::set_language(line::command_name(words));
     let out = answer(shell, words, &|live, word| in_time(live, word));
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(out.as_bytes());
@@ -77,7 +77,7 @@ fn in_time(live: ClusterNames, word: &str) -> Vec<Candidate> {
 fn answer(shell: &str, words: &[String], names: line::Names<'_>) -> String {
     let (shell, words, joined) = match shell {
         "bash" | "bash-list" => {
-            let (words, joined) = line::joined(words);
+            let (words, joined) = line::join_split_words(words);
             let list = shell == "bash-list";
             let shell = if list { Shell::BashList } else { Shell::Bash };
             (shell, words, joined)
@@ -126,7 +126,7 @@ fn printed(shell: Shell, answer: &Completions) -> String {
     // A single candidate is inserted as it is, also for a list.
     let shown = shell == Shell::BashList && answer.words.len() > 1;
     for c in &answer.words {
-        let (word, about) = (escape(&c.word), escape(&c.about));
+        let (word, about) = (escape(&c.word), escape(&c.description));
         match (shell, about.is_empty()) {
             (Shell::Other, false) => out.push_str(&format!("{word}\t{about}")),
             (Shell::BashList, false) if shown => {

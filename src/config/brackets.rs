@@ -10,7 +10,7 @@ use crate::text::{ParseError, width};
 const HINT: &str = "write [...] groups with blanks between them, and quote the whole";
 
 /// Maximum value in thousandths: sums of many stay within an i64.
-const MOST_MILLI: i64 = 1_000_000_000_000_000;
+const MAX_MILLI: i64 = 1_000_000_000_000_000;
 
 /// The content of one bracket, and its byte offset in the whole text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ fn fixed(text: &str, places: u32) -> Result<i64, ParseError> {
     let value = int.parse::<i64>().ok().and_then(|n| n.checked_mul(one));
     let rest: i64 = format!("{frac:0<places$}").parse().unwrap_or(0);
     match value.map(|n| n.saturating_add(rest)) {
-        Some(n) if n <= MOST_MILLI => Ok(n),
+        Some(n) if n <= MAX_MILLI => Ok(n),
         _ => refused("is too large"),
     }
 }
@@ -156,7 +156,7 @@ pub(super) fn amount(def: &ResourceDef<'_>, text: &str) -> Result<i64, ParseErro
     let bytes = size::parse(text, Unit::M)?;
     let milli = u128::from(bytes) * 1000 / u128::from(Unit::M.bytes());
     match i64::try_from(milli) {
-        Ok(n) if n <= MOST_MILLI => Ok(n),
+        Ok(n) if n <= MAX_MILLI => Ok(n),
         _ => Err(ParseError::new(0, text.len(), "the size is too large")),
     }
 }
@@ -208,7 +208,7 @@ mod tests {
             ("1.5", 1500),
             ("0.007", 7),
             ("3.50", 3500),
-            ("1000000000000", MOST_MILLI),
+            ("1000000000000", MAX_MILLI),
         ] {
             assert_eq!(milli(text), Ok(want), "{text}");
         }

@@ -50,7 +50,10 @@ fn compare(
         }
         return;
     }
-    if let (Some(b), Some(a)) = (before.and_then(named), after.and_then(named)) {
+    if let (Some(b), Some(a)) = (
+        before.and_then(members_by_name),
+        after.and_then(members_by_name),
+    ) {
         let names: BTreeSet<&str> = b.keys().chain(a.keys()).copied().collect();
         let known = out.len();
         for name in names {
@@ -64,13 +67,13 @@ fn compare(
     }
     out.push(ConfigChange {
         place: place.to_owned(),
-        before: before.map(shown),
-        after: after.map(shown),
+        before: before.map(value_text),
+        after: after.map(value_text),
     });
 }
 
 /// The members of a list by name, if each has its own name.
-fn named(value: &Value) -> Option<BTreeMap<&str, &Value>> {
+fn members_by_name(value: &Value) -> Option<BTreeMap<&str, &Value>> {
     let list = value.as_array()?;
     let each = list.iter();
     let all: Option<BTreeMap<&str, &Value>> = each
@@ -79,12 +82,12 @@ fn named(value: &Value) -> Option<BTreeMap<&str, &Value>> {
     all.filter(|all| all.len() == list.len() && !list.is_empty())
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         // A whole entry is identified by its place.
         Value::Object(members) if members.contains_key("name") => "...".to_owned(),
-        Value::Array(list) if named(value).is_some() => {
+        Value::Array(list) if members_by_name(value).is_some() => {
             let names = list.iter().filter_map(|member| member["name"].as_str());
             names.collect::<Vec<_>>().join(" ")
         }
@@ -157,7 +160,7 @@ mod tests {
 
     #[test]
     fn long_values_are_cut_between_characters() {
-        let text = shown(&Value::String("ü".repeat(SHOWN + 5)));
+        let text = value_text(&Value::String("ü".repeat(SHOWN + 5)));
         assert_eq!(text.chars().count(), SHOWN + 3);
     }
 }

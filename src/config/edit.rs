@@ -163,13 +163,13 @@ const GROUPS: &[Step] = &[Step::Key("hostgroups")];
 /// The host is listed with other settings, a group is unknown, or the text cannot be edited safely.
 pub fn add_host(text: &str, host: &NewHost) -> Result<Edited, Refusal> {
     let mut edit = Edit::new(text)?;
-    let listed = edit.listed(&host.name);
+    let listed = edit.index_of_host(&host.name);
     if let Some(found) = listed {
         edit.agrees(found, host)?;
     }
     // Groups first: a refusal names lines of the original text.
     for group in &host.groups {
-        edit.join(group, &host.name)?;
+        edit.add_to_group(group, &host.name)?;
     }
     if listed.is_none() {
         edit.insert(host)?;
@@ -187,7 +187,7 @@ pub fn remove_host(text: &str, name: &str) -> Result<Edited, Refusal> {
     for at in (0..edit.items(GROUPS).len()).rev() {
         edit.leave(at, name)?;
     }
-    if let Some(at) = edit.listed(name) {
+    if let Some(at) = edit.index_of_host(name) {
         edit.drop_entry(at, name)?;
     }
     Ok(edit.done())
@@ -198,7 +198,7 @@ pub fn remove_host(text: &str, name: &str) -> Result<Edited, Refusal> {
 /// # Errors
 /// The text is not YAML.
 pub fn lists_host(text: &str, name: &str) -> Result<bool, Refusal> {
-    Ok(Edit::new(text)?.listed(name).is_some())
+    Ok(Edit::new(text)?.index_of_host(name).is_some())
 }
 
 /// Places outside `hosts` and `hostgroups` that name the host: `line 12: hosts of queues`.
@@ -267,16 +267,16 @@ fn value<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
 }
 
 /// The words of a scalar or of a list of scalars.
-fn words_of(node: &Node) -> Vec<&str> {
+fn scalar_words(node: &Node) -> Vec<&str> {
     match &node.value {
         Value::Text { text, .. } => hostlist::split(text).into_iter().map(|w| w.1).collect(),
-        Value::List(items) => items.iter().flat_map(words_of).collect(),
+        Value::List(items) => items.iter().flat_map(scalar_words).collect(),
         _ => Vec::new(),
     }
 }
 
 /// The words without a host; `None` if they do not name it.
-fn without(text: &str, name: &str) -> Option<String> {
+fn without_host(text: &str, name: &str) -> Option<String> {
     let mut found = false;
     let mut left = Vec::new();
     for (_, word) in hostlist::split(text) {
@@ -292,22 +292,23 @@ fn without(text: &str, name: &str) -> Option<String> {
         found = true;
         let rest: Vec<String> = all.into_iter().filter(|host| host != name).collect();
         let folded = hostlist::fold(&rest);
-        let kept = hostlist::split(&folded);
-        left.extend(kept.iter().map(|(_, word)| format!("{sign}{word}")));
+        let remaining = hostlist::split(&folded);
+        left.extend(remaining.iter().map(|(_, word)| format!("{sign}{word}")));
     }
     found.then(|| left.join(" "))
 }
 
 /// Whether two nodes are equal, ignoring places and quotes.
-fn same(a: &Node, b: &Node) -> bool {
+fn equal_nodes(a: &Node, b: &Node) -> bool {
     match (&a.value, &b.value) {
         (Value::Text { text: a, .. }, Value::Text { text: b, .. }) => a == b,
         (Value::List(a), Value::List(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal_nodes(a, b))
         }
         (Value::Map(a), Value::Map(b)) => {
             let pairs = || a.iter().zip(b);
-            a.len() == b.len() && pairs().all(|(a, b)| a.key == b.key && same(&a.value, &b.value))
+            a.len() == b.len()
+                && pairs().all(|(a, b)| a.key == b.key && equal_nodes(&a.value, &b.value))
         }
         (a, b) => *a == Value::Null && *b == Value::Null,
     }
@@ -366,27 +367,27 @@ impl Edit {
     }
 
     /// Accepts a new text if its tree is the current tree with `change` applied at `path`.
-    fn take(
+    fn accept_text(
         &mut self,
         pos: Pos,
         text: Option<String>,
         path: &[Step],
         change: impl FnOnce(&mut Node),
     ) -> Result<(), Refusal> {
-        let mut meant = self.root.clone();
-        let place = path
-            .iter()
-            .try_fold(&mut meant, |node, step| match (step, &mut node.value) {
+        let mut expected_tree = self.root.clone();
+        let place = path.iter().try_fold(&mut expected_tree, |node, step| {
+            match (step, &mut node.value) {
                 (Step::Key(key), Value::Map(map)) => {
                     map.iter_mut().find(|e| e.key == *key).map(|e| &mut e.value)
                 }
                 (Step::Item(n), Value::List(items)) => items.get_mut(*n),
                 _ => None,
-            });
+            }
+        });
         if let (Some(text), Some(place)) = (text, place) {
             change(place);
             if let Ok(root) = parse(&text)
-                && same(&root, &meant)
+                && equal_nodes(&root, &expected_tree)
             {
                 self.text = text;
                 self.root = root;
@@ -400,11 +401,11 @@ impl Edit {
     }
 
     /// The index of the entry of `hosts` that names the host.
-    fn listed(&self, name: &str) -> Option<usize> {
+    fn index_of_host(&self, name: &str) -> Option<usize> {
         self.items(HOSTS).iter().position(|entry| {
             let named = ["name", "names"].iter().filter_map(|key| value(entry, key));
             named
-                .flat_map(words_of)
+                .flat_map(scalar_words)
                 .any(|word| hostlist::expand(word).is_ok_and(|all| all.iter().any(|h| h == name)))
         })
     }
@@ -413,7 +414,7 @@ impl Edit {
     fn agrees(&self, at: usize, host: &NewHost) -> Result<(), Refusal> {
         let entry = &self.items(HOSTS)[at];
         for (key, values, _) in &host.settings {
-            let has = value(entry, key).map(|node| words_of(node).join(","));
+            let has = value(entry, key).map(|node| scalar_words(node).join(","));
             if has.as_deref() != Some(values.join(",").as_str()) {
                 let has = has.unwrap_or_else(|| "not set".into());
                 let message = format!(
@@ -442,7 +443,7 @@ impl Edit {
                     value: list_of(new),
                 };
                 let pos = self.root.pos;
-                self.take(pos, Some(text), &[], |root| {
+                self.accept_text(pos, Some(text), &[], |root| {
                     if let Value::Map(sections) = &mut root.value {
                         sections.push(hosts);
                     }
@@ -450,12 +451,12 @@ impl Edit {
             }
             Some(entry) => match &entry.value.value {
                 Value::Null => {
-                    let text = source.below(entry.key_pos, &format!("- {item}"));
-                    self.take(entry.key_pos, Some(text), HOSTS, |n| *n = list_of(new))?;
+                    let text = source.insert_below(entry.key_pos, &format!("- {item}"));
+                    self.accept_text(entry.key_pos, Some(text), HOSTS, |n| *n = list_of(new))?;
                 }
                 Value::List(_) => {
                     let text = source.append(&entry.value, &item);
-                    self.take(entry.value.pos, text, HOSTS, |n| push(n, new))?;
+                    self.accept_text(entry.value.pos, text, HOSTS, |n| push(n, new))?;
                 }
                 _ => return refuse(entry.value.pos, "hosts must be a list"),
             },
@@ -466,8 +467,8 @@ impl Edit {
     }
 
     /// Adds a host to a group.
-    fn join(&mut self, group: &str, name: &str) -> Result<(), Refusal> {
-        let named = |item: &Node| value(item, "name").map(words_of) == Some(vec![group]);
+    fn add_to_group(&mut self, group: &str, name: &str) -> Result<(), Refusal> {
+        let named = |item: &Node| value(item, "name").map(scalar_words) == Some(vec![group]);
         let Some(at) = self.items(GROUPS).iter().position(named) else {
             let message = format!("host group {group} is not defined; add it to hostgroups first");
             return refuse(self.root.pos, message);
@@ -477,7 +478,7 @@ impl Edit {
             return refuse(self.items(GROUPS)[at].pos, "the group has no members");
         };
         let pos = members.pos;
-        let set = HostSet::parse_stored(&words_of(members).join(" "));
+        let set = HostSet::parse_stored(&scalar_words(members).join(" "));
         let set = set.or_else(|e| refuse(pos, e.message))?;
         if set.items.iter().any(|i| i.exclude && i.name == name) {
             return refuse(pos, format!("group {group} excludes host {name}"));
@@ -500,7 +501,7 @@ impl Edit {
             }
             _ => return refuse(pos, "members must be a set of hosts"),
         };
-        self.take(pos, text, &path, |node| match change {
+        self.accept_text(pos, text, &path, |node| match change {
             Some(text) => set_text(node, text),
             None => push(node, text_node(name)),
         })?;
@@ -516,7 +517,7 @@ impl Edit {
             Some(_) => "name",
             None => "names",
         };
-        let all: Vec<&str> = value(entry, key).map(words_of).unwrap_or_default();
+        let all: Vec<&str> = value(entry, key).map(scalar_words).unwrap_or_default();
         let more = all.len() > 1 || all.iter().any(|word| *word != name);
         if more {
             let path = [HOSTS[0], Step::Item(at), Step::Key(key)];
@@ -535,7 +536,7 @@ impl Edit {
         };
         let source = Source::new(&self.text);
         let (text, flow) = (source.remove(list, at), source.is_flow(list));
-        self.take(pos, text, path, |node| {
+        self.accept_text(pos, text, path, |node| {
             if let Value::List(items) = &mut node.value {
                 items.remove(at);
                 // A block list without items would be read as null.
@@ -554,11 +555,16 @@ impl Edit {
         let pos = node.pos;
         let (path, place) = match &node.value {
             Value::List(items) => {
-                let names = |n: &Node| words_of(n).iter().any(|w| without(w, name).is_some());
+                let names = |n: &Node| {
+                    scalar_words(n)
+                        .iter()
+                        .any(|w| without_host(w, name).is_some())
+                };
                 let Some(at) = items.iter().position(names) else {
                     return Ok(());
                 };
-                let left = without(&words_of(&items[at]).join(" "), name).unwrap_or_default();
+                let left =
+                    without_host(&scalar_words(&items[at]).join(" "), name).unwrap_or_default();
                 if left.is_empty() && items.len() > 1 {
                     let pos = items[at].pos;
                     return self.drop_item(pos, path, at);
@@ -570,7 +576,7 @@ impl Edit {
         let Value::Text { text, .. } = &place.value else {
             return refuse(pos, "a set of hosts must be here");
         };
-        let Some(left) = without(text, name) else {
+        let Some(left) = without_host(text, name) else {
             return Ok(());
         };
         if left.is_empty() {
@@ -580,7 +586,7 @@ impl Edit {
             );
         }
         let text = Source::new(&self.text).replace(place, &left);
-        self.take(pos, text, &path, |node| set_text(node, left))
+        self.accept_text(pos, text, &path, |node| set_text(node, left))
     }
 
     /// Removes the host from the group at index `at`.
@@ -589,10 +595,13 @@ impl Edit {
         let Some(members) = self.node(&path) else {
             return Ok(());
         };
-        if !words_of(members).iter().any(|w| without(w, name).is_some()) {
+        if !scalar_words(members)
+            .iter()
+            .any(|w| without_host(w, name).is_some())
+        {
             return Ok(());
         }
-        let group = value(&self.items(GROUPS)[at], "name").map(|n| words_of(n).join(" "));
+        let group = value(&self.items(GROUPS)[at], "name").map(|n| scalar_words(n).join(" "));
         let group = group.unwrap_or_default();
         self.drop_name(&path, name)?;
         self.done

@@ -45,10 +45,10 @@ pub(super) fn cycles<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<Vec<&'a
 /// Names in an order in which every name comes after the names that it refers to. The order of
 /// names on a cycle is arbitrary.
 pub(super) fn inner_first<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<&'a str> {
-    let mut seen: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut visited: BTreeMap<&str, ()> = BTreeMap::new();
     let mut out = Vec::with_capacity(edges.len());
     for &start in edges.keys() {
-        if seen.insert(start, ()).is_some() {
+        if visited.insert(start, ()).is_some() {
             continue;
         }
         let mut path: Vec<(&'a str, usize)> = vec![(start, 0)];
@@ -59,7 +59,7 @@ pub(super) fn inner_first<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>) -> Vec<&'
                 continue;
             };
             *next += 1;
-            if edges.contains_key(to) && seen.insert(to, ()).is_none() {
+            if edges.contains_key(to) && visited.insert(to, ()).is_none() {
                 path.push((to, 0));
             }
         }

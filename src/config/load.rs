@@ -51,7 +51,7 @@ pub fn load(bytes: &[u8], file: &str, os: &OsNames<'_>) -> Result<Loaded, Vec<Pr
         }
     }
     let config = sections(&mut ctx, &doc);
-    let more = ctx.left_out.then(|| ctx.more());
+    let more = ctx.left_out.then(|| ctx.more_problems());
     let Ctx {
         mut problems,
         mut warnings,

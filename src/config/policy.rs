@@ -232,7 +232,7 @@ impl Threshold {
 
     /// Both thresholds combined: of each mark, the one that is passed first.
     #[must_use]
-    pub fn with(&self, other: &Threshold) -> Threshold {
+    pub fn combined_with(&self, other: &Threshold) -> Threshold {
         let first = |a: Option<i64>, b: Option<i64>| match (self.increase, a, b) {
             (true, Some(a), Some(b)) => Some(a.min(b)),
             (false, Some(a), Some(b)) => Some(a.max(b)),
@@ -424,9 +424,9 @@ mod tests {
             sched,
             stop,
         };
-        let free = mark(false, Some(500), None).with(&mark(false, Some(900), Some(200)));
+        let free = mark(false, Some(500), None).combined_with(&mark(false, Some(900), Some(200)));
         assert_eq!((free.sched, free.stop), (Some(900), Some(200)));
-        let load = mark(true, Some(500), Some(700)).with(&mark(true, Some(900), None));
+        let load = mark(true, Some(500), Some(700)).combined_with(&mark(true, Some(900), None));
         assert_eq!((load.sched, load.stop), (Some(500), Some(700)));
     }
 

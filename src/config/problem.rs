@@ -32,9 +32,9 @@ impl fmt::Display for Problem {
         write!(f, ": {}", printable(&self.message))?;
         if self.line > 0 {
             let (text, caret) = window(&self.source, self.col.max(1) as usize - 1);
-            let gutter = self.line.to_string();
-            write!(f, "\n {gutter} | {text}")?;
-            write!(f, "\n {:w$} | {:caret$}^", "", "", w = gutter.len())?;
+            let line_number = self.line.to_string();
+            write!(f, "\n {line_number} | {text}")?;
+            write!(f, "\n {:w$} | {:caret$}^", "", "", w = line_number.len())?;
         }
         if let Some(h) = &self.hint {
             write!(f, "\nhint: {}", printable(h))?;

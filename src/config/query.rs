@@ -90,7 +90,7 @@ impl Quota {
 
 impl<T: Copy> WindowedLimit<T> {
     /// The limit at a moment: the first one whose window is open; `None` = not limited.
-    pub fn at(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
+    pub fn limit_at(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<T> {
         let open = |c: &&WindowedLimit<T>| match &c.window {
             None => true,
             Some(w) => w.contains_ms(now.0, tz),
@@ -98,7 +98,7 @@ impl<T: Copy> WindowedLimit<T> {
         list.iter().find(open).map(|c| c.limit)
     }
 
-    /// When [`WindowedLimit::at`] may return another value; `None` = never.
+    /// When [`WindowedLimit::limit_at`] may return another value; `None` = never.
     pub fn next_change(list: &[WindowedLimit<T>], now: Stamp, tz: &TimeZone) -> Option<Stamp> {
         let windows = list.iter().filter_map(|c| c.window.as_ref());
         let changes = windows.filter_map(|w| w.next_change_ms(now.0, tz));
@@ -128,9 +128,9 @@ impl Config {
         user: &'a str,
         os_groups: &[String],
     ) -> Option<Vec<ShareStep<'a>>> {
-        let mut way = Descent::default();
-        self.descend(shares, (user, os_groups), &mut way)?;
-        Some(way.path)
+        let mut descent = Descent::default();
+        self.descend(shares, (user, os_groups), &mut descent)?;
+        Some(descent.path)
     }
 
     /// Appends the steps below `level`, and returns the entry of `level` that they go through.
@@ -140,18 +140,18 @@ impl Config {
         &'a self,
         level: &'a Shares,
         (user, os_groups): (&'a str, &[String]),
-        way: &mut Descent<'a>,
+        descent: &mut Descent<'a>,
     ) -> Option<&'a ShareEntry> {
         for entry in level.candidates(user, os_groups, self) {
             let shares = entry.shares;
             let (node, inner) = match &entry.subject {
                 ShareSubject::User(_) | ShareSubject::Default | ShareSubject::GroupEach(_) => {
                     let node = ShareNode::User(user);
-                    way.path.push(ShareStep { node, shares });
+                    descent.path.push(ShareStep { node, shares });
                     return Some(entry);
                 }
                 ShareSubject::Others => (ShareNode::Others, None),
-                ShareSubject::Group(name) if way.closed.contains(name.as_str()) => continue,
+                ShareSubject::Group(name) if descent.closed.contains(name.as_str()) => continue,
                 ShareSubject::Group(name) => {
                     let group = self.user_groups.get(name);
                     (
@@ -160,18 +160,18 @@ impl Config {
                     )
                 }
             };
-            way.path.push(ShareStep { node, shares });
+            descent.path.push(ShareStep { node, shares });
             let Some(inner) = inner else {
                 let node = ShareNode::User(user);
-                way.path.push(ShareStep { node, shares: 1 });
+                descent.path.push(ShareStep { node, shares: 1 });
                 return Some(entry);
             };
-            if self.descend(inner, (user, os_groups), way).is_some() {
+            if self.descend(inner, (user, os_groups), descent).is_some() {
                 return Some(entry);
             }
-            way.path.pop();
+            descent.path.pop();
             if let ShareSubject::Group(name) = &entry.subject {
-                way.closed.insert(name);
+                descent.closed.insert(name);
             }
         }
         None
@@ -319,7 +319,7 @@ impl Config {
 }
 
 /// Converts seconds stated for one CPU factor into the time of the same work at another factor.
-pub fn seconds_on(seconds: u64, stated: f64, here: f64) -> u64 {
+pub fn seconds_on(seconds: u64, stated: f64, factor: f64) -> u64 {
     // At least a second; there is no overflow because factors are from 0.001 to 1000.
-    ((seconds as f64 * stated / here).round() as u64).max(1)
+    ((seconds as f64 * stated / factor).round() as u64).max(1)
 }

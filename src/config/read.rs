@@ -20,10 +20,10 @@ pub(super) const YEAR: u64 = 365 * DAY;
 
 /// Maximum number of problems, and of warnings, that are kept for a file; further ones are only
 /// counted.
-const MOST: usize = 100;
+const PROBLEMS_KEPT: usize = 100;
 
 /// Maximum number of names compared for a "did you mean".
-pub(super) const MOST_GUESSED: usize = 2000;
+pub(super) const MAX_GUESSED: usize = 2000;
 
 /// Which names the operating system knows.
 pub struct OsNames<'a> {
@@ -76,8 +76,8 @@ impl Ctx<'_> {
     }
 
     /// The line after the last problem if there were more.
-    pub(super) fn more(&self) -> Problem {
-        let message = format!("more than {MOST} problems: the rest are not shown");
+    pub(super) fn more_problems(&self) -> Problem {
+        let message = format!("more than {PROBLEMS_KEPT} problems: the rest are not shown");
         self.make(Pos::default(), "too-many-problems", message)
     }
 
@@ -99,7 +99,7 @@ impl Ctx<'_> {
     }
 
     fn push_problem(&mut self, p: Problem) {
-        if self.problems.len() < MOST {
+        if self.problems.len() < PROBLEMS_KEPT {
             self.problems.push(p);
         } else {
             self.left_out = true;
@@ -130,7 +130,7 @@ impl Ctx<'_> {
     ) {
         let at = (pos.line, pos.col);
         let reported = |p: &Problem| p.code == "undefined" && (p.line, p.col) == at;
-        self.left_out |= !self.partial && self.problems.len() >= MOST;
+        self.left_out |= !self.partial && self.problems.len() >= PROBLEMS_KEPT;
         if self.partial || self.left_out || self.problems.last().is_some_and(reported) {
             return;
         }
@@ -160,7 +160,7 @@ impl Ctx<'_> {
 
     /// Whether another warning would be kept.
     pub(super) fn warns(&self) -> bool {
-        self.warnings.len() < MOST
+        self.warnings.len() < PROBLEMS_KEPT
     }
 
     pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
@@ -187,7 +187,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub(super) fn one(text: &str, pos: Pos, quoted: bool) -> Words {
+    pub(super) fn one_word(text: &str, pos: Pos, quoted: bool) -> Words {
         Words {
             text: text.to_string(),
             pos,
@@ -289,7 +289,7 @@ impl<'n> Fields<'n> {
     pub(super) fn scalar(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         match &e.value.value {
-            Value::Text { text, quoted } => Some(Words::one(text, e.value.pos, *quoted)),
+            Value::Text { text, quoted } => Some(Words::one_word(text, e.value.pos, *quoted)),
             Value::Refused => None,
             Value::Null => {
                 no_value(ctx, e);
@@ -304,7 +304,7 @@ impl<'n> Fields<'n> {
     }
 
     /// A scalar or a list of scalars.
-    pub(super) fn words(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
+    pub(super) fn read_words(&self, ctx: &mut Ctx<'_>, key: &str) -> Option<Words> {
         let e = self.entries.get(key)?;
         let Value::List(items) = &e.value.value else {
             return self.scalar(ctx, key);
@@ -352,7 +352,7 @@ impl<'n> Fields<'n> {
     /// A whole number in `low..=high`.
     pub(super) fn number(&self, ctx: &mut Ctx<'_>, key: &str, low: u64, high: u64) -> Option<u64> {
         let w = self.scalar(ctx, key)?;
-        whole(ctx, key, &w, low, high)
+        whole_number(ctx, key, &w, low, high)
     }
 
     /// A count in `low..=u32::MAX` or `unlimited`; absent is unlimited.
@@ -361,7 +361,7 @@ impl<'n> Fields<'n> {
         if w.text.eq_ignore_ascii_case("unlimited") {
             return None;
         }
-        let n = whole(ctx, key, &w, low.into(), i32::MAX as u64)?;
+        let n = whole_number(ctx, key, &w, low.into(), i32::MAX as u64)?;
         u32::try_from(n).ok()
     }
 
@@ -413,7 +413,7 @@ pub(super) fn did_you_mean<'k>(
     name: &str,
     known: impl IntoIterator<Item = &'k str>,
 ) -> Option<String> {
-    nearest(name, known.into_iter().take(MOST_GUESSED)).map(|n| format!("did you mean {n:?}?"))
+    nearest(name, known.into_iter().take(MAX_GUESSED)).map(|n| format!("did you mean {n:?}?"))
 }
 
 fn no_value(ctx: &mut Ctx<'_>, e: &Entry) {
@@ -435,7 +435,7 @@ fn no_value(ctx: &mut Ctx<'_>, e: &Entry) {
 }
 
 fn check_key(ctx: &mut Ctx<'_>, e: &Entry, table: &[Key], what: &str) {
-    if ctx.problems.len() >= MOST {
+    if ctx.problems.len() >= PROBLEMS_KEPT {
         ctx.left_out = true;
         return;
     }
@@ -490,7 +490,13 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
 }
 
 /// A whole number: digits only, no leading zero.
-pub(super) fn whole(ctx: &mut Ctx<'_>, key: &str, w: &Words, low: u64, high: u64) -> Option<u64> {
+pub(super) fn whole_number(
+    ctx: &mut Ctx<'_>,
+    key: &str,
+    w: &Words,
+    low: u64,
+    high: u64,
+) -> Option<u64> {
     whole_word(ctx, key, &w.text, w.pos, low, high)
 }
 

@@ -11,18 +11,18 @@ use super::read_queues::{
 };
 use super::read_users::{group_name, user_set};
 use super::types::{AppLimits, AppProfile};
-use crate::model::MOST_RETRIES;
+use crate::model::MAX_RETRIES;
 use crate::text::yaml::Node;
 use std::collections::{BTreeMap, HashMap};
 
 /// Names with another meaning where applications are named.
 const RESERVED: &[&str] = &["all", "none"];
 /// Maximum length of a name, in characters.
-pub(super) const MOST_NAME: usize = 60;
-const MOST_APPS: usize = 2_000;
+pub(super) const MAX_NAME: usize = 60;
+const MAX_APPS: usize = 2_000;
 /// Maximum number of variables of `env`, and maximum size of their names and values, bytes.
-const MOST_VARIABLES: usize = 1_000;
-const MOST_ENV: usize = 16_384;
+const MAX_VARIABLES: usize = 1_000;
+const MAX_ENV: usize = 16_384;
 /// Prefixes of variables that every job gets from its host or its leader.
 const OWN_PREFIXES: &[&str] = &["CB_", "LSB_", "LSF_", "LS_", "SLURM_"];
 const OWN_NAMES: &[&str] = &["HOME", "USER", "LOGNAME", "LSFUSER", "PWD"];
@@ -42,8 +42,8 @@ pub(super) fn apps(
         let Some(f) = Fields::new(ctx, item, keys::APP, &what) else {
             continue;
         };
-        if out.len() == MOST_APPS {
-            let message = format!("more than {MOST_APPS} applications");
+        if out.len() == MAX_APPS {
+            let message = format!("more than {MAX_APPS} applications");
             ctx.problem(f.pos, "range", message);
             return out;
         }
@@ -57,15 +57,15 @@ pub(super) fn apps(
 }
 
 fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -> AppProfile {
-    if name.chars().count() > MOST_NAME {
-        let message = format!("the name of an application has at most {MOST_NAME} characters");
+    if name.chars().count() > MAX_NAME {
+        let message = format!("the name of an application has at most {MAX_NAME} characters");
         ctx.problem(f.key_pos("name"), "name", message);
     }
     let out = AppProfile {
         name,
         description: description(ctx, f),
         users: f
-            .words(ctx, "users")
+            .read_words(ctx, "users")
             .and_then(|w| user_set(ctx, &w, defined.user_groups))
             .unwrap_or_else(UserSet::all),
         job_slots: f.has("job_slots").then(|| job_slots(ctx, f)),
@@ -75,7 +75,7 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
             .has("rerunnable")
             .then(|| f.flag(ctx, "rerunnable", false)),
         requeue: f
-            .words(ctx, "requeue_exit_values")
+            .read_words(ctx, "requeue_exit_values")
             .map(|w| requeue_exits(ctx, &w)),
         max_requeue: f.has("max_requeue").then(|| {
             f.limit(ctx, "max_requeue", 0)
@@ -83,7 +83,7 @@ fn app(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -
         }),
         success: success_exits(ctx, f),
         retries: f
-            .number(ctx, "retries", 0, u64::from(MOST_RETRIES))
+            .number(ctx, "retries", 0, u64::from(MAX_RETRIES))
             .map(|n| n as u32),
         warn: read_hooks::warning(ctx, f),
         pre_exec: read_hooks::command_line(ctx, f, "pre_exec"),
@@ -109,14 +109,14 @@ fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> BTreeMap<String, String> {
         let own = OWN_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         (own || OWN_NAMES.contains(&name)).then_some(": Corral sets it itself")
     };
-    let all = read_env::env(ctx, f, MOST_VARIABLES, taken);
+    let all = read_env::env(ctx, f, MAX_VARIABLES, taken);
     let out: BTreeMap<String, String> = all.into_iter().map(|(name, w)| (name, w.text)).collect();
     let bytes: usize = out
         .iter()
         .map(|(name, value)| name.len() + value.len())
         .sum();
-    if bytes > MOST_ENV {
-        let message = format!("env has {bytes} bytes of names and values, at most {MOST_ENV}");
+    if bytes > MAX_ENV {
+        let message = format!("env has {bytes} bytes of names and values, at most {MAX_ENV}");
         ctx.problem(f.key_pos("env"), "range", message);
     }
     out

@@ -13,12 +13,12 @@ use crate::model::{Charge, Discount, MICRO, NameList, Price, WHOLE_DISCOUNT};
 use crate::text::cron::Zone;
 use crate::text::yaml::{Node, Value};
 
-const MOST_PRICES: usize = 1_000;
-const MOST_DISCOUNTS: usize = 100;
+const MAX_PRICES: usize = 1_000;
+const MAX_DISCOUNTS: usize = 100;
 /// Maximum price of an hour.
-const MOST_PRICE: u64 = 1_000_000;
+const MAX_PRICE: u64 = 1_000_000;
 /// Maximum length of the currency's name, in characters.
-const MOST_CURRENCY: usize = 12;
+const MAX_CURRENCY: usize = 12;
 
 pub(super) fn charge(
     ctx: &mut Ctx<'_>,
@@ -32,14 +32,14 @@ pub(super) fn charge(
         timezone: timezone(ctx, &f),
         ..Charge::default()
     };
-    for item in items(ctx, &f, "prices", MOST_PRICES) {
+    for item in items(ctx, &f, "prices", MAX_PRICES) {
         if let Some(f) = Fields::new(ctx, item, keys::PRICE, "a price") {
             let price = price(ctx, &f, queues, defined);
-            never_reached(ctx, &f, &out.prices);
+            warn_unreachable(ctx, &f, &out.prices);
             out.prices.push(price);
         }
     }
-    for item in items(ctx, &f, "discounts", MOST_DISCOUNTS) {
+    for item in items(ctx, &f, "discounts", MAX_DISCOUNTS) {
         if let Some(f) = Fields::new(ctx, item, keys::DISCOUNT, "a discount") {
             out.discounts.extend(discount(ctx, &f, queues, defined));
         }
@@ -74,9 +74,9 @@ fn currency(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
     };
     let plain = |c: char| !c.is_whitespace() && !c.is_control() && !"\",;".contains(c);
     let length = w.text.chars().count();
-    if !(1..=MOST_CURRENCY).contains(&length) || !w.text.chars().all(plain) {
+    if !(1..=MAX_CURRENCY).contains(&length) || !w.text.chars().all(plain) {
         let message = format!("currency: {:?} is not a word", w.text);
-        let hint = format!("write 1 to {MOST_CURRENCY} characters such as EUR or units");
+        let hint = format!("write 1 to {MAX_CURRENCY} characters such as EUR or units");
         ctx.problem_hint(w.pos, "name", message, hint);
     }
     w.text
@@ -93,7 +93,7 @@ fn timezone(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
 }
 
 fn price(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue], defined: &Defined<'_>) -> Price {
-    let hosts = f.words(ctx, "hosts");
+    let hosts = f.read_words(ctx, "hosts");
     let hosts = hosts.and_then(|w| host_set(ctx, &w, defined.hosts, defined.host_groups));
     let hosts = hosts.map(|set| NameList {
         all_but: set.all_but,
@@ -119,7 +119,7 @@ fn price(ctx: &mut Ctx<'_>, f: &Fields<'_>, queues: &[Queue], defined: &Defined<
 }
 
 /// Warns of a price that follows one for everything.
-fn never_reached(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
+fn warn_unreachable(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
     let all = |list: &NameList| *list == NameList::all();
     let whole = |p: &Price| all(&p.queues) && all(&p.hosts) && all(&p.apps);
     if before.iter().any(whole) {
@@ -133,7 +133,7 @@ fn never_reached(ctx: &mut Ctx<'_>, f: &Fields<'_>, before: &[Price]) {
 /// The names of a key, of these queues if given; an application may be a template of `apps.d`,
 /// which is not read here.
 fn name_list(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, queues: Option<&[Queue]>) -> NameList {
-    let words = f.words(ctx, key);
+    let words = f.read_words(ctx, key);
     let set = words.and_then(|w| names(ctx, &w, queues));
     set.map_or_else(NameList::all, |set| NameList {
         all_but: set.all_but,
@@ -143,7 +143,7 @@ fn name_list(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, queues: Option<&[Queu
 
 /// An amount of money in millionths; absent is 0.
 fn amount(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> u64 {
-    decimal(ctx, f, key, MOST_PRICE).unwrap_or(0)
+    decimal(ctx, f, key, MAX_PRICE).unwrap_or(0)
 }
 
 /// A decimal number of 0 to `most` in millionths.
@@ -169,12 +169,12 @@ fn discount(
     queues: &[Queue],
     defined: &Defined<'_>,
 ) -> Option<Discount> {
-    let users = f.words(ctx, "users");
+    let users = f.read_words(ctx, "users");
     let users = users.and_then(|w| user_set(ctx, &w, defined.user_groups));
     let queues = name_list(ctx, f, "queues", Some(queues));
     // Only checked here; it is parsed again when it is used.
     let window = match windows(ctx, f, "window") {
-        Some(_) => f.words(ctx, "window").map(|w| w.text),
+        Some(_) => f.read_words(ctx, "window").map(|w| w.text),
         None => None,
     };
     if !f.has("percent") {

@@ -134,7 +134,7 @@ fn administrators(
     groups: &BTreeMap<String, UserGroup>,
 ) -> UserSet {
     let set = f
-        .words(ctx, "administrators")
+        .read_words(ctx, "administrators")
         .and_then(|w| admin_set(ctx, &w, groups));
     let set = set.unwrap_or_default();
     if set.is_empty() && !ctx.partial {
@@ -151,7 +151,7 @@ fn administrators(
 }
 
 fn masters(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
-    let Some(w) = f.words(ctx, "masters") else {
+    let Some(w) = f.read_words(ctx, "masters") else {
         return Vec::new();
     };
     match hostlist::expand(&w.text) {
@@ -259,7 +259,7 @@ pub(super) fn default_queue(
     queues: &[Queue],
 ) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
-    let words = fields.and_then(|f| f.words(ctx, "default_queue"));
+    let words = fields.and_then(|f| f.read_words(ctx, "default_queue"));
     let Some(w) = words else {
         out.extend(queues.first().map(|q| q.name.clone()));
         return out;

@@ -8,9 +8,9 @@ use crate::model::{Checkpoint, ControlAct, Controls, RunWarning, WARN_BEFORE_MAX
 use crate::text::hook;
 
 /// Maximum number of attempts of a job whose pre-exec fails.
-const MOST_RETRIES: u64 = 1_000;
+const MAX_RETRIES: u64 = 1_000;
 /// Maximum length of a command of a queue, in bytes.
-const MOST_COMMAND: usize = 4095;
+const MAX_COMMAND: usize = 4095;
 
 /// The settings of section `general`.
 pub(super) fn general(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> HookRules {
@@ -24,7 +24,7 @@ pub(super) fn general(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> HookRules {
     time("post_exec_timeout", &mut out.post_exec_timeout_ms);
     time("checkpoint_timeout", &mut out.checkpoint_timeout_ms);
     out.checkpoint_methods = directory(ctx, f, "checkpoint_methods");
-    if let Some(n) = f.number(ctx, "pre_exec_retries", 0, MOST_RETRIES) {
+    if let Some(n) = f.number(ctx, "pre_exec_retries", 0, MAX_RETRIES) {
         out.pre_exec_retries = n as u32;
     }
     let actions = [
@@ -61,7 +61,7 @@ fn directory(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
         return String::new();
     };
     let path = w.text.trim_end_matches('/');
-    if !path.starts_with('/') || path.len() > MOST_COMMAND || path.contains(char::is_control) {
+    if !path.starts_with('/') || path.len() > MAX_COMMAND || path.contains(char::is_control) {
         let message = format!(
             "{key}: {:?} is not the absolute path of a directory",
             w.text
@@ -97,8 +97,8 @@ pub(super) fn command_line(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Stri
     let Some(w) = f.scalar(ctx, key) else {
         return String::new();
     };
-    if w.text.len() > MOST_COMMAND || w.text.contains(char::is_control) {
-        let message = format!("{key}: one line of at most {MOST_COMMAND} bytes");
+    if w.text.len() > MAX_COMMAND || w.text.contains(char::is_control) {
+        let message = format!("{key}: one line of at most {MAX_COMMAND} bytes");
         ctx.problem(w.pos, "range", message);
         return String::new();
     }
@@ -174,8 +174,8 @@ fn program(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
     let Some(w) = f.scalar(ctx, key) else {
         return String::new();
     };
-    if w.text.len() > MOST_COMMAND {
-        let message = format!("{key}: a command has at most {MOST_COMMAND} bytes");
+    if w.text.len() > MAX_COMMAND {
+        let message = format!("{key}: a command has at most {MAX_COMMAND} bytes");
         ctx.problem(w.pos, "range", message);
         return String::new();
     }

@@ -3,7 +3,7 @@
 
 use super::keys;
 use super::policy::Threshold;
-use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole};
+use super::read::{Ctx, Fields, Words, decimal, did_you_mean, split, whole_number};
 use super::read_resources::{ResourceKinds, resources, tags};
 use super::read_users::{group_name, unsound_groups};
 use super::read_watch::{thresholds, windows};
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Words with a special meaning in host sets.
 const RESERVED: &[&str] = &["all", "none", "others", "default"];
 /// Maximum number of slots of a host.
-const MOST_SLOTS: u64 = 1_000_000;
+const MAX_SLOTS: u64 = 1_000_000;
 
 /// Section `hosttypes`: a list of names.
 pub(super) fn host_types(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Vec<String> {
@@ -33,7 +33,7 @@ pub(super) fn host_types(ctx: &mut Ctx<'_>, node: Option<&Node>) -> Vec<String> 
             }
             continue;
         };
-        let w = Words::one(text, item.pos, *quoted);
+        let w = Words::one_word(text, item.pos, *quoted);
         if !ctx.check_name(&w) {
             continue;
         }
@@ -181,34 +181,34 @@ pub(super) fn hosts(
             continue;
         };
         let names = host_names(ctx, &f, &mut lines);
-        let said = read_entry(ctx, &f, (types, models), &mut kinds);
+        let values = read_entry(ctx, &f, (types, models), &mut kinds);
         let marks = f.node("thresholds");
         if names == ["default"] {
             out.open = f.flag(ctx, "open", false);
-            default = Some((said, marks));
+            default = Some((values, marks));
         } else {
             if f.has("open") {
                 let message = "open is only valid in the entry with name: default";
                 ctx.problem(f.key_pos("open"), "misplaced-key", message);
             }
-            read.push((names, said, marks));
+            read.push((names, values, marks));
         }
     }
     out.resources = kinds.declared();
     // Thresholds may watch a resource that another entry defines.
-    let mut watch = |said: &mut EntryValues, marks: Option<&Node>, out: &HostTable| {
-        said.thresholds = marks.map_or_else(Vec::new, |n| thresholds(ctx, n, out));
+    let mut watch = |values: &mut EntryValues, marks: Option<&Node>, out: &HostTable| {
+        values.thresholds = marks.map_or_else(Vec::new, |n| thresholds(ctx, n, out));
     };
-    if let Some((mut said, marks)) = default {
-        watch(&mut said, marks, &out);
-        out.default = said.complete("default", &built_in(), models);
+    if let Some((mut values, marks)) = default {
+        watch(&mut values, marks, &out);
+        out.default = values.complete("default", &built_in(), models);
     }
-    for (_, said, marks) in &mut read {
-        watch(said, *marks, &out);
+    for (_, values, marks) in &mut read {
+        watch(values, *marks, &out);
     }
-    for (name, said) in read
+    for (name, values) in read
         .iter()
-        .flat_map(|(names, said, _)| names.iter().map(move |n| (n, said)))
+        .flat_map(|(names, values, _)| names.iter().map(move |n| (n, values)))
     {
         if out.entries.len() == MAX_HOSTS {
             let message = format!("hosts lists more than {MAX_HOSTS} hosts");
@@ -216,7 +216,8 @@ pub(super) fn hosts(
             return out;
         }
         out.index.insert(name.clone(), out.entries.len());
-        out.entries.push(said.complete(name, &out.default, models));
+        out.entries
+            .push(values.complete(name, &out.default, models));
     }
     out
 }
@@ -245,7 +246,7 @@ fn host_names(ctx: &mut Ctx<'_>, f: &Fields<'_>, lines: &mut HashMap<String, u32
             return Vec::new();
         }
     };
-    let Some(w) = f.words(ctx, key) else {
+    let Some(w) = f.read_words(ctx, key) else {
         return Vec::new();
     };
     let all = match hostlist::expand(&w.text) {
@@ -324,7 +325,7 @@ fn read_entry(
     if f.has("user_slots") {
         out.user_slots = Some(f.limit(ctx, "user_slots", 0));
     }
-    out.tags = f.words(ctx, "tags").map(|w| tags(ctx, &w, kinds));
+    out.tags = f.read_words(ctx, "tags").map(|w| tags(ctx, &w, kinds));
     if let Some(node) = f.node("resources") {
         out.resources = resources(ctx, node, kinds);
     }
@@ -346,7 +347,7 @@ fn unit(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
     }
     let w = match f.scalar(ctx, "unit") {
         None => f.scalar(ctx, "rack")?,
-        said => said?,
+        values => values?,
     };
     ctx.check_name(&w).then_some(w.text)
 }
@@ -360,7 +361,7 @@ fn slots(ctx: &mut Ctx<'_>, w: &Words) -> Option<SlotSpec> {
         ctx.problem_hint(w.pos, "number", message, "write a number, '!' or cores");
         return None;
     }
-    let n = whole(ctx, "slots", w, 0, MOST_SLOTS)?;
+    let n = whole_number(ctx, "slots", w, 0, MAX_SLOTS)?;
     Some(SlotSpec::Count(
         u32::try_from(n).expect("the range is within u32"),
     ))
@@ -387,7 +388,7 @@ pub(super) fn host_groups(
             let message = format!("{name:?} is already the name of a host");
             ctx.problem_hint(f.key_pos("name"), "duplicate", message, "rename the group");
         }
-        let Some(w) = f.words(ctx, "members") else {
+        let Some(w) = f.read_words(ctx, "members") else {
             if !f.has("members") {
                 let message = format!("host group {name:?} has no members");
                 ctx.problem_hint(f.pos, "missing-key", message, "write members: HOSTS or all");

@@ -16,10 +16,10 @@ use crate::text::window::Windows;
 use crate::text::yaml::Node;
 use std::collections::HashMap;
 
-const MOST_LIMITS: usize = 10_000;
+const MAX_LIMITS: usize = 10_000;
 /// Maximum number of brackets in a value.
-const MOST_BRACKETS: usize = 100;
-const MOST_SLOTS: u64 = i64::MAX as u64 / 1_000_000;
+const MAX_BRACKETS: usize = 100;
+const MAX_SLOTS: u64 = i64::MAX as u64 / 1_000_000;
 
 const HINT: &str = "write a number, or '[NUMBER WINDOW] [NUMBER WINDOW]'";
 const RESOURCE_HINT: &str = "write '[NAME,AMOUNT]' or '[NAME,AMOUNT WINDOW]' for each resource";
@@ -39,8 +39,8 @@ pub(super) fn limits(
         let Some(f) = Fields::new(ctx, item, keys::LIMIT, &what) else {
             continue;
         };
-        if out.len() == MOST_LIMITS {
-            ctx.problem(f.pos, "range", format!("more than {MOST_LIMITS} limits"));
+        if out.len() == MAX_LIMITS {
+            ctx.problem(f.pos, "range", format!("more than {MAX_LIMITS} limits"));
             return out;
         }
         let name = group_name(ctx, &f, "limit", &[], &mut places);
@@ -94,7 +94,7 @@ fn unknown_apps(ctx: &mut Ctx<'_>, f: &Fields<'_>, q: &Quota, apps: &[AppProfile
     let Some(key) = ["apps", "per_app"].into_iter().find(|key| f.has(key)) else {
         return;
     };
-    let Some(words) = f.words(ctx, key).filter(|_| !ctx.partial) else {
+    let Some(words) = f.read_words(ctx, key).filter(|_| !ctx.partial) else {
         return;
     };
     for name in q.apps.set().iter().flat_map(|set| &set.names) {
@@ -160,7 +160,7 @@ fn dim<S>(
     } else {
         (shared, false)
     };
-    let words = f.words(ctx, key);
+    let words = f.read_words(ctx, key);
     match words.and_then(|w| read(ctx, &w)) {
         None => Dimension::Any,
         Some(set) if each => Dimension::Per(set),
@@ -214,7 +214,7 @@ fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<WindowedLimit<u64
         return Vec::new();
     }
     if !w.text.contains(['[', ']', ' ']) {
-        let limit = whole_word(ctx, key, &w.text, w.pos, 0, MOST_SLOTS);
+        let limit = whole_word(ctx, key, &w.text, w.pos, 0, MAX_SLOTS);
         let always = |limit| WindowedLimit {
             limit,
             window: None,
@@ -228,7 +228,7 @@ fn counts(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Vec<WindowedLimit<u64
     for group in groups {
         let (number, rest) = group.first_word();
         let pos = number.pos(&w, ctx);
-        let Some(limit) = whole_word(ctx, key, number.text, pos, 0, MOST_SLOTS) else {
+        let Some(limit) = whole_word(ctx, key, number.text, pos, 0, MAX_SLOTS) else {
             return Vec::new();
         };
         let Some(window) = window(ctx, &w, rest) else {
@@ -307,7 +307,7 @@ fn resource(
 
 /// The bracket groups of a value; `hint` shows the syntax.
 fn groups<'w>(ctx: &mut Ctx<'_>, w: &'w Words, hint: &str) -> Option<Vec<Bracket<'w>>> {
-    match brackets(&w.text, MOST_BRACKETS) {
+    match brackets(&w.text, MAX_BRACKETS) {
         Ok(all) => Some(all),
         Err(mut e) => {
             e.hint = Some(hint.to_string());

@@ -12,12 +12,12 @@ use crate::text::size::{self, Unit};
 use crate::text::yaml::{Node, Value};
 use std::collections::BTreeMap;
 
-const MOST_RULES: usize = 500;
-const MOST_RECEIVERS: usize = 100;
-const MOST_ADDRESSES: usize = 50;
-const MOST_LABELS: usize = 20;
+const MAX_RULES: usize = 500;
+const MAX_RECEIVERS: usize = 100;
+const MAX_ADDRESSES: usize = 50;
+const MAX_LABELS: usize = 20;
 /// Maximum length of a label, address or URL, in bytes.
-const MOST_TEXT: usize = 2_000;
+const MAX_TEXT: usize = 2_000;
 const MAIL_TIMEOUT: u64 = 30 * SECOND;
 const TIMEOUT: u64 = 10 * SECOND;
 const HOURLY: u32 = 100;
@@ -61,8 +61,8 @@ fn name(ctx: &mut Ctx<'_>, f: &Fields<'_>, what: &str) -> Option<Words> {
 
 fn mail(ctx: &mut Ctx<'_>, node: &Node) -> Option<MailServer> {
     let f = Fields::new(ctx, node, keys::MAIL, "mail")?;
-    let smtp = needed(ctx, &f, "smtp", "mail", "write smtp: HOST or HOST:PORT");
-    let from = needed(ctx, &f, "from", "mail", "write from: ADDRESS");
+    let smtp = required_text(ctx, &f, "smtp", "mail", "write smtp: HOST or HOST:PORT");
+    let from = required_text(ctx, &f, "from", "mail", "write from: ADDRESS");
     if let Some(w) = &from {
         check_address(ctx, w, &w.text);
     }
@@ -72,12 +72,12 @@ fn mail(ctx: &mut Ctx<'_>, node: &Node) -> Option<MailServer> {
         ("yes", MailTls::Yes),
     ];
     let tls = f.choice(ctx, "tls", &ways).unwrap_or(MailTls::No);
-    let usual = match tls {
+    let default_value = match tls {
         MailTls::No => 25,
         MailTls::Starttls => 587,
         MailTls::Yes => 465,
     };
-    let (host, port) = server(ctx, &smtp?, usual)?;
+    let (host, port) = server(ctx, &smtp?, default_value)?;
     let domain = f.scalar(ctx, "domain");
     if let Some(w) = &domain {
         check_host(ctx, w, &w.text);
@@ -99,7 +99,13 @@ fn mail(ctx: &mut Ctx<'_>, node: &Node) -> Option<MailServer> {
     })
 }
 
-fn needed(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, what: &str, hint: &str) -> Option<Words> {
+fn required_text(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    key: &str,
+    what: &str,
+    hint: &str,
+) -> Option<Words> {
     let found = f.scalar(ctx, key);
     if found.is_none() && !f.has(key) {
         ctx.problem_hint(f.pos, "missing-key", format!("{what} has no {key}"), hint);
@@ -107,7 +113,7 @@ fn needed(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, what: &str, hint: &str) 
     found
 }
 
-fn server(ctx: &mut Ctx<'_>, w: &Words, usual: u16) -> Option<(String, u16)> {
+fn server(ctx: &mut Ctx<'_>, w: &Words, default_value: u16) -> Option<(String, u16)> {
     let (host, port) = match w.text.rsplit_once(':') {
         Some((host, port)) => match port.parse::<u16>() {
             Ok(port) if port > 0 => (host, port),
@@ -117,7 +123,7 @@ fn server(ctx: &mut Ctx<'_>, w: &Words, usual: u16) -> Option<(String, u16)> {
                 return None;
             }
         },
-        None => (w.text.as_str(), usual),
+        None => (w.text.as_str(), default_value),
     };
     check_host(ctx, w, host).then(|| (host.to_owned(), port))
 }
@@ -193,25 +199,25 @@ fn check_address(ctx: &mut Ctx<'_>, w: &Words, address: &str) {
 
 fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String, Receiver> {
     let mut out = BTreeMap::new();
-    for item in items(ctx, f, "receivers", MOST_RECEIVERS) {
+    for item in items(ctx, f, "receivers", MAX_RECEIVERS) {
         let Some(f) = Fields::new(ctx, item, keys::RECEIVER, "a receiver") else {
             continue;
         };
         let Some(w) = name(ctx, &f, "a receiver") else {
             continue;
         };
-        let Some(way) = way(ctx, &f, &w.text, mails) else {
+        let Some(kind) = receiver_kind(ctx, &f, &w.text, mails) else {
             continue;
         };
         let receiver = Receiver {
             job_notices: f.flag(ctx, "job_notices", false),
             timeout_ms: f
                 .time(ctx, "timeout", SECOND, 5 * MINUTE)
-                .unwrap_or(match way {
+                .unwrap_or(match kind {
                     ReceiverKind::Mail(_) => MAIL_TIMEOUT,
                     _ => TIMEOUT,
                 }),
-            way,
+            way: kind,
         };
         if receiver.job_notices && matches!(receiver.way, ReceiverKind::Mail(_)) {
             let message = "mail goes to those who ask for it: job_notices has no meaning here";
@@ -227,7 +233,12 @@ fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String,
 }
 
 /// Exactly one way must be given.
-fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<ReceiverKind> {
+fn receiver_kind(
+    ctx: &mut Ctx<'_>,
+    f: &Fields<'_>,
+    name: &str,
+    mails: bool,
+) -> Option<ReceiverKind> {
     let ways = ["mail", "webhook", "webhook_file", "program"];
     let given: Vec<&str> = ways.into_iter().filter(|key| f.has(key)).collect();
     let [key] = given[..] else {
@@ -238,12 +249,12 @@ fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Rec
     };
     match key {
         "mail" => {
-            let w = f.words(ctx, "mail")?;
+            let w = f.read_words(ctx, "mail")?;
             let all: Vec<String> = words(&w.text);
             all.iter()
                 .for_each(|address| check_address(ctx, &w, address));
-            if all.is_empty() || all.len() > MOST_ADDRESSES {
-                let message = format!("mail takes 1 to {MOST_ADDRESSES} addresses");
+            if all.is_empty() || all.len() > MAX_ADDRESSES {
+                let message = format!("mail takes 1 to {MAX_ADDRESSES} addresses");
                 ctx.problem(w.pos, "range", message);
             }
             if !mails && !ctx.partial {
@@ -271,7 +282,7 @@ fn way(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, mails: bool) -> Option<Rec
             Some(ReceiverKind::WebhookFile(w.text))
         }
         _ => {
-            let w = f.words(ctx, "program")?;
+            let w = f.read_words(ctx, "program")?;
             check_path(ctx, &w, "program");
             Some(ReceiverKind::Program(words(&w.text)))
         }
@@ -284,7 +295,7 @@ pub(crate) fn is_url(text: &str) -> bool {
     let rest = ["http://", "https://"].iter();
     let rest = rest.filter_map(|scheme| text.strip_prefix(scheme)).next();
     let plain = |c: char| c.is_ascii_graphic() && !"\"<>\\^`{|}".contains(c);
-    text.len() <= MOST_TEXT
+    text.len() <= MAX_TEXT
         && rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':', '?', '#']))
         && text.chars().all(plain)
 }
@@ -301,7 +312,7 @@ fn alerts(
     queues: &[Queue],
 ) -> Vec<AlertRule> {
     let mut out: Vec<AlertRule> = Vec::new();
-    for item in items(ctx, f, "alerts", MOST_RULES) {
+    for item in items(ctx, f, "alerts", MAX_RULES) {
         let Some(f) = Fields::new(ctx, item, keys::ALERT, "an alert") else {
             continue;
         };
@@ -326,7 +337,7 @@ fn receivers_of(
     alert: &str,
     receivers: &BTreeMap<String, Receiver>,
 ) -> Vec<String> {
-    let Some(w) = f.words(ctx, "to") else {
+    let Some(w) = f.read_words(ctx, "to") else {
         if !f.has("to") {
             let message = format!("alert {alert:?} has no receiver: cinfo -health alone shows it");
             let hint = "write to: RECEIVER".to_owned();
@@ -483,13 +494,13 @@ fn alert(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: &str, queues: &[Queue]) -> Opt
 }
 
 /// The name of the figure; any figure for `watch: metric`.
-fn metric(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str, usual: String) -> Option<String> {
+fn metric(ctx: &mut Ctx<'_>, f: &Fields<'_>, word: &str, default_value: String) -> Option<String> {
     if word != "metric" {
         only_with(ctx, f, "metric", "metric", word);
-        return Some(usual);
+        return Some(default_value);
     }
     let hint = "write metric: NAME, as cadmin metrics prints it";
-    let w = needed(ctx, f, "metric", "watch: metric", hint)?;
+    let w = required_text(ctx, f, "metric", "watch: metric", hint)?;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if !w.text.starts_with("corral_") || !w.text.chars().all(plain) {
         let message = format!("metric: {:?} is not the name of a figure", w.text);
@@ -624,13 +635,13 @@ fn matches(
     };
     let of_hosts = ["host_silent", "tmp_full", "resource"].contains(&word);
     let of_queues = ["pending", "no_open_hosts"].contains(&word);
-    if let Some(w) = f.words(ctx, "hosts") {
+    if let Some(w) = f.read_words(ctx, "hosts") {
         match of_hosts {
             true => _ = out.insert("host".to_owned(), words(&w.text)),
             false => only_with(ctx, f, "hosts", "host_silent, tmp_full or resource", word),
         }
     }
-    if let Some(w) = f.words(ctx, "queues") {
+    if let Some(w) = f.read_words(ctx, "queues") {
         let names = words(&w.text);
         for name in names.iter().filter(|_| of_queues) {
             if queues.iter().all(|q| q.name != *name) && !name.contains('*') {
@@ -646,7 +657,7 @@ fn matches(
     }
     if word == "resource" {
         let hint = "write resource: NAME, as cload -l shows it";
-        if let Some(w) = needed(ctx, f, "resource", "watch: resource", hint) {
+        if let Some(w) = required_text(ctx, f, "resource", "watch: resource", hint) {
             out.insert("resource".to_owned(), words(&w.text));
         }
     } else {
@@ -676,8 +687,8 @@ fn map(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> BTreeMap<String, Vec<Str
         );
         return out;
     };
-    if entries.len() > MOST_LABELS {
-        ctx.problem(node.pos, "range", format!("more than {MOST_LABELS} labels"));
+    if entries.len() > MAX_LABELS {
+        ctx.problem(node.pos, "range", format!("more than {MAX_LABELS} labels"));
     }
     for entry in entries {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -692,7 +703,7 @@ fn map(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> BTreeMap<String, Vec<Str
             continue;
         }
         match &entry.value.value {
-            Value::Text { text, .. } if text.len() <= MOST_TEXT => {
+            Value::Text { text, .. } if text.len() <= MAX_TEXT => {
                 let words = text.split('|').map(|word| word.trim().to_owned());
                 out.insert(entry.key.clone(), words.collect());
             }

@@ -8,7 +8,8 @@ use super::policy::{
     Preemption, ShareEntry, ShareSubject, Shares, ThresholdAction, Victims, WARN_SIGNALS,
 };
 use super::read::{
-    Ctx, DAY, Defined, Fields, HOUR, MINUTE, SECOND, Words, YEAR, boolean, split, whole, whole_word,
+    Ctx, DAY, Defined, Fields, HOUR, MINUTE, SECOND, Words, YEAR, boolean, split, whole_number,
+    whole_word,
 };
 use super::read_shares::shares;
 use super::read_watch::{condition, thresholds, windows};
@@ -18,12 +19,12 @@ use crate::text::yaml::Value;
 use std::collections::BTreeMap;
 
 /// Maximum weight in the formula of fairshare, in thousandths.
-const MOST_FACTOR: i64 = 1_000_000;
+const MAX_FACTOR: i64 = 1_000_000;
 /// Maximum of `hist_hours`: ten years.
-const MOST_HOURS: i64 = 87_600;
-const MOST_DEPTH: u64 = 1_000_000;
-const MOST_PREFERENCE: u64 = 1_000_000;
-const MOST_VICTIMS: u64 = 10_000;
+const MAX_HOURS: i64 = 87_600;
+const MAX_DEPTH: u64 = 1_000_000;
+const MAX_PREFERENCE: u64 = 1_000_000;
+const MAX_VICTIMS: u64 = 10_000;
 
 const PACKINGS: &[(&str, Packing)] = &[
     ("pack", Packing::Pack),
@@ -136,16 +137,16 @@ fn fair(ctx: &mut Ctx<'_>, f: &Fields<'_>, base: FairFactors) -> FairFactors {
     };
     let run_job = match f.node("run_job_factor").map(|node| &node.value) {
         Some(Value::Text { text, .. }) if text == "auto" => None,
-        Some(_) => factor("run_job_factor", MOST_FACTOR).or(base.run_job),
+        Some(_) => factor("run_job_factor", MAX_FACTOR).or(base.run_job),
         None => base.run_job,
     };
-    let mut or = |key, base: i64| factor(key, MOST_FACTOR).unwrap_or(base);
+    let mut or = |key, base: i64| factor(key, MAX_FACTOR).unwrap_or(base);
     FairFactors {
         cpu_time: or("cpu_time_factor", base.cpu_time),
         run_time: or("run_time_factor", base.run_time),
         run_job,
         gpu_time: or("gpu_time_factor", base.gpu_time),
-        hist_ms: factor("hist_hours", MOST_HOURS)
+        hist_ms: factor("hist_hours", MAX_HOURS)
             .map_or(base.hist_ms, |milli| milli.unsigned_abs() * (HOUR / SECOND)),
     }
 }
@@ -229,9 +230,9 @@ enum Order {
 /// `policy`, `round_robin` and `fairshare` together.
 fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
     let shares = shares(ctx, f, defined.user_groups);
-    let said = order(ctx, f);
+    let order_setting = order(ctx, f);
     if f.flag(ctx, "round_robin", false) {
-        let other = match said {
+        let other = match order_setting {
             Some(Order::RoundRobin) | None if f.has("fairshare") => Some("fairshare"),
             Some(Order::RoundRobin) | None => None,
             Some(_) => Some("policy"),
@@ -250,7 +251,7 @@ fn policy(ctx: &mut Ctx<'_>, f: &Fields<'_>, defined: &Defined<'_>) -> Policy {
             shares: 1,
         }],
     };
-    match said {
+    match order_setting {
         Some(Order::Drf) => Policy::Drf(shares.unwrap_or_else(equal)),
         Some(Order::Fairshare) => Policy::Fairshare(shares.unwrap_or_else(equal)),
         Some(order @ (Order::Fifo | Order::RoundRobin)) => {
@@ -304,7 +305,7 @@ fn backfill(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Backfill {
             ctx.problem_hint(w.pos, "choice", message, hint);
             return None;
         }
-        let n = whole(ctx, "backfill", &w, 0, MOST_DEPTH)?;
+        let n = whole_number(ctx, "backfill", &w, 0, MAX_DEPTH)?;
         u32::try_from(n).ok()
     });
     let orders = [("time", false), ("shortest", true)];
@@ -331,7 +332,7 @@ fn slot_reserve(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<u64> {
 /// `{preempt: 'low med+1', method: suspend, ...}`; the queues are returned as words.
 fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> {
     let f = Fields::new(ctx, f.node("preemption")?, keys::PREEMPTION, "preemption")?;
-    let words = f.words(ctx, "preempt");
+    let words = f.read_words(ctx, "preempt");
     if words.is_none() && !f.has("preempt") {
         let hint = "write preempt: QUEUES (the queues whose jobs may be preempted)";
         let message = "preemption lists no queue";
@@ -350,7 +351,7 @@ fn preemption(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<(Preemption, Words)> 
             .choice(ctx, "warn_signal", &WARN_SIGNALS)
             .unwrap_or(WARN_SIGNALS[0].1),
         max_victims: f
-            .number(ctx, "max_victims", 1, MOST_VICTIMS)
+            .number(ctx, "max_victims", 1, MAX_VICTIMS)
             .map(|n| u32::try_from(n).expect("the range is within u32")),
     };
     Some((out, words?))
@@ -385,7 +386,7 @@ pub(super) fn victims(ctx: &mut Ctx<'_>, w: &Words, at: usize, queues: &[Queue])
             None => (word, Some(0)),
             Some((name, n)) => {
                 let pos = w.pos_at(byte + name.len() + 1, ctx);
-                let n = whole_word(ctx, "a preference", n, pos, 0, MOST_PREFERENCE);
+                let n = whole_word(ctx, "a preference", n, pos, 0, MAX_PREFERENCE);
                 (name, n)
             }
         };

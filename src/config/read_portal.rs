@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Maximum number of names and of networks.
-const MOST_NAMES: usize = 64;
-const MOST_NETS: usize = 256;
+const MAX_NAMES: usize = 64;
+const MAX_NETS: usize = 256;
 /// Maximum length of a host name, and of the name of a service or an account.
 const NAME_MAX: usize = 253;
 const WORD_MAX: usize = 64;
@@ -24,20 +24,20 @@ pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
         listen: f.scalar(ctx, "listen").and_then(|w| listen(ctx, &w)),
         ..Portal::default()
     };
-    if let Some(words) = f.words(ctx, "names") {
+    if let Some(words) = f.read_words(ctx, "names") {
         out.names = names(ctx, &words);
     }
-    if let Some(name) = word(ctx, &f, "user") {
+    if let Some(name) = account_name(ctx, &f, "user") {
         out.user = name;
     }
     out.tls = tls(ctx, &f);
     out.metrics_open = f.flag(ctx, "metrics_open", false);
     out.apps_domain = apps_domain(ctx, &f, &out.names);
-    if let Some(words) = f.words(ctx, "trust_proxy") {
+    if let Some(words) = f.read_words(ctx, "trust_proxy") {
         out.trust_proxy = nets(ctx, &words);
     }
     out.pam = f.flag(ctx, "pam", false);
-    if let Some(name) = word(ctx, &f, "pam_service") {
+    if let Some(name) = account_name(ctx, &f, "pam_service") {
         out.pam_service = name;
     }
     if let Some(ms) = f.time(ctx, "session_idle", MINUTE, 7 * DAY) {
@@ -49,7 +49,7 @@ pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
             out.session_idle_ms = out.session_idle_ms.min(ms);
         }
     }
-    together(ctx, &f, &out);
+    check_combinations(ctx, &f, &out);
     Some(out)
 }
 
@@ -75,8 +75,8 @@ fn names(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
             let message = format!("names: {name:?} is not the name of a host");
             let hint = "write portal.example.org, without https:// and without a port";
             ctx.problem_hint(pos, "name", message, hint);
-        } else if out.len() >= MOST_NAMES {
-            ctx.problem(pos, "range", format!("names: more than {MOST_NAMES}"));
+        } else if out.len() >= MAX_NAMES {
+            ctx.problem(pos, "range", format!("names: more than {MAX_NAMES}"));
             break;
         } else {
             out.push(name.to_ascii_lowercase());
@@ -104,7 +104,7 @@ fn apps_domain(ctx: &mut Ctx<'_>, f: &Fields<'_>, names: &[String]) -> Option<St
 }
 
 /// The name of an account or of a PAM service, which is a file name.
-fn word(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<String> {
+fn account_name(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<String> {
     let w = f.scalar(ctx, key)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_word = !w.text.is_empty()
@@ -146,9 +146,9 @@ fn nets(ctx: &mut Ctx<'_>, w: &Words) -> Vec<Net> {
     let mut out = Vec::new();
     for (at, text) in split(&w.text) {
         match Net::parse(text) {
-            Ok(_) if out.len() >= MOST_NETS => {
+            Ok(_) if out.len() >= MAX_NETS => {
                 let pos = w.pos_at(at, ctx);
-                ctx.problem(pos, "range", format!("trust_proxy: more than {MOST_NETS}"));
+                ctx.problem(pos, "range", format!("trust_proxy: more than {MAX_NETS}"));
                 break;
             }
             Ok(net) => out.push(net),
@@ -159,7 +159,7 @@ fn nets(ctx: &mut Ctx<'_>, w: &Words) -> Vec<Net> {
 }
 
 /// Checks combinations of keys; options of the command line are checked at the start.
-fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
+fn check_combinations(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
     if out.session_idle_ms > out.session_max_ms {
         let message = "session_idle is longer than session_max: it would end no session";
         let hint = "lower session_idle or raise session_max";

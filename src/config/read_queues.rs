@@ -7,7 +7,7 @@ use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
 use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue};
 use super::{read_hooks, read_policy};
-use crate::model::{CpuBind, MOST_RETRIES};
+use crate::model::{CpuBind, MAX_RETRIES};
 use crate::text::duration;
 use crate::text::exits::{RequeueExits, SuccessExits};
 use crate::text::size::Unit;
@@ -17,9 +17,9 @@ use std::collections::HashMap;
 /// `lost_and_found` is the queue that gets the jobs of removed queues.
 const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
 /// Maximum length of a queue's name and description, in characters.
-const MOST_NAME: usize = 40;
-const MOST_DESCRIPTION: usize = 512;
-const MOST_QUEUES: usize = 10_000;
+const MAX_NAME: usize = 40;
+const MAX_DESCRIPTION: usize = 512;
+const MAX_QUEUES: usize = 10_000;
 
 pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> Vec<Queue> {
     let mut out: Vec<Queue> = Vec::new();
@@ -35,8 +35,8 @@ pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> V
         let name = group_name(ctx, &f, "queue", RESERVED, &mut places);
         let mut queue = queue(ctx, &f, name.clone().unwrap_or_default(), defined);
         let preempts = read_policy::queue(ctx, &f, &mut queue, defined);
-        if out.len() == MOST_QUEUES {
-            ctx.problem(f.pos, "range", format!("more than {MOST_QUEUES} queues"));
+        if out.len() == MAX_QUEUES {
+            ctx.problem(f.pos, "range", format!("more than {MAX_QUEUES} queues"));
             return out;
         }
         if name.is_some() {
@@ -54,8 +54,8 @@ pub(super) fn queues(ctx: &mut Ctx<'_>, node: &Node, defined: &Defined<'_>) -> V
 }
 
 fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>) -> Queue {
-    if name.chars().count() > MOST_NAME {
-        let message = format!("a queue name has at most {MOST_NAME} characters");
+    if name.chars().count() > MAX_NAME {
+        let message = format!("a queue name has at most {MAX_NAME} characters");
         ctx.problem(f.key_pos("name"), "name", message);
     }
     let unit = unit(defined.cluster);
@@ -65,15 +65,15 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         priority: f.number(ctx, "priority", 1, i32::MAX as u64).unwrap_or(1) as u32,
         nice: nice(ctx, f),
         administrators: f
-            .words(ctx, "administrators")
+            .read_words(ctx, "administrators")
             .and_then(|w| admin_set(ctx, &w, defined.user_groups))
             .unwrap_or_default(),
         users: f
-            .words(ctx, "users")
+            .read_words(ctx, "users")
             .and_then(|w| user_set(ctx, &w, defined.user_groups))
             .unwrap_or_else(UserSet::all),
         hosts: f
-            .words(ctx, "hosts")
+            .read_words(ctx, "hosts")
             .and_then(|w| host_prefs(ctx, &w, defined.hosts, defined.host_groups))
             .unwrap_or_else(HostPrefs::all),
         slots: f.limit(ctx, "slots", 0),
@@ -94,12 +94,12 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         interactive: interactive(ctx, f),
         rerunnable: f.flag(ctx, "rerunnable", false),
         requeue: f
-            .words(ctx, "requeue_exit_values")
+            .read_words(ctx, "requeue_exit_values")
             .map_or_else(RequeueExits::default, |w| requeue_exits(ctx, &w)),
         max_requeue: f.limit(ctx, "max_requeue", 0),
         success: success_exits(ctx, f).unwrap_or_default(),
         retries: f
-            .number(ctx, "retries", 0, u64::from(MOST_RETRIES))
+            .number(ctx, "retries", 0, u64::from(MAX_RETRIES))
             .unwrap_or(0) as u32,
         cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
         hooks: read_hooks::queue(ctx, f),
@@ -122,8 +122,8 @@ pub(super) fn description(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> String {
     let Some(w) = f.scalar(ctx, "description") else {
         return String::new();
     };
-    if w.text.chars().count() > MOST_DESCRIPTION {
-        let message = format!("a description has at most {MOST_DESCRIPTION} characters");
+    if w.text.chars().count() > MAX_DESCRIPTION {
+        let message = format!("a description has at most {MAX_DESCRIPTION} characters");
         ctx.problem(w.pos, "range", message);
     }
     w.text.trim_end().to_string()
@@ -144,7 +144,7 @@ fn nice(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> i32 {
 }
 
 pub(super) fn job_slots(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> JobSlots {
-    let Some(w) = f.words(ctx, "job_slots") else {
+    let Some(w) = f.read_words(ctx, "job_slots") else {
         return JobSlots::ANY;
     };
     let mut numbers = Vec::new();
@@ -195,7 +195,7 @@ pub(super) enum Kind {
 /// `'[default] max'`: a single value is the maximum.
 pub(super) fn limit_pair(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: Kind) -> LimitPair {
     let none = LimitPair::default();
-    let Some(w) = f.words(ctx, key) else {
+    let Some(w) = f.read_words(ctx, key) else {
         return none;
     };
     let mut values: Vec<Option<u64>> = Vec::new();
@@ -305,7 +305,7 @@ pub(super) fn requeue_exits(ctx: &mut Ctx<'_>, w: &Words) -> RequeueExits {
 
 /// `success_exit_values: 3 7-9`.
 pub(super) fn success_exits(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<SuccessExits> {
-    let w = f.words(ctx, "success_exit_values")?;
+    let w = f.read_words(ctx, "success_exit_values")?;
     let read = SuccessExits::parse(&w.text);
     Some(read.unwrap_or_else(|e| {
         ctx.parse_error(&w, "number", &e);

@@ -2,7 +2,7 @@
 //! reads the requests of a job.
 
 use super::keys;
-use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole};
+use super::read::{Ctx, Fields, Words, boolean, decimal, split, whole_number};
 use super::read_users::group_name;
 use super::types::{ResourceDecl, ResourceKind, ResourceValue};
 use crate::model::DeviceNode;
@@ -11,9 +11,9 @@ use crate::text::yaml::{Node, Pos, Value};
 use crate::text::{ErrorKind, units};
 use std::collections::{BTreeMap, HashMap};
 
-const MOST_RESOURCES: usize = 1000;
-const MOST_DESCRIPTION: usize = 512;
-const MOST_DEVICES: usize = 16;
+const MAX_RESOURCES: usize = 1000;
+const MAX_DESCRIPTION: usize = 512;
+const MAX_DEVICES: usize = 16;
 
 /// Section `resources`.
 pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> ResourceKinds {
@@ -46,8 +46,8 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> ResourceKi
             let hint = "write assign: yes, or leave devices out";
             ctx.problem_hint(f.key_pos("devices"), "conflict", message, hint);
         }
-        if out.0.len() == MOST_RESOURCES {
-            let message = format!("more than {MOST_RESOURCES} resources");
+        if out.0.len() == MAX_RESOURCES {
+            let message = format!("more than {MAX_RESOURCES} resources");
             ctx.problem(f.pos, "range", message);
             break;
         }
@@ -98,10 +98,10 @@ fn declaration(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> ResourceDecl {
     out.per_unit = f.scalar(ctx, "per_unit").map(|w| w.text.trim().to_owned());
     out.shared = f.has("locale");
     out.devices = devices(ctx, f);
-    together(ctx, f);
+    check_shared(ctx, f);
     if let Some(w) = f.scalar(ctx, "description") {
-        if w.text.chars().count() > MOST_DESCRIPTION {
-            let message = format!("a description has at most {MOST_DESCRIPTION} characters");
+        if w.text.chars().count() > MAX_DESCRIPTION {
+            let message = format!("a description has at most {MAX_DESCRIPTION} characters");
             ctx.problem(w.pos, "range", message);
         }
         out.description = w.text.trim_end().to_string();
@@ -144,7 +144,7 @@ fn only_devices(f: &Fields<'_>) -> bool {
 
 /// The patterns of the device nodes of a unit.
 fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
-    let Some(w) = f.words(ctx, "devices") else {
+    let Some(w) = f.read_words(ctx, "devices") else {
         return Vec::new();
     };
     let mut out = Vec::new();
@@ -160,17 +160,17 @@ fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
                     place";
         ctx.problem_hint(pos, "type", format!("{word:?} is not a device"), hint);
     }
-    if out.len() > MOST_DEVICES {
-        let message = format!("a unit has at most {MOST_DEVICES} device nodes");
+    if out.len() > MAX_DEVICES {
+        let message = format!("a unit has at most {MAX_DEVICES} device nodes");
         ctx.problem(w.pos, "range", message);
-        out.truncate(MOST_DEVICES);
+        out.truncate(MAX_DEVICES);
     }
     out
 }
 
 /// `locale` and `value` together define a shared amount, and exclude settings of unshared
 /// resources.
-fn together(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
+fn check_shared(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
     for (key, other) in [("locale", "value"), ("value", "locale")] {
         if f.has(key) && !f.has(other) {
             let message = format!("{key} needs {other}: so much for these hosts together");
@@ -228,8 +228,9 @@ impl ResourceKinds {
         let (decl, line) = self.0.entry(name.to_string()).or_insert_with(new);
         let (first, line) = (decl.kind, *line);
         if first != kind {
-            let (here, there) = (word(kind), word(first));
-            let message = format!("resource {name:?} is {here} here and {there} on line {line}");
+            let (this_kind, other_kind) = (word(kind), word(first));
+            let message =
+                format!("resource {name:?} is {this_kind} here and {other_kind} on line {line}");
             ctx.problem_hint(pos, "conflict", message, "make it the same on all hosts");
         }
         first == kind
@@ -318,14 +319,14 @@ fn value_of(
             Some(ResourceValue::Units(Vec::new()))
         }
         Value::Text { text, quoted } => {
-            let w = Words::one(text, node.pos, *quoted);
+            let w = Words::one_word(text, node.pos, *quoted);
             if kinds.per_unit(name).is_some() {
                 size(ctx, name, &w).map(ResourceValue::Number)
             } else if kinds.is_text(name) {
                 Some(ResourceValue::Text(w.text.clone()))
             } else if kinds.has_units(name) {
                 let most = units::UNITS_MAX as u64;
-                whole(ctx, name, &w, 0, most).map(|n| ResourceValue::Number(n as f64))
+                whole_number(ctx, name, &w, 0, most).map(|n| ResourceValue::Number(n as f64))
             } else {
                 resource_value(ctx, name, &w)
             }
@@ -380,7 +381,7 @@ fn unit_sizes(ctx: &mut Ctx<'_>, name: &str, list: &[Node]) -> Option<ResourceVa
             ctx.problem(item.pos, "type", message);
             return None;
         };
-        sizes.push(size(ctx, name, &Words::one(text, item.pos, *quoted))?);
+        sizes.push(size(ctx, name, &Words::one_word(text, item.pos, *quoted))?);
     }
     if sizes.len() > units::UNITS_MAX {
         let message = format!(

@@ -70,7 +70,7 @@ pub(super) fn shared(
 /// The text of a key that takes a single text.
 fn one_text(ctx: &mut Ctx<'_>, entry: &Entry) -> Option<Words> {
     match &entry.value.value {
-        Value::Text { text, quoted } => Some(Words::one(text, entry.value.pos, *quoted)),
+        Value::Text { text, quoted } => Some(Words::one_word(text, entry.value.pos, *quoted)),
         _ => {
             let message = format!("{} must be one text", entry.key);
             ctx.problem(entry.value.pos, "type", message);

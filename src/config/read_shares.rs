@@ -12,9 +12,9 @@ use crate::text::yaml::Pos;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Maximum number of brackets of one tree level.
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 /// Maximum number of shares of one bracket.
-const MOST_SHARES: u64 = 1_000_000;
+const MAX_SHARES: u64 = 1_000_000;
 
 const HINT: &str = "write [NAME,SHARES] with a user, a group, group@, default or others";
 
@@ -25,7 +25,7 @@ pub(super) fn shares(
     groups: &BTreeMap<String, UserGroup>,
 ) -> Option<Shares> {
     let w = f.scalar(ctx, "fairshare")?;
-    let all = match brackets(&w.text, MOST_ENTRIES) {
+    let all = match brackets(&w.text, MAX_ENTRIES) {
         Ok(all) => all,
         Err(e) => {
             ctx.parse_error(&w, "fairshare", &e);
@@ -42,7 +42,7 @@ pub(super) fn shares(
             return None;
         };
         let pos = number.pos(&w, ctx);
-        let shares = whole_word(ctx, "shares", number.text, pos, 1, MOST_SHARES);
+        let shares = whole_word(ctx, "shares", number.text, pos, 1, MAX_SHARES);
         let subject = subject(ctx, &w, name, groups);
         let (Some(shares), Some(subject)) = (shares, subject) else {
             return None;

@@ -5,25 +5,25 @@
 use super::keys;
 use super::problem::Problem;
 use super::read::{Ctx, Fields, OsNames, Words};
-use super::read_apps::MOST_NAME;
+use super::read_apps::MAX_NAME;
 use super::read_env;
 use super::template::{
     BilingualText, Choice, Param, ParamCondition, ParamKind, Template, TemplateCommand,
-    TemplateOption, VARIABLE, amount, pieces, whole_pattern,
+    TemplateOption, VARIABLE, amount, parameter_parts, whole_pattern,
 };
 use crate::text::yaml::{self, Node, Pos, Value};
 
 /// Maximum size of a template, in bytes.
 pub const TEMPLATE_MAX: usize = 256 << 10;
 /// Maximum length of a text for users, and of a pattern, in bytes.
-const MOST_TEXT: usize = 16 << 10;
-const MOST_PATTERN: usize = 1000;
+const MAX_TEXT: usize = 16 << 10;
+const MAX_PATTERN: usize = 1000;
 /// Maximum length of the name of a parameter or variable.
-const MOST_WORD: usize = 40;
-const MOST_PARAMS: usize = 200;
-const MOST_CHOICES: usize = 500;
-const MOST_OPTIONS: usize = 200;
-const MOST_INCLUDES: usize = 10;
+const MAX_WORD: usize = 40;
+const MAX_PARAMS: usize = 200;
+const MAX_CHOICES: usize = 500;
+const MAX_OPTIONS: usize = 200;
+const MAX_INCLUDES: usize = 10;
 /// Options whose values a shell interprets: they must not contain text of users.
 const OF_SHELL: [&str; 4] = ["E", "Ep", "rnc", "L"];
 
@@ -60,7 +60,7 @@ pub fn read_template(bytes: &[u8], file: &str, name: &str) -> Result<Template, V
         .root
         .as_ref()
         .and_then(|root| template(&mut ctx, root, name));
-    let more = ctx.left_out.then(|| ctx.more());
+    let more = ctx.left_out.then(|| ctx.more_problems());
     let mut problems = ctx.problems;
     problems.sort_by_key(|p| (p.line, p.col));
     problems.extend(more);
@@ -84,8 +84,8 @@ fn template(ctx: &mut Ctx<'_>, root: &Node, name: &str) -> Option<Template> {
                 format!("write {name}, or rename the file"),
             );
         }
-        Some(w) if w.text.chars().count() > MOST_NAME => {
-            let message = format!("the name of a template has at most {MOST_NAME} characters");
+        Some(w) if w.text.chars().count() > MAX_NAME => {
+            let message = format!("the name of a template has at most {MAX_NAME} characters");
             ctx.problem(w.pos, "name", message);
         }
         None if !f.has("name") => ctx.problem(f.pos, "missing-key", "a template without a name"),
@@ -123,8 +123,8 @@ fn bounded(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> String {
     let Some(w) = f.scalar(ctx, key) else {
         return String::new();
     };
-    if w.text.len() > MOST_TEXT {
-        let message = format!("{key}: more than {MOST_TEXT} bytes");
+    if w.text.len() > MAX_TEXT {
+        let message = format!("{key}: more than {MAX_TEXT} bytes");
         ctx.problem(w.pos, "range", message);
     }
     w.text.trim_end().to_owned()
@@ -140,7 +140,7 @@ fn text(ctx: &mut Ctx<'_>, f: &Fields<'_>, [en, zh]: [&str; 2]) -> BilingualText
 /// `[A-Z][A-Z0-9_]*`.
 fn is_param_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
-    name.len() <= MOST_WORD
+    name.len() <= MAX_WORD
         && name.starts_with(|c: char| c.is_ascii_uppercase())
         && name.bytes().all(plain)
 }
@@ -156,12 +156,8 @@ fn params(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Param> {
         let Some(p) = Fields::new(ctx, item, keys::PARAM, &what) else {
             continue;
         };
-        if out.len() == MOST_PARAMS {
-            ctx.problem(
-                p.pos,
-                "range",
-                format!("more than {MOST_PARAMS} parameters"),
-            );
+        if out.len() == MAX_PARAMS {
+            ctx.problem(p.pos, "range", format!("more than {MAX_PARAMS} parameters"));
             return out;
         }
         let Some(w) = p.scalar(ctx, "name") else {
@@ -172,7 +168,7 @@ fn params(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Param> {
         };
         if !is_param_name(&w.text) {
             let message = format!("{:?} cannot be the name of a parameter", w.text);
-            let hint = format!("write capital letters, digits and _, at most {MOST_WORD}");
+            let hint = format!("write capital letters, digits and _, at most {MAX_WORD}");
             ctx.problem_hint(w.pos, "name", message, hint);
         } else if out.iter().any(|known| known.name == w.text) {
             ctx.problem(
@@ -252,8 +248,8 @@ fn bound(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str, kind: ParamKind) -> Optio
 
 fn pattern(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<String> {
     let w = f.scalar(ctx, "pattern")?;
-    if w.text.len() > MOST_PATTERN {
-        let message = format!("pattern: more than {MOST_PATTERN} bytes");
+    if w.text.len() > MAX_PATTERN {
+        let message = format!("pattern: more than {MAX_PATTERN} bytes");
         ctx.problem(w.pos, "range", message);
         return None;
     }
@@ -284,11 +280,11 @@ fn choices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Choice> {
             }),
         };
         let Some(choice) = choice else { continue };
-        if out.len() == MOST_CHOICES {
+        if out.len() == MAX_CHOICES {
             ctx.problem(
                 item.pos,
                 "range",
-                format!("more than {MOST_CHOICES} choices"),
+                format!("more than {MAX_CHOICES} choices"),
             );
             break;
         }
@@ -316,11 +312,11 @@ fn options(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<TemplateO
             ctx.problem_hint(item.pos, "type", "an option is a key and a value", hint);
             continue;
         };
-        if out.len() == MOST_OPTIONS {
+        if out.len() == MAX_OPTIONS {
             ctx.problem(
                 item.pos,
                 "range",
-                format!("more than {MOST_OPTIONS} options"),
+                format!("more than {MAX_OPTIONS} options"),
             );
             break;
         }
@@ -353,7 +349,7 @@ fn options(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<TemplateO
 
 pub(super) fn scalar(ctx: &mut Ctx<'_>, node: &Node, key: &str) -> Option<Words> {
     match &node.value {
-        Value::Text { text, quoted } => Some(Words::one(text, node.pos, *quoted)),
+        Value::Text { text, quoted } => Some(Words::one_word(text, node.pos, *quoted)),
         Value::Refused => None,
         _ => {
             ctx.problem(node.pos, "type", format!("{key} takes one value"));
@@ -373,7 +369,7 @@ fn condition(ctx: &mut Ctx<'_>, w: &Words, params: &[Param]) -> ParamCondition {
 
 /// Every `${NAME}` is a parameter.
 fn check_names(ctx: &mut Ctx<'_>, w: &Words, params: &[Param]) {
-    for (_, name) in pieces(&w.text) {
+    for (_, name) in parameter_parts(&w.text) {
         let Some((at, name)) = name else { continue };
         if !params.iter().any(|p| p.name == name) {
             let pos = w.pos_at(at, ctx);
@@ -388,7 +384,7 @@ fn check_names(ctx: &mut Ctx<'_>, w: &Words, params: &[Param]) {
 }
 
 fn shell_reads(ctx: &mut Ctx<'_>, w: &Words, option: &str, params: &[Param]) {
-    for (_, name) in pieces(&w.text) {
+    for (_, name) in parameter_parts(&w.text) {
         let Some((at, name)) = name else { continue };
         if params.iter().any(|p| p.name == name && p.kind.is_free()) {
             let pos: Pos = w.pos_at(at, ctx);
@@ -401,8 +397,8 @@ fn shell_reads(ctx: &mut Ctx<'_>, w: &Words, option: &str, params: &[Param]) {
 }
 
 fn env(ctx: &mut Ctx<'_>, f: &Fields<'_>, params: &[Param]) -> Vec<(String, String)> {
-    let taken = |name: &str| (name.starts_with(VARIABLE) || name.len() > MOST_WORD).then_some("");
-    let all = read_env::env(ctx, f, MOST_OPTIONS, taken);
+    let taken = |name: &str| (name.starts_with(VARIABLE) || name.len() > MAX_WORD).then_some("");
+    let all = read_env::env(ctx, f, MAX_OPTIONS, taken);
     for (_, value) in &all {
         check_names(ctx, value, params);
     }
@@ -429,7 +425,7 @@ fn run(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> TemplateCommand {
 }
 
 fn include(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
-    let Some(w) = f.words(ctx, "include") else {
+    let Some(w) = f.read_words(ctx, "include") else {
         return Vec::new();
     };
     let names: Vec<String> = w.text.split_whitespace().map(str::to_owned).collect();
@@ -441,11 +437,11 @@ fn include(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
         let hint = "name a file of the same directory that ends in .sh";
         ctx.problem_hint(pos, "name", format!("include: {name:?} is refused"), hint);
     }
-    if names.len() > MOST_INCLUDES {
+    if names.len() > MAX_INCLUDES {
         ctx.problem(
             w.pos,
             "range",
-            format!("include: more than {MOST_INCLUDES} files"),
+            format!("include: more than {MAX_INCLUDES} files"),
         );
     }
     names

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) const RESERVED: &[&str] = &["all", "none", "default", "others"];
 
 /// Maximum number of levels of nested groups.
-const MOST_LEVELS: usize = 32;
+const MAX_LEVELS: usize = 32;
 
 /// Reads a set of users. Unknown names cause only a warning: a directory service that is down must
 /// not make the configuration unusable.
@@ -112,7 +112,7 @@ pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
                 Some("rename the group".into()),
             );
         }
-        let members = f.words(ctx, "members");
+        let members = f.read_words(ctx, "members");
         if members.is_none() && !f.has("members") {
             let message = format!("user group {name:?} has no members");
             let hint = "write members: NAMES, all, or '@system'";
@@ -139,7 +139,7 @@ pub(super) fn user_groups(ctx: &mut Ctx<'_>, node: Option<&Node>) -> BTreeMap<St
     break_cycles(ctx, &mut out, &places);
     for (name, f, _) in &read {
         let admins = f
-            .words(ctx, "administrator")
+            .read_words(ctx, "administrator")
             .and_then(|w| admin_set(ctx, &w, &out));
         if let (Some(set), Some(group)) = (admins, out.get_mut(name)) {
             group.administrators = set;
@@ -233,12 +233,12 @@ pub(super) fn unsound_groups(
     let depths = super::graph::depths(edges);
     let deep: Vec<&str> = depths
         .iter()
-        .filter(|&(_, &d)| d > MOST_LEVELS)
+        .filter(|&(_, &d)| d > MAX_LEVELS)
         .map(|(name, _)| *name)
         .collect();
     if let Some(first) = deep.first() {
         let pos = places.get(*first).copied().unwrap_or_default();
-        let message = format!("{what} {first:?} nests groups more than {MOST_LEVELS} levels deep");
+        let message = format!("{what} {first:?} nests groups more than {MAX_LEVELS} levels deep");
         ctx.problem(pos, "too-deep", message);
     }
     deep.iter().map(ToString::to_string).collect()
@@ -246,15 +246,15 @@ pub(super) fn unsound_groups(
 
 fn report_cycle(ctx: &mut Ctx<'_>, what: &str, cycle: &[&str], places: &HashMap<String, Pos>) {
     let pos = places.get(cycle[0]).copied().unwrap_or_default();
-    let mut way: Vec<&str> = cycle.iter().copied().take(10).collect();
-    if cycle.len() > way.len() {
-        way.push("...");
+    let mut cycle_path: Vec<&str> = cycle.iter().copied().take(10).collect();
+    if cycle.len() > cycle_path.len() {
+        cycle_path.push("...");
     }
-    way.push(cycle[0]);
+    cycle_path.push(cycle[0]);
     let message = format!(
         "{what} {:?} is a member of itself: {}",
         cycle[0],
-        way.join(" -> ")
+        cycle_path.join(" -> ")
     );
     ctx.problem_hint(
         pos,

@@ -13,7 +13,7 @@ use crate::text::yaml::{Entry, Node, Value};
 
 /// Windows, as one text or a list; `None`: always open.
 pub(super) fn windows(ctx: &mut Ctx<'_>, f: &Fields<'_>, key: &str) -> Option<Windows> {
-    let w = f.words(ctx, key)?;
+    let w = f.read_words(ctx, key)?;
     match Windows::parse(&w.text) {
         Ok(windows) => Some(windows),
         Err(e) => {
@@ -56,7 +56,7 @@ pub(super) fn thresholds(ctx: &mut Ctx<'_>, node: &Node, hosts: &HostTable) -> V
 
 fn threshold(ctx: &mut Ctx<'_>, e: &Entry, hosts: &HostTable) -> Option<Threshold> {
     let w = match &e.value.value {
-        Value::Text { text, quoted } => Words::one(text, e.value.pos, *quoted),
+        Value::Text { text, quoted } => Words::one_word(text, e.value.pos, *quoted),
         Value::Refused => return None,
         _ => {
             let message = format!("threshold {} must be one text", e.key);

@@ -2,7 +2,7 @@
 //! queue's `res_req`) merged into a [`Request`], and requested hosts (`-m`). The scheduler judges
 //! hosts.
 
-use super::read::MOST_GUESSED;
+use super::read::MAX_GUESSED;
 use super::sensed_names;
 use super::sets::HostSetUnion;
 use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
@@ -365,7 +365,7 @@ pub fn unknown_host(text: &str, config: &Config) -> Option<String> {
 
 fn no_such_host(name: &str, config: &Config) -> String {
     let groups = config.host_groups.keys().map(String::as_str);
-    let known = config.host_names().chain(groups).take(MOST_GUESSED);
+    let known = config.host_names().chain(groups).take(MAX_GUESSED);
     let hint = did_you_mean(name, known);
     format!("there is no host or host group {name:?}{hint}")
 }
@@ -425,18 +425,18 @@ mod tests {
         loaded.unwrap_or_else(|p| panic!("{}", p[0])).config
     }
 
-    fn asked(text: &str, config: &Config) -> HostPrefs {
-        let asked = asked_hosts(text, config).unwrap_or_else(|e| panic!("{e}"));
-        asked.unwrap_or_else(HostPrefs::all)
+    fn parsed_prefs(text: &str, config: &Config) -> HostPrefs {
+        let prefs = asked_hosts(text, config).unwrap_or_else(|e| panic!("{e}"));
+        prefs.unwrap_or_else(HostPrefs::all)
     }
 
     /// It fails by its running time: copying all names for each name takes minutes.
     #[test]
     fn many_asked_hosts_are_gathered() {
         let open = config("- {name: default, open: yes}");
-        let prefs = asked("all ~x[1-90000]", &open);
+        let prefs = parsed_prefs("all ~x[1-90000]", &open);
         assert!(!prefs.contains("x90000") && prefs.contains("x90001"));
-        let prefs = asked("x[1-90000] x7+3 x7+2 x8+3", &open);
+        let prefs = parsed_prefs("x[1-90000] x7+3 x7+2 x8+3", &open);
         assert_eq!(prefs.terms.len(), 2);
         let of = |host| prefs.preference(host);
         assert_eq!(

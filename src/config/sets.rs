@@ -199,29 +199,30 @@ impl UserSet {
         os_groups: &[String],
         groups: &BTreeMap<String, super::types::UserGroup>,
     ) -> bool {
-        let mut asked = Vec::new();
-        self.holds(user, os_groups, groups, &mut asked)
+        let mut cache = Vec::new();
+        self.covers_user(user, os_groups, groups, &mut cache)
     }
 
-    /// `asked` caches the results of groups, so that the cost is linear in the number of groups
+    /// `cache` caches the results of groups, so that the cost is linear in the number of groups
     /// even if they share members.
-    fn holds<'g>(
+    fn covers_user<'g>(
         &'g self,
         user: &str,
         os_groups: &[String],
         groups: &'g BTreeMap<String, super::types::UserGroup>,
-        asked: &mut Vec<(&'g str, bool)>,
+        cache: &mut Vec<(&'g str, bool)>,
     ) -> bool {
         let mut hit = |term: &'g UserTerm| match term {
             UserTerm::All => true,
             UserTerm::Name(n) => n == user || os_groups.iter().any(|g| g == n),
             UserTerm::Group(n) => {
-                if let Some(&(_, answer)) = asked.iter().find(|(g, _)| g == n) {
+                if let Some(&(_, answer)) = cache.iter().find(|(g, _)| g == n) {
                     return answer;
                 }
                 let group = groups.get(n);
-                let answer = group.is_some_and(|g| g.set.holds(user, os_groups, groups, asked));
-                asked.push((n, answer));
+                let answer =
+                    group.is_some_and(|g| g.set.covers_user(user, os_groups, groups, cache));
+                cache.push((n, answer));
                 answer
             }
         };

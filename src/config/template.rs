@@ -28,8 +28,12 @@ pub struct BilingualText {
 
 impl BilingualText {
     /// The text in the language of this process; what is missing in one is there in the other.
-    pub fn shown(&self) -> &str {
-        match (language::here(), self.zh.is_empty(), self.en.is_empty()) {
+    pub fn localized(&self) -> &str {
+        match (
+            language::of_process(),
+            self.zh.is_empty(),
+            self.en.is_empty(),
+        ) {
             (Language::Chinese, false, _) | (_, _, true) => &self.zh,
             _ => &self.en,
         }
@@ -256,7 +260,7 @@ impl Template {
             if option
                 .when
                 .as_ref()
-                .is_none_or(|when| when.holds(&out.values))
+                .is_none_or(|when| when.is_met(&out.values))
             {
                 let value = put(&option.value, &out.values);
                 out.options.push((option.option.clone(), value, option.pos));
@@ -286,7 +290,7 @@ impl ParamCondition {
         }
     }
 
-    fn holds(&self, values: &[(String, String)]) -> bool {
+    fn is_met(&self, values: &[(String, String)]) -> bool {
         let value = value_of(&self.param, values);
         let holds = match &self.is {
             Some(is) => value == is,
@@ -304,7 +308,7 @@ fn value_of<'v>(name: &str, values: &'v [(String, String)]) -> &'v str {
 /// Replaces each `${NAME}` of a text by its value.
 fn put(text: &str, values: &[(String, String)]) -> String {
     let mut out = String::new();
-    for (literal, name) in pieces(text) {
+    for (literal, name) in parameter_parts(text) {
         out.push_str(literal);
         out.push_str(name.map_or("", |(_, name)| value_of(name, values)));
     }
@@ -312,7 +316,7 @@ fn put(text: &str, values: &[(String, String)]) -> String {
 }
 
 /// The parts of a text before each `${NAME}`, with the name and its offset; the last part has none.
-pub(super) fn pieces(text: &str) -> Vec<(&str, Option<(usize, &str)>)> {
+pub(super) fn parameter_parts(text: &str) -> Vec<(&str, Option<(usize, &str)>)> {
     let mut out = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find("${").map(|at| from + at) {

@@ -625,12 +625,12 @@ pub struct LimitPair {
 }
 
 impl LimitPair {
-    /// The limit of a job that requested `asked`.
+    /// The limit of a job that requested `requested`.
     ///
     /// # Errors
-    /// The maximum, if `asked` is above it.
-    pub fn resolve(&self, asked: Option<u64>) -> Result<Option<u64>, u64> {
-        match (asked, self.max) {
+    /// The maximum, if `requested` is above it.
+    pub fn resolve(&self, requested: Option<u64>) -> Result<Option<u64>, u64> {
+        match (requested, self.max) {
             (Some(a), Some(m)) if a > m => Err(m),
             (Some(a), _) => Ok(Some(a)),
             (None, max) => Ok(self.default.or(max)),

@@ -17,7 +17,7 @@ unsafe extern "C" fn drmaa_allocate_job_template(
     // SAFETY: the caller keeps to drmaa.h.
     let diagnosis = unsafe { Buffer::new(error_diagnosis, error_diag_len) };
     answer(diagnosis, || {
-        let place = session::current()?.place.clone();
+        let place = session::current()?.host_context.clone();
         let made = Box::into_raw(Box::new(Template::new(place)));
         // SAFETY: the caller keeps to drmaa.h.
         let stored = unsafe { ffi::store("the place of the job template", jt, made) };

@@ -120,8 +120,8 @@ pub(crate) fn sentence(number: i32) -> &'static CStr {
 
 /// The language of messages: that of the locale, read once, at the first message.
 pub(crate) fn language() -> Language {
-    static CHOSEN: OnceLock<Language> = OnceLock::new();
-    *CHOSEN.get_or_init(corral::program::language)
+    static LANGUAGE: OnceLock<Language> = OnceLock::new();
+    *LANGUAGE.get_or_init(corral::program::language)
 }
 
 /// The sentence of a code in this language; it lasts as long as the process.
@@ -130,13 +130,13 @@ pub(crate) fn translated(number: i32, language: Language) -> &'static CStr {
     if language == Language::English {
         return sentence(number);
     }
-    let said = |text: &CStr| {
+    let translated = |text: &CStr| {
         let text = text.to_string_lossy();
         CString::new(language.translate(&text).as_ref()).unwrap_or_default()
     };
     let all = CHINESE.get_or_init(|| {
         let texts = ALL.iter().map(|(_, text)| *text);
-        texts.chain([UNKNOWN]).map(said).collect()
+        texts.chain([UNKNOWN]).map(translated).collect()
     });
     let known = usize::try_from(number)
         .ok()

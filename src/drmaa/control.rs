@@ -119,7 +119,7 @@ fn unsuitable(what: &str, action: Action) -> Problem {
 fn send(session: &Session, keys: &[JobKey], action: Action, many: bool) -> Result<()> {
     let mut worst = Ok(());
     for ids in selections(keys).chunks(IDS_MAX) {
-        let outcomes = api::signal(&session.place.site, ids.to_vec(), action.signal())?;
+        let outcomes = api::signal(&session.host_context.site, ids.to_vec(), action.signal())?;
         let failed = outcomes.iter().find(|outcome| match outcome.code {
             Fared::Ok => false,
             Fared::NotFound => !many,

@@ -29,12 +29,12 @@ pub(crate) fn moment(text: &str, now: &Zoned) -> Result<i64, String> {
         _ => return Err(wrong()),
     };
     let time = time_of_day(time).ok_or_else(wrong)?;
-    let here = now.with_time_zone(zone.clone());
+    let local_now = now.with_time_zone(zone.clone());
     let parts = match date {
         Some(date) => numbers(date, '/').ok_or_else(wrong)?,
         None => Vec::new(),
     };
-    let today = here.date();
+    let today = local_now.date();
     let at = |date: Option<Date>| -> Option<Timestamp> {
         let zoned = DateTime::from_parts(date?, time)
             .to_zoned(zone.clone())

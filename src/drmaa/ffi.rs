@@ -76,15 +76,17 @@ impl Buffer {
 /// Runs the body of an exported function: a failure becomes its code and a text in `diagnosis`, a
 /// panic an internal error.
 pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_int {
-    let done = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let said = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-        let said = said.unwrap_or_default();
+    let done = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let panic_text = payload
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned());
+        let panic_text = panic_text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let panic_text = panic_text.unwrap_or_default();
         // The payload of a panic may itself panic when it is dropped.
-        std::mem::forget(panic);
+        std::mem::forget(payload);
         Err(Problem::new(
             Code::InternalError,
-            format!("internal error of libdrmaa: {said}"),
+            format!("internal error of libdrmaa: {panic_text}"),
         ))
     });
     match done {
@@ -98,8 +100,8 @@ pub(crate) fn answer(diagnosis: Buffer, body: impl FnOnce() -> Result<()>) -> c_
 
 /// The same for functions that return nothing.
 pub(crate) fn without_result(body: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
-        std::mem::forget(panic);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+        std::mem::forget(payload);
     }
 }
 
@@ -234,19 +236,19 @@ mod tests {
 
     #[test]
     fn messages_are_said_in_chinese_with_their_parts() {
-        let said = |text: &str| corral::api::Language::Chinese.translate(text).into_owned();
+        let translated = |text: &str| corral::api::Language::Chinese.translate(text).into_owned();
         // SAFETY: a null pointer is allowed.
         let problem = unsafe { text("the job template", std::ptr::null()) }.unwrap_err();
-        assert_eq!(said(&problem.text), "作业模板为 NULL");
+        assert_eq!(translated(&problem.text), "作业模板为 NULL");
         // SAFETY: it ends with a zero.
         let problem = unsafe { text("the name", c"\xff".as_ptr()) }.unwrap_err();
-        assert_eq!(said(&problem.text), "名称 不是 UTF-8 文本");
+        assert_eq!(translated(&problem.text), "名称 不是 UTF-8 文本");
         assert_eq!(
-            said("job 7[2] is PEND: the job cannot be resumed: it is not suspended"),
+            translated("job 7[2] is PEND: the job cannot be resumed: it is not suspended"),
             "作业 7[2] 的状态是 PEND：作业无法恢复：它没有挂起"
         );
         assert_eq!(
-            said("drmaa_output_path: '/tmp/x' is not of the form [host]:path"),
+            translated("drmaa_output_path: '/tmp/x' is not of the form [host]:path"),
             "drmaa_output_path: '/tmp/x' 不是 [host]:path 的形式"
         );
     }

@@ -33,13 +33,13 @@ pub(crate) struct PendingEnd {
 #[derive(Debug, Default)]
 pub(crate) struct OwnJobs {
     open: BTreeMap<JobKey, PendingEnd>,
-    handed_on: HashSet<JobKey>,
+    returned: HashSet<JobKey>,
 }
 
 /// What the rows show of a job.
 enum RowState {
-    Nothing,
-    Now(JobStat),
+    Absent,
+    Stat(JobStat),
     Ended(End),
 }
 
@@ -49,7 +49,7 @@ impl OwnJobs {
     /// # Errors
     /// The session has too many.
     pub(crate) fn check_room(&self, more: u64) -> Result<()> {
-        let have = (self.open.len() + self.handed_on.len()) as u64;
+        let have = (self.open.len() + self.returned.len()) as u64;
         if have + more <= JOBS_MAX as u64 {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl OwnJobs {
 
     /// Whether its end was passed on, so that it is no longer a job of the session.
     pub(crate) fn was_reaped(&self, key: JobKey) -> bool {
-        self.handed_on.contains(&key)
+        self.returned.contains(&key)
     }
 
     /// The jobs of the session whose ends were not passed on.
@@ -116,14 +116,14 @@ impl OwnJobs {
     ///
     /// # Errors
     /// It is not one of these jobs: another thread may have been faster.
-    pub(crate) fn take(&mut self, key: JobKey) -> Result<Option<Arc<End>>> {
+    pub(crate) fn take_end(&mut self, key: JobKey) -> Result<Option<Arc<End>>> {
         let Some(job) = self.open.get(&key) else {
             return Err(no_such(key));
         };
         let Some(end) = job.end.clone() else {
             return Ok(None);
         };
-        self.reap(key);
+        self.forget(key);
         Ok(Some(end))
     }
 
@@ -131,7 +131,7 @@ impl OwnJobs {
     ///
     /// # Errors
     /// The session has no job.
-    pub(crate) fn take_any(&mut self) -> Result<Option<(JobKey, Arc<End>)>> {
+    pub(crate) fn take_any_end(&mut self) -> Result<Option<(JobKey, Arc<End>)>> {
         let mut all = self.of_session().peekable();
         if all.peek().is_none() {
             let text = "the session has no job that could be waited for";
@@ -140,15 +140,15 @@ impl OwnJobs {
         let found = all.find_map(|(key, job)| Some((key, job.end.clone()?)));
         drop(all);
         if let Some((key, _)) = &found {
-            self.reap(*key);
+            self.forget(*key);
         }
         Ok(found)
     }
 
     /// Forgets a job, regardless of what is known of it.
-    pub(crate) fn reap(&mut self, key: JobKey) {
+    pub(crate) fn forget(&mut self, key: JobKey) {
         if self.open.remove(&key).is_some() {
-            self.handed_on.insert(key);
+            self.returned.insert(key);
         }
     }
 
@@ -158,14 +158,14 @@ impl OwnJobs {
         self.open.get(&key).is_none_or(|job| job.end.is_some())
     }
 
-    /// Merges what the view shows of the jobs `asked`.
-    pub(crate) fn merge(&mut self, asked: &[JobKey], rows: &[ViewJob], now: u64) {
+    /// Merges what the view shows of the jobs `requested`.
+    pub(crate) fn merge(&mut self, requested: &[JobKey], rows: &[ViewJob], now: u64) {
         let rows = Rows::of(rows);
-        for key in asked {
+        for key in requested {
             let Some(job) = self.open.get_mut(key).filter(|job| job.end.is_none()) else {
                 continue;
             };
-            let submitted = rows.whole(*key).map(|whole| whole.row.submit);
+            let submitted = rows.job_row(*key).map(|whole| whole.row.submit);
             if job.accepted != 0 && submitted.is_some_and(|t| t != job.accepted) {
                 let text = format!(
                     "job ID {key} now belongs to another job: the share was restored from a copy"
@@ -175,12 +175,12 @@ impl OwnJobs {
             }
             match rows.job_status(*key) {
                 RowState::Ended(end) => job.end = Some(Arc::new(end)),
-                RowState::Now(stat) => (job.stat, job.seen_ms) = (stat, now),
-                RowState::Nothing if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
+                RowState::Stat(stat) => (job.stat, job.seen_ms) = (stat, now),
+                RowState::Absent if now.saturating_sub(job.seen_ms) >= MISSING_MS => {
                     let text = format!("job {key} is no longer known, its end is unknown");
                     job.end = Some(Arc::new(End::Lost(text)));
                 }
-                RowState::Nothing => {}
+                RowState::Absent => {}
             }
         }
     }
@@ -193,12 +193,12 @@ pub(crate) fn no_such(key: JobKey) -> Problem {
 }
 
 /// State of a job according to the rows, and its end if it has ended. `None`: there is no such job.
-pub(crate) fn look_up(rows: &[ViewJob], key: JobKey) -> Option<(JobStat, u32)> {
+pub(crate) fn state_of(rows: &[ViewJob], key: JobKey) -> Option<(JobStat, u32)> {
     let rows = Rows::of(rows);
-    let uid = rows.whole(key)?.spec.uid;
+    let uid = rows.job_row(key)?.spec.uid;
     match rows.job_status(key) {
-        RowState::Nothing => None,
-        RowState::Now(stat) => Some((stat, uid)),
+        RowState::Absent => None,
+        RowState::Stat(stat) => Some((stat, uid)),
         RowState::Ended(end) if end.is_success() => Some((JobStat::Done, uid)),
         RowState::Ended(_) => Some((JobStat::Exit, uid)),
     }
@@ -225,13 +225,13 @@ impl<'a> Rows<'a> {
     }
 
     /// The row of the job itself; for an element that of its array.
-    fn whole(&self, key: JobKey) -> Option<&'a ViewJob> {
+    fn job_row(&self, key: JobKey) -> Option<&'a ViewJob> {
         self.by_key.get(&JobKey::job(key.id)).copied()
     }
 
     fn job_status(&self, key: JobKey) -> RowState {
-        let Some(whole) = self.whole(key) else {
-            return RowState::Nothing;
+        let Some(whole) = self.job_row(key) else {
+            return RowState::Absent;
         };
         let waits = || {
             self.waiting
@@ -242,11 +242,11 @@ impl<'a> Rows<'a> {
             Some(own) => own,
             // An element that never started has the state of its array.
             None if waits() => whole,
-            None => return RowState::Nothing,
+            None => return RowState::Absent,
         };
         match job.row.stat.is_finished() {
             true => RowState::Ended(End::of(&job.row, whole)),
-            false => RowState::Now(job.row.stat),
+            false => RowState::Stat(job.row.stat),
         }
     }
 }
@@ -283,16 +283,16 @@ mod tests {
     fn an_end_is_handed_on_once() {
         let mut jobs = OwnJobs::default();
         let key = JobKey::job(7);
-        assert_eq!(jobs.take_any().unwrap_err().code, Code::InvalidJob);
+        assert_eq!(jobs.take_any_end().unwrap_err().code, Code::InvalidJob);
         jobs.add([key].into_iter(), 500, JobStat::Pend, 0);
-        assert_eq!(jobs.take(key).unwrap(), None);
+        assert_eq!(jobs.take_end(key).unwrap(), None);
         jobs.merge(&[key], &[job(key, JobStat::Run)], 5);
         assert_eq!(jobs.get(key).unwrap().stat, JobStat::Run);
         jobs.merge(&[key], &[job(key, JobStat::Done)], 6);
         assert!(jobs.unended().is_empty() && jobs.is_over(key));
-        let (taken, end) = jobs.take_any().unwrap().unwrap();
+        let (taken, end) = jobs.take_any_end().unwrap().unwrap();
         assert!(taken == key && end.is_success());
-        assert_eq!(jobs.take(key).unwrap_err().code, Code::InvalidJob);
+        assert_eq!(jobs.take_end(key).unwrap_err().code, Code::InvalidJob);
         assert!(jobs.was_reaped(key));
     }
 
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(jobs.get(keys[2]).unwrap().stat, JobStat::Psusp);
         // Killed while they were pending.
         jobs.merge(&keys, &[array(9, JobStat::Exit, "2-3")], 2);
-        assert!(jobs.is_over(keys[1]) && !jobs.take(keys[1]).unwrap().unwrap().is_success());
+        assert!(jobs.is_over(keys[1]) && !jobs.take_end(keys[1]).unwrap().unwrap().is_success());
     }
 
     #[test]
@@ -317,10 +317,10 @@ mod tests {
         jobs.add(keys.iter().copied(), 400, JobStat::Pend, 0);
         jobs.merge(&keys, &[job(keys[1], JobStat::Run)], MISSING_MS - 1);
         assert!(!jobs.is_over(keys[0]), "the view may be late");
-        let end = jobs.take(keys[1]).unwrap().unwrap();
+        let end = jobs.take_end(keys[1]).unwrap().unwrap();
         assert!(matches!(&*end, End::Lost(why) if why.contains("another job")));
         jobs.merge(&keys, &[], MISSING_MS);
-        let end = jobs.take(keys[0]).unwrap().unwrap();
+        let end = jobs.take_end(keys[0]).unwrap().unwrap();
         assert!(matches!(&*end, End::Lost(why) if why.contains("no longer known")));
     }
 
@@ -330,12 +330,12 @@ mod tests {
         let key = JobKey::job(4);
         jobs.adopt(key, JobStat::Run, 0);
         jobs.merge(&[key], &[job(key, JobStat::Done)], 1);
-        assert!(jobs.take_any().is_err() && jobs.of_session().next().is_none());
-        assert!(jobs.take(key).unwrap().is_some());
+        assert!(jobs.take_any_end().is_err() && jobs.of_session().next().is_none());
+        assert!(jobs.take_end(key).unwrap().is_some());
         assert_eq!(
-            look_up(&[job(key, JobStat::Run)], key),
+            state_of(&[job(key, JobStat::Run)], key),
             Some((JobStat::Run, 0))
         );
-        assert_eq!(look_up(&[], key), None);
+        assert_eq!(state_of(&[], key), None);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct PathContext<'a> {
     /// The user's home directory.
     pub(crate) home: &'a Path,
     /// The directory in which relative paths start.
-    pub(crate) work: PathBuf,
+    pub(crate) work_dir: PathBuf,
     /// Several jobs are submitted at once.
     pub(crate) bulk: bool,
     pub(crate) is_directory: &'a dyn Fn(&Path) -> bool,
@@ -66,7 +66,7 @@ pub(crate) fn for_csub(
 ) -> Result<String, String> {
     let (host, path) = split(text)?;
     check_host(host, around.host)?;
-    let (front, rest) = front(path, around)?;
+    let (front, rest) = placeholder_value(path, around)?;
     if [HOME, WORK].iter().any(|mark| rest.contains(mark)) {
         return Err(format!(
             "'{text}': {HOME} and {WORK} are only allowed at the beginning of a path"
@@ -94,7 +94,10 @@ pub(crate) fn for_csub(
 }
 
 /// The value of the placeholder at the beginning, and the rest.
-fn front<'p>(path: &'p str, around: &PathContext<'_>) -> Result<(String, &'p str), String> {
+fn placeholder_value<'p>(
+    path: &'p str,
+    around: &PathContext<'_>,
+) -> Result<(String, &'p str), String> {
     if let Some(rest) = path.strip_prefix(HOME) {
         let home = around
             .home
@@ -115,8 +118,8 @@ fn directory(path: &str, around: &PathContext<'_>) -> PathBuf {
         return around.home.join(rest.trim_start_matches('/'));
     }
     match path.strip_prefix(WORK) {
-        Some(rest) => around.work.join(rest.trim_start_matches('/')),
-        None => around.work.join(path),
+        Some(rest) => around.work_dir.join(rest.trim_start_matches('/')),
+        None => around.work_dir.join(path),
     }
 }
 
@@ -153,7 +156,7 @@ mod tests {
         let around = PathContext {
             host: "h1",
             home: Path::new("/u%/a"),
-            work: PathBuf::from("/w"),
+            work_dir: PathBuf::from("/w"),
             bulk,
             is_directory: &is_directory,
         };

@@ -30,17 +30,18 @@ pub(crate) fn build(
     let now = template::now_here();
     let moment = |name: &str| {
         let given = values.get(name).map(|text| dates::moment(text, &now));
-        given.transpose().map_err(|e| wrong(name, &e))
+        given.transpose().map_err(|e| invalid(name, &e))
     };
     job.begin_ms = moment(template::START_TIME)?;
     job.deadline_ms = moment(template::DEADLINE)?;
     let limit = values.get(template::RUN_LIMIT).map(dates::length_s);
     job.run_limit_s = limit
         .transpose()
-        .map_err(|e| wrong(template::RUN_LIMIT, &e))?;
+        .map_err(|e| invalid(template::RUN_LIMIT, &e))?;
     let blocked = values.get(template::BLOCK_EMAIL) == Some("1");
     if !blocked && !values.all(template::EMAIL).is_empty() {
-        job.named.push(("u", values.all(template::EMAIL).join(",")));
+        job.named_options
+            .push(("u", values.all(template::EMAIL).join(",")));
     }
     files(&mut job, values, place, array.is_some())?;
     Ok(job)
@@ -65,7 +66,7 @@ pub(crate) fn indices(start: i64, end: i64, incr: i64) -> Result<IndexSet> {
     IndexSet::parse(&text, 1, MAX_INDEX).map_err(|e| wrong(&e.message))
 }
 
-fn wrong(name: &str, why: &str) -> Problem {
+fn invalid(name: &str, why: &str) -> Problem {
     Problem::new(Code::InvalidAttributeValue, format!("{name}: {why}"))
 }
 
@@ -83,7 +84,7 @@ fn options(values: &AttributeValues, place: &HostContext) -> Result<Vec<String>>
 
 fn command(values: &AttributeValues) -> Result<Vec<String>> {
     let Some(program) = values.get(template::COMMAND) else {
-        return Err(wrong(template::COMMAND, "it is not set"));
+        return Err(invalid(template::COMMAND, "it is not set"));
     };
     let arguments = values.all(template::ARGUMENTS).iter().cloned();
     Ok(std::iter::once(program.to_owned())
@@ -98,21 +99,21 @@ fn files(
     place: &HostContext,
     bulk: bool,
 ) -> Result<()> {
-    let here = caller::working_directory();
-    let here = here.map_err(|e| Problem::new(Code::InternalError, e.to_string()))?;
-    let mut work = here.clone();
+    let cwd = caller::working_directory();
+    let cwd = cwd.map_err(|e| Problem::new(Code::InternalError, e.to_string()))?;
+    let mut work_dir = cwd.clone();
     if let Some(text) = values.get(template::WORK_DIR) {
         let dir = paths::working_directory(text, &place.home);
-        work = here.join(dir.map_err(|e| wrong(template::WORK_DIR, &e))?);
-        let text = work
+        work_dir = cwd.join(dir.map_err(|e| invalid(template::WORK_DIR, &e))?);
+        let text = work_dir
             .to_str()
-            .ok_or_else(|| wrong(template::WORK_DIR, "it is not UTF-8"))?;
-        job.named.push(("cwd", text.to_owned()));
+            .ok_or_else(|| invalid(template::WORK_DIR, "it is not UTF-8"))?;
+        job.named_options.push(("cwd", text.to_owned()));
     }
     let around = PathContext {
         host: &place.site.host,
         home: &place.home,
-        work,
+        work_dir,
         bulk,
         is_directory: &template::is_directory,
     };
@@ -127,13 +128,13 @@ fn files(
             continue;
         }
         if let Some(text) = values.get(name) {
-            let path = paths::for_csub(text, what, &around).map_err(|e| wrong(name, &e))?;
-            job.named.push((option, path));
+            let path = paths::for_csub(text, what, &around).map_err(|e| invalid(name, &e))?;
+            job.named_options.push((option, path));
         }
     }
     // A program that reads the output back expects only that of this job.
-    if job.named.iter().any(|(name, _)| *name == "o") {
-        job.named.push(("no-report", String::new()));
+    if job.named_options.iter().any(|(name, _)| *name == "o") {
+        job.named_options.push(("no-report", String::new()));
     }
     Ok(())
 }
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(job.options, ["-q", "night"]);
         assert_eq!(job.env, [("A".to_owned(), "b=c".to_owned())]);
         let named = [("cwd", "/u/a/w"), ("o", "o.%I"), ("no-report", "")];
-        assert_eq!(job.named, named.map(|(n, v)| (n, v.to_owned())));
+        assert_eq!(job.named_options, named.map(|(n, v)| (n, v.to_owned())));
         assert_eq!((job.array.as_str(), job.run_limit_s), ("3-9:2", Some(60)));
         assert!(job.hold);
     }
@@ -200,7 +201,7 @@ mod tests {
             let to = ["a@x.org", "b@x.org"].map(str::to_owned);
             t.set_all(template::EMAIL, to.into()).unwrap();
             let job = build(&t.values(), &place(), None).unwrap();
-            assert_eq!(job.named, named, "{blocked}");
+            assert_eq!(job.named_options, named, "{blocked}");
         }
     }
 

@@ -30,14 +30,14 @@ static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 /// A session; see the head of this file.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) place: HostContext,
+    pub(crate) host_context: HostContext,
     /// Only jobs of this user are the caller's own.
     uid: u32,
     view: ViewReader,
     jobs: Mutex<OwnJobs>,
     /// When the last read of the view began, ms since boot.
-    looked: Mutex<u64>,
-    over: AtomicBool,
+    last_poll_ms: Mutex<u64>,
+    is_closed: AtomicBool,
 }
 
 /// The data under a lock is consistent between any two steps, even after a panic.
@@ -64,14 +64,14 @@ pub(crate) fn begin(contact: &str) -> Result<()> {
     let me = users::current_user();
     *session = Some(Arc::new(Session {
         view: ViewReader::new(&site.layout()),
-        place: HostContext {
+        host_context: HostContext {
             site,
             home: me.home,
         },
         uid: users::effective_uid(),
         jobs: Mutex::default(),
-        looked: Mutex::new(0),
-        over: AtomicBool::new(false),
+        last_poll_ms: Mutex::new(0),
+        is_closed: AtomicBool::new(false),
     }));
     Ok(())
 }
@@ -99,7 +99,7 @@ fn site_in(dir: &Path) -> Result<Site> {
 pub(crate) fn end() -> Result<()> {
     match lock(&SESSION).take() {
         Some(session) => {
-            session.over.store(true, Ordering::Release);
+            session.is_closed.store(true, Ordering::Release);
             Ok(())
         }
         None => Err(Problem::plain(Code::NoActiveSession)),
@@ -118,7 +118,7 @@ pub(crate) fn current() -> Result<Arc<Session>> {
 /// The contact string of the session, or else the one that would be used.
 pub(crate) fn contact() -> String {
     let dir = match current() {
-        Ok(session) => fs::parent(&session.place.site.conf).to_path_buf(),
+        Ok(session) => fs::parent(&session.host_context.site.conf).to_path_buf(),
         Err(_) => match std::env::var_os("CB_ENVDIR") {
             Some(dir) if !dir.is_empty() => PathBuf::from(dir),
             _ => PathBuf::from(DEFAULT_DIR),
@@ -142,11 +142,11 @@ impl Session {
         values: &AttributeValues,
         indices: Option<&IndexSet>,
     ) -> Result<(Vec<JobKey>, Option<String>)> {
-        let job = request::build(values, &self.place, indices)?;
+        let job = request::build(values, &self.host_context, indices)?;
         // A view that cannot be read does not prevent the submission.
         drop(self.update(NOTICE_MS));
         self.jobs().check_room(indices.map_or(1, IndexSet::len))?;
-        let taken = api::submit(&self.place.site, &job)?;
+        let taken = api::submit(&self.host_context.site, &job)?;
         let keys: Vec<JobKey> = match indices {
             None => vec![JobKey::job(taken.id)],
             Some(set) => set
@@ -171,16 +171,16 @@ impl Session {
     /// The view cannot be read.
     pub(crate) fn update(&self, age_ms: u64) -> Result<()> {
         let enough = clock::boot_ms().saturating_sub(age_ms);
-        let mut looked = lock(&self.looked);
+        let mut looked = lock(&self.last_poll_ms);
         let began = clock::boot_ms();
         // Another thread may have read the view while this one waited for its turn.
         if *looked >= enough && *looked > 0 {
             return Ok(());
         }
-        let asked = self.jobs().unended();
-        if !asked.is_empty() {
-            let rows = self.rows(&asked)?;
-            self.jobs().merge(&asked, &rows, clock::boot_ms());
+        let unended = self.jobs().unended();
+        if !unended.is_empty() {
+            let rows = self.rows(&unended)?;
+            self.jobs().merge(&unended, &rows, clock::boot_ms());
         }
         *looked = began;
         Ok(())
@@ -188,7 +188,7 @@ impl Session {
 
     /// Discards what was read before.
     pub(crate) fn discard_view(&self) {
-        *lock(&self.looked) = 0;
+        *lock(&self.last_poll_ms) = 0;
     }
 
     fn rows(&self, keys: &[JobKey]) -> Result<Vec<ViewJob>> {
@@ -230,7 +230,7 @@ impl Session {
     /// The state of a job that does not belong to the session.
     fn foreign(&self, key: JobKey) -> Result<JobStat> {
         let rows = self.rows(&[key])?;
-        match own_jobs::look_up(&rows, key) {
+        match own_jobs::state_of(&rows, key) {
             Some((stat, uid)) if uid == self.uid => Ok(stat),
             _ => Err(own_jobs::no_such(key)),
         }
@@ -240,7 +240,7 @@ impl Session {
     ///
     /// # Errors
     /// There is no such job of this user, or it is a whole array.
-    pub(crate) fn know(&self, key: JobKey) -> Result<()> {
+    pub(crate) fn ensure_known(&self, key: JobKey) -> Result<()> {
         if self.jobs().was_reaped(key) {
             return Err(own_jobs::no_such(key));
         }
@@ -266,7 +266,7 @@ impl Session {
     /// # Errors
     /// The session has ended.
     pub(crate) fn check_active(&self) -> Result<()> {
-        match self.over.load(Ordering::Acquire) {
+        match self.is_closed.load(Ordering::Acquire) {
             true => Err(Problem::plain(Code::NoActiveSession)),
             false => Ok(()),
         }

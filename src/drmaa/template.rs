@@ -84,14 +84,14 @@ impl AttributeValues {
 /// A job template; several threads may use it.
 #[derive(Debug)]
 pub(crate) struct Template {
-    place: HostContext,
+    host_context: HostContext,
     values: Mutex<AttributeValues>,
 }
 
 impl Template {
-    pub(crate) fn new(place: HostContext) -> Template {
+    pub(crate) fn new(host_context: HostContext) -> Template {
         Template {
-            place,
+            host_context,
             values: Mutex::default(),
         }
     }
@@ -107,15 +107,15 @@ impl Template {
 
     /// Sets an attribute with one value.
     pub(crate) fn set(&self, name: &str, value: String) -> Result<()> {
-        let name = known(&SCALARS, name)?;
-        check(name, &value, &self.place)?;
+        let name = known_attribute(&SCALARS, name)?;
+        check(name, &value, &self.host_context)?;
         self.lock().scalars.insert(name, value);
         Ok(())
     }
 
     /// Sets an attribute that is a list.
     pub(crate) fn set_all(&self, name: &str, values: Vec<String>) -> Result<()> {
-        let name = known(&VECTORS, name)?;
+        let name = known_attribute(&VECTORS, name)?;
         if name == ENVIRONMENT {
             for value in &values {
                 variable(value)?;
@@ -126,13 +126,13 @@ impl Template {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<String> {
-        let name = known(&SCALARS, name)?;
+        let name = known_attribute(&SCALARS, name)?;
         let value = self.lock().scalars.get(name).cloned();
         value.ok_or_else(|| not_set(name))
     }
 
     pub(crate) fn get_all(&self, name: &str) -> Result<Vec<String>> {
-        let name = known(&VECTORS, name)?;
+        let name = known_attribute(&VECTORS, name)?;
         let values = self.lock().vectors.get(name).cloned();
         values.ok_or_else(|| not_set(name))
     }
@@ -142,7 +142,7 @@ fn not_set(name: &str) -> Problem {
     Problem::new(Code::InvalidAttributeValue, format!("{name} is not set"))
 }
 
-fn known(names: &[&'static str], name: &str) -> Result<&'static str> {
+fn known_attribute(names: &[&'static str], name: &str) -> Result<&'static str> {
     let found = names.iter().find(|known| **known == name);
     found.copied().ok_or_else(|| {
         let other = SCALARS.contains(&name) || VECTORS.contains(&name);
@@ -163,7 +163,7 @@ fn value(text: impl Into<String>) -> Problem {
     Problem::new(Code::InvalidAttributeValue, text)
 }
 
-fn one_of(name: &str, given: &str, words: [&str; 2]) -> Result<()> {
+fn check_choice(name: &str, given: &str, words: [&str; 2]) -> Result<()> {
     match words.contains(&given) {
         true => Ok(()),
         false => Err(value(format!(
@@ -177,9 +177,9 @@ fn one_of(name: &str, given: &str, words: [&str; 2]) -> Result<()> {
 fn check(name: &str, given: &str, place: &HostContext) -> Result<()> {
     match name {
         COMMAND if given.trim().is_empty() => Err(value(format!("{name} is empty"))),
-        STATE => one_of(name, given, [ON_HOLD, ACTIVE]),
-        JOIN => one_of(name, given, ["y", "n"]),
-        BLOCK_EMAIL => one_of(name, given, ["0", "1"]),
+        STATE => check_choice(name, given, [ON_HOLD, ACTIVE]),
+        JOIN => check_choice(name, given, ["y", "n"]),
+        BLOCK_EMAIL => check_choice(name, given, ["0", "1"]),
         WORK_DIR => {
             let dir = paths::working_directory(given, &place.home);
             dir.map(drop).map_err(|e| value(format!("{name}: {e}")))

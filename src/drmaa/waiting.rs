@@ -51,13 +51,13 @@ pub(crate) fn wait(
     patience: Timeout,
 ) -> Result<(JobKey, Arc<End>)> {
     if let WaitFor::One(key) = which {
-        session.know(key)?;
+        session.ensure_known(key)?;
     }
-    until(session, patience, || {
+    poll_until(session, patience, || {
         let mut jobs = session.jobs();
         match which {
-            WaitFor::Any => jobs.take_any(),
-            WaitFor::One(key) => Ok(jobs.take(key)?.map(|end| (key, end))),
+            WaitFor::Any => jobs.take_any_end(),
+            WaitFor::One(key) => Ok(jobs.take_end(key)?.map(|end| (key, end))),
         }
     })
 }
@@ -77,27 +77,27 @@ pub(crate) fn synchronize(
         None => session.jobs().of_session().map(|(key, _)| key).collect(),
         Some(keys) => {
             for key in &keys {
-                session.know(*key)?;
+                session.ensure_known(*key)?;
             }
             keys
         }
     };
     // Jobs that have ended are not checked again.
     let mut left = keys.clone();
-    until(session, patience, || {
+    poll_until(session, patience, || {
         let jobs = session.jobs();
         left.retain(|key| !jobs.is_over(*key));
         Ok(left.is_empty().then_some(()))
     })?;
     if dispose {
         let mut jobs = session.jobs();
-        keys.iter().for_each(|key| jobs.reap(*key));
+        keys.iter().for_each(|key| jobs.forget(*key));
     }
     Ok(())
 }
 
 /// Repeats until `found` finds something.
-fn until<T>(
+fn poll_until<T>(
     session: &Session,
     patience: Timeout,
     mut found: impl FnMut() -> Result<Option<T>>,

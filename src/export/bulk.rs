@@ -39,7 +39,7 @@ pub(super) enum ItemResult {
     /// The server had it already.
     Present,
     /// Not stored now; with the reason.
-    Later(String),
+    Retry(String),
     /// It can never be stored; with the reason.
     Rejected(u16, String),
 }
@@ -53,7 +53,7 @@ pub(super) enum Verdict {
     TooLarge,
     /// Nothing was stored, or it is not known what was: the reason, and the pause that the server
     /// requests, in seconds.
-    Later(String, Option<u64>),
+    Retry(String, Option<u64>),
 }
 
 /// The parts of an answer that are requested; the rest is not sent.
@@ -116,7 +116,7 @@ struct ItemError {
 
 /// Evaluates the answer to a request with `sent` documents.
 pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
-    let later = |why: String| Verdict::Later(why, answer.retry_after_s);
+    let later = |why: String| Verdict::Retry(why, answer.retry_after_s);
     match answer.status {
         200 => {}
         413 => return Verdict::TooLarge,
@@ -139,9 +139,9 @@ pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
         Err(e) => return later(format!("the answer is not that to a bulk request: {e}")),
     };
     if items.items.len() != sent {
-        let got = items.items.len();
+        let item_count = items.items.len();
         return later(format!(
-            "the answer tells of {got} documents, {sent} were sent"
+            "the answer tells of {item_count} documents, {sent} were sent"
         ));
     }
     Verdict::Results(
@@ -164,7 +164,7 @@ fn item_result(item: &Created) -> ItemResult {
         409 => ItemResult::Present,
         400 if !NOT_OF_THE_DOCUMENT.contains(&kind) => ItemResult::Rejected(400, text()),
         413 => ItemResult::Rejected(413, text()),
-        status => ItemResult::Later(format!("{status}: {}", text())),
+        status => ItemResult::Retry(format!("{status}: {}", text())),
     }
 }
 
@@ -176,8 +176,8 @@ pub(super) fn pause_ms(failures: u32, most: u64, asked_s: Option<u64>, random: u
     let doubled = 500u64.saturating_mul(1 << failures.saturating_sub(1).min(20));
     let longest = doubled.min(most);
     let own = longest - longest / 2 * u64::from(random) / 65_536;
-    let asked = asked_s.unwrap_or(0).saturating_mul(1000);
-    own.max(asked.min(most.saturating_mul(10)))
+    let requested_ms = asked_s.unwrap_or(0).saturating_mul(1000);
+    own.max(requested_ms.min(most.saturating_mul(10)))
 }
 
 /// The beginning of an answer as one line.
@@ -235,16 +235,23 @@ mod tests {
             item(403, "cluster_block_exception"),
             item(404, "index_not_found_exception"),
         );
-        let Verdict::Results(fates) = judge(&answer(200, &body), 7) else {
+        let Verdict::Results(results) = judge(&answer(200, &body), 7) else {
             panic!("{body}");
         };
         let rejected = ItemResult::Rejected(400, "document_parsing_exception: r".into());
         assert_eq!(
-            fates[..2].iter().chain(&fates[3..4]).collect::<Vec<_>>(),
+            results[..2]
+                .iter()
+                .chain(&results[3..4])
+                .collect::<Vec<_>>(),
             [&ItemResult::Stored, &ItemResult::Present, &rejected]
         );
         for n in [2, 4, 5, 6] {
-            assert!(matches!(fates[n], ItemResult::Later(_)), "{:?}", fates[n]);
+            assert!(
+                matches!(results[n], ItemResult::Retry(_)),
+                "{:?}",
+                results[n]
+            );
         }
     }
 
@@ -253,15 +260,15 @@ mod tests {
         let whole = "{\"errors\":false,\"items\":[{\"create\":{\"status\":201}}]}";
         for end in 0..whole.len() {
             let verdict = judge(&answer(200, &whole[..end]), 1);
-            assert!(matches!(verdict, Verdict::Later(..)), "{end}: {verdict:?}");
+            assert!(matches!(verdict, Verdict::Retry(..)), "{end}: {verdict:?}");
         }
-        assert!(matches!(judge(&answer(200, whole), 2), Verdict::Later(..)));
+        assert!(matches!(judge(&answer(200, whole), 2), Verdict::Retry(..)));
         assert!(matches!(judge(&answer(200, whole), 1), Verdict::Results(_)));
         assert_eq!(judge(&answer(413, ""), 1), Verdict::TooLarge);
         for status in [301, 400, 401, 404, 429, 500, 502, 503, 504] {
             let verdict = judge(&answer(status, whole), 1);
             assert!(
-                matches!(verdict, Verdict::Later(_, Some(7))),
+                matches!(verdict, Verdict::Retry(_, Some(7))),
                 "{status}: {verdict:?}"
             );
         }

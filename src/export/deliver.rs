@@ -49,7 +49,7 @@ pub(super) struct Delivery<'a> {
     pub server: &'a mut dyn Server,
     pub context: &'a mut dyn DeliveryContext,
     pub counts: &'a mut Counts,
-    pub bounds: DeliveryLimits,
+    pub limits: DeliveryLimits,
 }
 
 impl Delivery<'_> {
@@ -61,31 +61,31 @@ impl Delivery<'_> {
             let n = self.fitting(&left);
             let verdict = match self.server.bulk(&encode(&left[..n])) {
                 Ok(answer) => judge(&answer, n),
-                Err(why) => Verdict::Later(why, None),
+                Err(why) => Verdict::Retry(why, None),
             };
             let trouble = match verdict {
-                Verdict::Results(fates) => {
+                Verdict::Results(results) => {
                     let before = left.len();
-                    let why = self.sort(&mut left, &fates);
+                    let why = self.sort(&mut left, &results);
                     if left.len() < before {
                         failures = 0;
                     }
                     why.map(|why| (why, None))
                 }
                 Verdict::TooLarge => self.smaller(&mut left, n).map(|why| (why, None)),
-                Verdict::Later(why, asked) => Some((why, asked)),
+                Verdict::Retry(why, retry_after_s) => Some((why, retry_after_s)),
             };
-            let Some((why, asked)) = trouble else {
+            let Some((why, retry_after_s)) = trouble else {
                 failures = 0;
                 continue;
             };
             failures += 1;
             self.counts.failures += 1;
-            if self.bounds.failures.is_some_and(|most| failures >= most) {
+            if self.limits.failures.is_some_and(|most| failures >= most) {
                 return DeliveryOutcome::GaveUp(why);
             }
             let random = self.context.random();
-            let pause = pause_ms(failures, self.bounds.pause_ms, asked, random);
+            let pause = pause_ms(failures, self.limits.pause_ms, retry_after_s, random);
             if self.context.wait(pause, &why) {
                 return DeliveryOutcome::Stopped;
             }
@@ -95,7 +95,7 @@ impl Delivery<'_> {
 
     /// How many of the first documents fit into one request: at least one.
     fn fitting(&self, left: &[&Document]) -> usize {
-        let mut room = self.bounds.bytes;
+        let mut room = self.limits.bytes;
         let fits = |d: &&&Document| {
             let size = d.size();
             let fits = size <= room;
@@ -106,10 +106,10 @@ impl Delivery<'_> {
     }
 
     /// Removes what is stored or rejected. Returns why something of what was sent is left.
-    fn sort(&mut self, left: &mut Vec<&Document>, fates: &[ItemResult]) -> Option<String> {
+    fn sort(&mut self, left: &mut Vec<&Document>, results: &[ItemResult]) -> Option<String> {
         let (mut again, mut why) = (Vec::new(), None);
-        for (document, fate) in left.iter().zip(fates) {
-            let trouble = match fate {
+        for (document, result) in left.iter().zip(results) {
+            let trouble = match result {
                 ItemResult::Stored => {
                     self.counts.stored += 1;
                     None
@@ -118,7 +118,7 @@ impl Delivery<'_> {
                     self.counts.present += 1;
                     None
                 }
-                ItemResult::Later(text) => Some(format!("a document was not taken, {text}")),
+                ItemResult::Retry(text) => Some(format!("a document was not taken, {text}")),
                 ItemResult::Rejected(status, text) => self.reject(document, *status, text).err(),
             };
             if trouble.is_some() {
@@ -126,7 +126,7 @@ impl Delivery<'_> {
                 why = trouble;
             }
         }
-        left.splice(..fates.len(), again);
+        left.splice(..results.len(), again);
         why
     }
 
@@ -141,11 +141,11 @@ impl Delivery<'_> {
     fn smaller(&mut self, left: &mut Vec<&Document>, n: usize) -> Option<String> {
         let size: usize = left[..n].iter().map(|d| d.size()).sum();
         if n > 1 {
-            self.bounds.bytes = size / 2;
+            self.limits.bytes = size / 2;
             return None;
         }
-        let kept = self.reject(left[0], 413, "larger than the server takes");
-        match kept {
+        let rejected = self.reject(left[0], 413, "larger than the server takes");
+        match rejected {
             Ok(()) => drop(left.remove(0)),
             Err(why) => return Some(why),
         }

@@ -24,7 +24,7 @@ pub(super) struct Client {
     agent: Agent,
     connection: Connection,
     /// Which of the addresses is in use.
-    at: usize,
+    address_index: usize,
 }
 
 /// A request: method, path below the address, body and its type.
@@ -65,13 +65,13 @@ impl Client {
         Ok(Client {
             agent: config.build().new_agent(),
             connection: connection.clone(),
-            at: 0,
+            address_index: 0,
         })
     }
 
     /// The address in use.
     pub(super) fn url(&self) -> &str {
-        &self.connection.urls[self.at]
+        &self.connection.urls[self.address_index]
     }
 
     /// GET of a path.
@@ -113,7 +113,7 @@ impl Client {
         let sent = self.try_send(request);
         let works = matches!(&sent, Ok(answer) if answer.status < 500);
         if !works {
-            self.at = (self.at + 1) % self.connection.urls.len();
+            self.address_index = (self.address_index + 1) % self.connection.urls.len();
         }
         sent
     }

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Err(code) => return ExitCode::from(code),
     };
     sys::logging::start("info");
-    match act(&options) {
+    match run_export(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(RunEnd::Stopped) => ExitCode::SUCCESS,
         Err(RunEnd::Failed(text)) => {
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn act(options: &Options) -> Result<(), RunEnd> {
+fn run_export(options: &Options) -> Result<(), RunEnd> {
     let site = Site::find().map_err(|e| e.to_string())?;
     let path = match &options.config {
         Some(path) => path.clone(),
@@ -97,7 +97,7 @@ fn act(options: &Options) -> Result<(), RunEnd> {
         return Ok(());
     }
     let cluster = events::identity(&site).map_err(|e| e.to_string())?;
-    if !events::sees_all(&site).map_err(|e| e.to_string())? {
+    if !events::may_see_all(&site).map_err(|e| e.to_string())? {
         return Err(RunEnd::Failed(
             "this account sees its own jobs only (general: user_view_alljobs in cb.yaml)\n\
              hint: run it as root, as the owner of the shared directory or as an administrator"
@@ -153,7 +153,7 @@ fn check(job: &ExportRun) -> Result<(), RunEnd> {
         job.settings.state_dir.display(),
     ))?;
     let missing = templates::missing(&mut client, &job.settings.prefix)?;
-    let said = match missing.as_deref() {
+    let message = match missing.as_deref() {
         None => "the server does not show them to this login",
         Some([]) => "all there",
         Some(names) => {
@@ -163,7 +163,7 @@ fn check(job: &ExportRun) -> Result<(), RunEnd> {
             )));
         }
     };
-    print(&format!("templates  {said}\n"))
+    print(&format!("templates  {message}\n"))
 }
 
 fn dry_run(job: &ExportRun) -> Result<(), RunEnd> {
@@ -182,23 +182,25 @@ fn dry_run(job: &ExportRun) -> Result<(), RunEnd> {
     }
     let mut more = s.kinds.events;
     while more {
-        let look = events.next_events(s.batch_documents, s.batch_bytes);
-        let look = look.map_err(|e| e.to_string())?;
-        look.problems
+        let batch = events.next_events(s.batch_documents, s.batch_bytes);
+        let batch = batch.map_err(|e| e.to_string())?;
+        batch
+            .problems
             .iter()
             .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
-        print(look.events.iter().map(|e| naming.event(e)).collect())?;
-        more = look.more;
+        print(batch.events.iter().map(|e| naming.event(e)).collect())?;
+        more = batch.more;
     }
     more = s.kinds.accounting;
     while more {
-        let look = accounting.next_records(s.batch_documents, s.batch_bytes);
-        let look = look.map_err(|e| e.to_string())?;
-        look.problems
+        let batch = accounting.next_records(s.batch_documents, s.batch_bytes);
+        let batch = batch.map_err(|e| e.to_string())?;
+        batch
+            .problems
             .iter()
             .for_each(|text| program::print_error(&format!("cb-export: warning: {text}")));
-        print(look.records.iter().map(|r| naming.record(r)).collect())?;
-        more = look.more;
+        print(batch.records.iter().map(|r| naming.record(r)).collect())?;
+        more = batch.more;
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ struct Exporter {
 
 /// Delivers until a signal arrives, or once.
 pub(super) fn run(job: ExportRun) -> Result<(), RunEnd> {
-    let _lock = state::take(&job.settings.state_dir)?;
+    let _lock = state::lock_dir(&job.settings.state_dir)?;
     let state = job.state()?;
     let (events, accounting) = job.followers(&state)?;
     let mut exporter = Exporter {
@@ -128,7 +128,7 @@ pub(super) fn run(job: ExportRun) -> Result<(), RunEnd> {
     };
     sys::service::ready("looks for the server");
     exporter.need_templates()?;
-    let ended = exporter.work();
+    let ended = exporter.run_rounds();
     sys::service::stopping();
     ended
 }
@@ -155,10 +155,10 @@ impl Exporter {
         }
     }
 
-    fn work(&mut self) -> Result<(), RunEnd> {
+    fn run_rounds(&mut self) -> Result<(), RunEnd> {
         let mut failures = 0;
         loop {
-            match self.round() {
+            match self.run_round() {
                 Ok(()) => failures = 0,
                 Err(RunEnd::Failed(why)) if !self.job.once => {
                     self.pause(&mut failures, why)?;
@@ -195,13 +195,13 @@ impl Exporter {
         }
     }
 
-    fn round(&mut self) -> Result<(), RunEnd> {
+    fn run_round(&mut self) -> Result<(), RunEnd> {
         let kinds = self.job.settings.kinds;
         if kinds.hosts {
             self.load()?;
         }
         if kinds.events {
-            while self.some_events()? {}
+            while self.send_some_events()? {}
         }
         if kinds.accounting {
             while self.some_records()? {}
@@ -210,12 +210,12 @@ impl Exporter {
     }
 
     /// Returns true if there may be more at once.
-    fn some_events(&mut self) -> Result<bool, RunEnd> {
+    fn send_some_events(&mut self) -> Result<bool, RunEnd> {
         let s = &self.job.settings;
-        let look = self.events.next_events(s.batch_documents, s.batch_bytes);
-        let look = look.map_err(|e| e.to_string())?;
-        self.note(&look.problems);
-        if look.gap {
+        let batch = self.events.next_events(s.batch_documents, s.batch_bytes);
+        let batch = batch.map_err(|e| e.to_string())?;
+        self.note(&batch.problems);
+        if batch.gap {
             self.state.counts.gaps += 1;
             warn!(
                 "events after {} are not kept any more: some are missing in the index; goes on \
@@ -223,34 +223,34 @@ impl Exporter {
                 self.state.events
             );
         }
-        let Some(last) = look.events.last() else {
+        let Some(last) = batch.events.last() else {
             return Ok(false);
         };
-        let documents: Vec<Document> = look.events.iter().map(|e| self.naming.event(e)).collect();
+        let documents: Vec<Document> = batch.events.iter().map(|e| self.naming.event(e)).collect();
         let last = last.position.clone();
         self.deliver(&documents)?;
         self.state.events = last;
         self.remember()?;
-        Ok(look.more)
+        Ok(batch.more)
     }
 
     fn some_records(&mut self) -> Result<bool, RunEnd> {
         let s = &self.job.settings;
-        let look = self
+        let batch = self
             .accounting
             .next_records(s.batch_documents, s.batch_bytes);
-        let look = look.map_err(|e| e.to_string())?;
-        self.note(&look.problems);
+        let batch = batch.map_err(|e| e.to_string())?;
+        self.note(&batch.problems);
         let naming = &self.naming;
-        let documents: Vec<Document> = look.records.iter().map(|r| naming.record(r)).collect();
+        let documents: Vec<Document> = batch.records.iter().map(|r| naming.record(r)).collect();
         if !documents.is_empty() {
             self.deliver(&documents)?;
         }
-        if *self.accounting.places() != self.state.accounting {
-            self.state.accounting = self.accounting.places().clone();
+        if *self.accounting.positions() != self.state.accounting {
+            self.state.accounting = self.accounting.positions().clone();
             self.remember()?;
         }
-        Ok(look.more)
+        Ok(batch.more)
     }
 
     /// Takes a sample of each host when it is due: at a multiple of the interval, so that two
@@ -281,14 +281,14 @@ impl Exporter {
             server: &mut self.client,
             context: &mut self.context,
             counts: &mut self.state.counts,
-            bounds: DeliveryLimits {
+            limits: DeliveryLimits {
                 bytes: self.bytes,
                 pause_ms: s.pause_max_s * 1000,
                 failures: self.job.once.then_some(ONCE_FAILURES),
             },
         };
         let outcome = delivery.deliver(documents);
-        self.bytes = delivery.bounds.bytes;
+        self.bytes = delivery.limits.bytes;
         match outcome {
             // A signal that arrived meanwhile is handled after the position is written.
             DeliveryOutcome::Done => Ok(()),

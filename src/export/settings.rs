@@ -360,12 +360,12 @@ mod tests {
         ] {
             let why = Settings::parse(text, &site()).expect_err(text);
             let why = format!("cb-export: /e/export.yaml: {why}");
-            let said = corral::api::Language::Chinese.translate(&why).into_owned();
-            let rest = said.strip_prefix("cb-export: /e/export.yaml: ");
-            let rest = rest.unwrap_or_else(|| panic!("{said}"));
+            let translated = corral::api::Language::Chinese.translate(&why).into_owned();
+            let rest = translated.strip_prefix("cb-export: /e/export.yaml: ");
+            let rest = rest.unwrap_or_else(|| panic!("{translated}"));
             assert!(
                 rest.contains(is_chinese) && !rest.contains(" is "),
-                "{said}"
+                "{translated}"
             );
         }
     }

@@ -103,7 +103,7 @@ impl State {
 }
 
 /// Creates the directory if needed, and locks out other exporters until the result is dropped.
-pub(super) fn take(dir: &Path) -> Result<Lock, String> {
+pub(super) fn lock_dir(dir: &Path) -> Result<Lock, String> {
     let text = |e: sys::Error| e.to_string();
     sys::fs::mkdir_p(dir, 0o700).map_err(text)?;
     let path = dir.join("lock");
@@ -189,10 +189,10 @@ mod tests {
     fn two_exporters_do_not_share_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("new");
-        let first = take(&dir).unwrap();
-        assert!(take(&dir).unwrap_err().contains("another cb-export"));
+        let first = lock_dir(&dir).unwrap();
+        assert!(lock_dir(&dir).unwrap_err().contains("another cb-export"));
         drop(first);
-        assert!(take(&dir).is_ok());
+        assert!(lock_dir(&dir).is_ok());
     }
 
     #[test]

@@ -92,7 +92,7 @@ mod tests {
         names
     }
 
-    const CALLS: [&str; 9] = [
+    const REQUESTS: [&str; 9] = [
         "o.text(",
         "o.some_text(",
         "o.int(",
@@ -107,13 +107,13 @@ mod tests {
     #[test]
     fn every_member_of_a_document_is_in_its_template() {
         let events = include_str!("../show/event_json.rs").split("#[cfg(test)]");
-        let mut of_events = members(events.clone().next().unwrap(), &CALLS);
+        let mut of_events = members(events.clone().next().unwrap(), &REQUESTS);
         of_events.extend(members(events.clone().next().unwrap(), &["commented(o,"]));
-        let of_accounting = members(include_str!("../client/cacct/print.rs"), &CALLS);
+        let of_accounting = members(include_str!("../client/cacct/print.rs"), &REQUESTS);
         let load = include_str!("../show/load.rs");
         let sample = load.split("pub(crate) fn sample").nth(1).unwrap();
         let sample = sample.split("pub(crate) fn put_json").next().unwrap();
-        let of_hosts = members(sample, &[&CALLS[..], &["        ("]].concat());
+        let of_hosts = members(sample, &[&REQUESTS[..], &["        ("]].concat());
         // cacct computes the cost from the current prices.
         let left_out = ["cost", "currency"];
         for (kind, names, least) in [

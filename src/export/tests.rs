@@ -247,7 +247,7 @@ fn documents(n: usize) -> Vec<Document> {
 fn deliver(
     server: &mut dyn Server,
     around: &mut TestContext,
-    bounds: DeliveryLimits,
+    limits: DeliveryLimits,
     documents: &[Document],
 ) -> (DeliveryOutcome, Counts) {
     let mut counts = Counts::default();
@@ -255,7 +255,7 @@ fn deliver(
         server,
         context: around,
         counts: &mut counts,
-        bounds,
+        limits,
     };
     let outcome = delivery.deliver(documents);
     (outcome, counts)
@@ -409,12 +409,12 @@ fn another_address_is_tried_and_the_login_is_sent() {
         &documents(1),
     );
     let stored = server.stored.lock().unwrap();
-    let said: Vec<&str> = stored
+    let output: Vec<&str> = stored
         .authorization
         .iter()
         .filter_map(|line| Some(line.split_once(": ")?.1))
         .collect();
-    assert_eq!(said, ["ApiKey c2VjcmV0", "Basic YWRhOmMyVmpjbVYw"]);
+    assert_eq!(output, ["ApiKey c2VjcmV0", "Basic YWRhOmMyVmpjbVYw"]);
 }
 
 #[test]

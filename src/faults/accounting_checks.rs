@@ -31,7 +31,7 @@ struct JournalContents {
     /// Reasons of silences, and the number of each.
     silences: BTreeMap<String, u32>,
     /// It begins after the very first event: the earlier part was removed by compaction.
-    late: bool,
+    is_compacted: bool,
 }
 
 /// The errors in the accounting of a share in which no byte was flipped and which was not restored
@@ -50,7 +50,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     };
     let journal = read(layout, &cluster)?;
     let mark = mark(layout)?;
-    let mut wrong = against_silences(&journal, silences);
+    let mut wrong = silence_errors(&journal, silences);
     let mut accounted: BTreeMap<AttemptId, EndIdentity> = BTreeMap::new();
     let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
     let each = records.for_each(
@@ -69,7 +69,7 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     for (a, end) in &accounted {
         match journal.ends.get(a) {
             // The earlier journal was removed by compaction.
-            None if journal.late => {}
+            None if journal.is_compacted => {}
             None => wrong.push(format!(
                 "accounting has attempt {a}, the journal has no end"
             )),
@@ -89,8 +89,8 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     Ok(wrong)
 }
 
-fn against_silences(journal: &JournalContents, confirmed: &BTreeSet<String>) -> Vec<String> {
-    let missing = |why: &&String| !journal.late && !journal.silences.contains_key(*why);
+fn silence_errors(journal: &JournalContents, confirmed: &BTreeSet<String>) -> Vec<String> {
+    let missing = |why: &&String| !journal.is_compacted && !journal.silences.contains_key(*why);
     let missing = confirmed.iter().filter(missing);
     let missing = missing.map(|why| format!("silence {why} was confirmed and is not on record"));
     let twice = journal.silences.iter().filter(|(_, n)| **n > 1);
@@ -100,7 +100,7 @@ fn against_silences(journal: &JournalContents, confirmed: &BTreeSet<String>) -> 
 
 fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
     let mut journal = JournalContents {
-        late: true,
+        is_compacted: true,
         ..JournalContents::default()
     };
     let mut first = true;
@@ -110,7 +110,7 @@ fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
             return;
         };
         if std::mem::take(&mut first) {
-            journal.late = at.epoch > 1 || at.segment > 1;
+            journal.is_compacted = at.epoch > 1 || at.segment > 1;
         }
         match event {
             Event::Ended { e, .. } => {

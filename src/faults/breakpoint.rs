@@ -52,7 +52,7 @@ const EXECUTOR_CALLS: &[CallPattern] = &[
 pub(super) struct Breakpoint {
     pub call: CallPattern,
     /// For how long, µs.
-    pub us: u64,
+    pub duration_us: u64,
     /// The processes that read what it writes are stopped for the same time.
     pub with_listeners: bool,
     /// Leaders or executors.
@@ -74,7 +74,7 @@ impl Breakpoint {
         Breakpoint {
             call,
             // A takeover takes T, the wait for the cache, and some polls.
-            us: rng.between(3500, 15_000) * MS,
+            duration_us: rng.between(3500, 15_000) * MS,
             with_listeners: rng.permille(500),
             role,
             thaw: rng.pick(&[30, 300]) * MS,

@@ -87,12 +87,12 @@ pub(crate) fn main(args: &Args) -> Result<i32, String> {
         let outcome = run(&options, true);
         outcome.log.iter().for_each(|line| println!("{line}"));
         if let Some(dir) = &args.keep {
-            keep(dir, &outcome).map_err(|e| format!("--keep: {e}"))?;
+            keep_directories(dir, &outcome).map_err(|e| format!("--keep: {e}"))?;
         }
         return Ok(report(&options, &outcome));
     }
     let began = clock::boot_ms();
-    let summary = many(&options, args.seeds, args.threads.into(), args.until_broken);
+    let summary = run_seeds(&options, args.seeds, args.threads.into(), args.until_broken);
     let ms = clock::boot_ms() - began;
     print_summary(&options, &summary, ms);
     Ok(match &summary.first {
@@ -121,7 +121,7 @@ fn focus_named(name: &str) -> Result<Focus, String> {
 }
 
 /// Writes the directories at the end of a run.
-fn keep(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
+fn keep_directories(dir: &Path, outcome: &Outcome) -> sys::Result<()> {
     if !sys::fs::mkdir(dir, 0o755)? {
         return Err(sys::Error::invalid("make", dir, "it exists already"));
     }
@@ -150,11 +150,16 @@ pub(super) struct Summary {
 
 /// Runs `seeds` seeds from `options.seed` on, `threads` at a time; `until_broken`: up to the first
 /// that breaks a promise.
-pub(super) fn many(options: &Options, seeds: u64, threads: usize, until_broken: bool) -> Summary {
+pub(super) fn run_seeds(
+    options: &Options,
+    seeds: u64,
+    threads: usize,
+    until_broken: bool,
+) -> Summary {
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
     let work = |thread: usize| {
-        crate::sys::thread::stay_on_one(thread);
+        crate::sys::thread::bind_to_processor(thread);
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             if n >= seeds {

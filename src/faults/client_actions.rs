@@ -31,7 +31,7 @@ enum ClientAction {
     Requeue,
     Migrate,
     RequeueEnded,
-    KillAnothers,
+    KillOfOtherUser,
     Modify,
     Switch,
     Move,
@@ -44,8 +44,8 @@ enum ClientAction {
     JobGroup,
 }
 use ClientAction::{
-    Host, JobGroup, Kill, KillAnothers, KillElement, Migrate, Modify, Move, Post, Queue, Reconfig,
-    Remove, Requeue, RequeueEnded, Run, SilenceAlert, Stop, Switch,
+    Host, JobGroup, Kill, KillElement, KillOfOtherUser, Migrate, Modify, Move, Post, Queue,
+    Reconfig, Remove, Requeue, RequeueEnded, Run, SilenceAlert, Stop, Switch,
 };
 
 /// How often a user takes each action, relative to the others.
@@ -57,7 +57,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
     (60, Requeue),
     (60, Migrate),
     (40, RequeueEnded),
-    (30, KillAnothers),
+    (30, KillOfOtherUser),
     (100, Modify),
     (40, Switch),
     (30, Move),
@@ -71,7 +71,7 @@ const ACTIONS: &[(u64, ClientAction)] = &[
 const ADMIN_ACTIONS: &[(u64, ClientAction)] = &[
     (40, Kill),
     (40, Remove),
-    (40, KillAnothers),
+    (40, KillOfOtherUser),
     (40, Modify),
     (100, Run),
     (100, Queue),
@@ -92,12 +92,12 @@ impl Client<'_> {
         inner.cluster.plan.administers(self.os.machine)
     }
 
-    pub(super) fn act(&self, job: &SubmittedJob) {
+    pub(super) fn act_on_job(&self, job: &SubmittedJob) {
         let table = match self.administers() {
             true => ADMIN_ACTIONS,
             false => ACTIONS,
         };
-        let mut drawn = self.below(table.iter().map(|(n, _)| n).sum());
+        let mut drawn = self.random_below(table.iter().map(|(n, _)| n).sum());
         let mut action = Kill;
         for (share, of) in table {
             if drawn < *share {
@@ -121,11 +121,11 @@ impl Client<'_> {
                 self.pause_randomly(8000);
                 self.requeue(job.id, &["done", "exit"]);
             }
-            KillAnothers => self.kill_job_of_another_user(),
+            KillOfOtherUser => self.kill_job_of_another_user(),
             Modify => self.modify(job.id),
             Switch => self.switch(job.id),
             Move => self.move_job(job.id),
-            Post => self.post(job),
+            Post => self.post_message(job),
             Run => self.run_now(job),
             Queue => self.queue(),
             Host => self.host(),
@@ -148,17 +148,19 @@ impl Client<'_> {
 
     // ---- jobs ----
 
-    fn signal(&self, command: &str, j: JobKey, how: SignalAction) -> Option<Code> {
-        let sel = one(j);
-        let answer = self.send_verb(command, Verb::Signal { sel, how }).ok()?;
+    fn signal(&self, command: &str, j: JobKey, action: SignalAction) -> Option<Code> {
+        let sel = select_job(j);
+        let answer = self
+            .send_verb(command, Verb::Signal { sel, how: action })
+            .ok()?;
         answer.results.first().map(|outcome| outcome.code)
     }
 
-    fn kill(&self, j: JobKey, how: SignalAction) {
+    fn kill(&self, j: JobKey, action: SignalAction) {
         if self.draw(500) {
             self.pause_randomly(2000);
         }
-        if self.signal("ckill", j, how) == Some(Code::Ok) {
+        if self.signal("ckill", j, action) == Some(Code::Ok) {
             let mut inner = self.os.lock();
             let WorldState { kernel, cluster } = &mut *inner;
             cluster.history.kill_accepted(kernel, j);
@@ -169,7 +171,7 @@ impl Client<'_> {
         self.pause_randomly(4000);
         self.os.lock().cluster.history.note_requeue_request(id);
         let verb = Verb::Requeue {
-            sel: one(JobKey::job(id)),
+            sel: select_job(JobKey::job(id)),
             hold: false,
             states: states.iter().map(|s| (*s).to_owned()).collect(),
         };
@@ -183,7 +185,7 @@ impl Client<'_> {
         self.pause_randomly(4000);
         self.os.lock().cluster.history.note_migration_request(id);
         let verb = Verb::Migrate {
-            sel: one(JobKey::job(id)),
+            sel: select_job(JobKey::job(id)),
             hosts: String::new(),
             force: false,
         };
@@ -247,7 +249,7 @@ impl Client<'_> {
     }
 
     /// Requests a change that is permanent from its answer on.
-    fn settle(&self, command: &str, fact: Setting, value: &str, verb: Verb) {
+    fn change_setting(&self, command: &str, fact: Setting, value: &str, verb: Verb) {
         self.confirm(|known| known.note_request(&fact));
         let answer = self.code(command, verb);
         let answer = answer.map(|code| (code == Code::Ok).then(|| value.to_owned()));
@@ -261,9 +263,9 @@ impl Client<'_> {
     fn modify(&self, id: u32) {
         self.pause_randomly(2000);
         let mut changes = Changes::default();
-        let n = 1 + self.below(9) as u32;
+        let n = 1 + self.random_below(9) as u32;
         let spec = &mut changes.job.spec;
-        let (fact, value, option) = match self.below(5) {
+        let (fact, value, option) = match self.random_below(5) {
             0 => {
                 spec.project = format!("p{n}");
                 (Setting::Project(id), spec.project.clone(), "P")
@@ -287,33 +289,36 @@ impl Client<'_> {
             }
         };
         changes.set.push(option.to_owned());
-        let (sel, changes) = (one(JobKey::job(id)), Box::new(changes));
-        self.settle("cmod", fact, &value, Verb::Modify { sel, changes });
+        let (sel, changes) = (select_job(JobKey::job(id)), Box::new(changes));
+        self.change_setting("cmod", fact, &value, Verb::Modify { sel, changes });
     }
 
     fn switch(&self, id: u32) {
-        let queue = ["normal", OTHER][self.below(2) as usize].to_owned();
-        let (sel, value) = (one(JobKey::job(id)), queue.clone());
+        let queue = ["normal", OTHER][self.random_below(2) as usize].to_owned();
+        let (sel, value) = (select_job(JobKey::job(id)), queue.clone());
         let verb = Verb::Switch { sel, queue };
-        self.settle("cswitch", Setting::JobQueue(id), &value, verb);
+        self.change_setting("cswitch", Setting::JobQueue(id), &value, verb);
     }
 
     fn move_job(&self, id: u32) {
-        let (pos, bottom) = (1 + self.below(3) as u32, self.draw(500));
+        let (pos, bottom) = (1 + self.random_below(3) as u32, self.draw(500));
         let id = id.to_string();
         let _ = self.send_verb("ctop", Verb::Move { id, pos, bottom });
     }
 
     /// Leaves a message with a job, or with an element, which may still wait with its array.
-    fn post(&self, job: &SubmittedJob) {
+    fn post_message(&self, job: &SubmittedJob) {
         let j = match job.array && self.draw(500) {
             true => JobKey::element(job.id, 3),
             false => JobKey::job(job.id),
         };
-        let (index, text) = (self.below(2) as u32, self.below(1000).to_string());
-        let (sel, fact) = (one(j), Setting::Message(j, index));
+        let (index, text) = (
+            self.random_below(2) as u32,
+            self.random_below(1000).to_string(),
+        );
+        let (sel, fact) = (select_job(j), Setting::Message(j, index));
         let value = text.clone();
-        self.settle("cpost", fact, &value, Verb::Post { sel, index, text });
+        self.change_setting("cpost", fact, &value, Verb::Post { sel, index, text });
     }
 
     // ---- the cluster ----
@@ -328,7 +333,7 @@ impl Client<'_> {
     fn run_now(&self, job: &SubmittedJob) {
         let hosts = {
             let n = self.os.lock().cluster.plan.sizes.hosts as u64;
-            format!("h{}", 1 + self.below(n))
+            format!("h{}", 1 + self.random_below(n))
         };
         let id = match job.array {
             true => format!("{}[3]", job.id),
@@ -340,7 +345,7 @@ impl Client<'_> {
     }
 
     fn queue(&self) {
-        let act = [QueueAct::Close, QueueAct::Inactivate][self.below(2) as usize];
+        let act = [QueueAct::Close, QueueAct::Inactivate][self.random_below(2) as usize];
         self.queue_to(act);
         self.pause_randomly(8000);
         if self.draw(500) {
@@ -375,7 +380,7 @@ impl Client<'_> {
     /// Sends a request of the administrator; the same request of another user must be refused.
     fn command(&self, what: &str, fact: Setting, value: &str, verb: Verb) {
         match self.administers() {
-            true => self.settle("cadmin", fact, value, verb),
+            true => self.change_setting("cadmin", fact, value, verb),
             false => {
                 let code = self.code("cadmin", verb);
                 self.only_admin(what, code);
@@ -385,7 +390,7 @@ impl Client<'_> {
 
     fn host(&self) {
         let n = self.os.lock().cluster.plan.sizes.hosts as u64;
-        let name = format!("h{}", 1 + self.below(n));
+        let name = format!("h{}", 1 + self.random_below(n));
         let (ends, begins) = match self.draw(300) {
             true => (HostAct::Unlock, HostAct::Lock { for_s: 0 }),
             false => (HostAct::Open, HostAct::Close),
@@ -423,7 +428,7 @@ impl Client<'_> {
     fn reconfig(&self) {
         let first = Settings::first(&self.os.lock().cluster.plan);
         let settings = Settings {
-            hosts: first.hosts - (self.below(2) as usize).min(first.hosts - 1),
+            hosts: first.hosts - (self.random_below(2) as usize).min(first.hosts - 1),
             limit: self.draw(500).then_some(2),
             ..first
         };
@@ -449,14 +454,14 @@ impl Client<'_> {
 
     /// Creates, limits or deletes a job group: every later leader must know it as it was answered.
     fn job_group(&self) {
-        let (name, limit) = ("/sim".to_owned(), 1 + self.below(9) as u32);
-        let (act, value) = match self.below(3) {
+        let (name, limit) = ("/sim".to_owned(), 1 + self.random_below(9) as u32);
+        let (act, value) = match self.random_below(3) {
             0 => (JobGroupAct::Add(Some(limit)), limit.to_string()),
             1 => (JobGroupAct::Limit(Some(limit)), limit.to_string()),
             _ => (JobGroupAct::Remove, String::new()),
         };
         let fact = Setting::JobGroup(name.clone());
-        self.settle("cgmod", fact, &value, Verb::JobGroup { name, act });
+        self.change_setting("cgmod", fact, &value, Verb::JobGroup { name, act });
     }
 
     /// Writes cb.yaml, if this client may, and requests a reconfiguration.
@@ -474,7 +479,7 @@ impl Client<'_> {
             return self.confirm(|known| known.answered(Setting::Config, Err(())));
         }
         match digest(&text) {
-            Ok(value) => self.settle("cadmin", Setting::Config, &value, Verb::Reconfig),
+            Ok(value) => self.change_setting("cadmin", Setting::Config, &value, Verb::Reconfig),
             Err(e) => self.broken(format!("the cb.yaml of the simulation is invalid: {e}")),
         }
     }
@@ -529,8 +534,8 @@ impl Client<'_> {
                 cluster.faults_end_at.is_some_and(|at| now - at > LATE_US)
             };
             let (name, user, act) = (self.cron_name(), String::new(), CronAct::Remove);
-            let gone = self.code("ccron", Verb::Cron { name, user, act });
-            if calm && gone == Ok(Code::NotFound) {
+            let removed = self.code("ccron", Verb::Cron { name, user, act });
+            if calm && removed == Ok(Code::NotFound) {
                 return;
             }
             self.pause_randomly(20_000);
@@ -586,7 +591,7 @@ fn digest(text: &str) -> Result<String, String> {
         .map_err(|p| format!("{p:?}"))
 }
 
-fn one(j: JobKey) -> Selector {
+fn select_job(j: JobKey) -> Selector {
     Selector {
         ids: vec![j.to_string()],
         ..Selector::default()

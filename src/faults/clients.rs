@@ -5,7 +5,7 @@
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;
 use super::world::WorldState;
-use crate::client::cwait::watch;
+use crate::client::cwait::watch_until_end;
 use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
 use crate::record::leader::{FIXED_LEN, decode_fixed};
@@ -24,7 +24,7 @@ const ELEMENTS: u32 = 3;
 pub(super) struct SubmittedJob {
     pub id: u32,
     /// When the leader accepted it, according to its answer.
-    taken: i64,
+    accepted_at: i64,
     pub array: bool,
 }
 
@@ -41,7 +41,7 @@ impl Client<'_> {
         let (requests, actions, waits) = {
             let plan = &self.os.lock().cluster.plan;
             let waits = if plan.restore { 250 } else { 0 };
-            (plan.work.requests, plan.work.actions, waits)
+            (plan.workload.requests, plan.workload.actions, waits)
         };
         self.define_cron();
         loop {
@@ -53,7 +53,7 @@ impl Client<'_> {
             let name = format!("{}-{n}", self.site.host);
             if let Some(job) = self.submit(&name) {
                 if self.draw(actions) {
-                    self.act(&job);
+                    self.act_on_job(&job);
                 }
                 if self.draw(waits) {
                     self.wait_for(&name, &job);
@@ -77,7 +77,7 @@ impl Client<'_> {
         self.os.lock().kernel.rng.permille(permille)
     }
 
-    pub(super) fn below(&self, n: u64) -> u64 {
+    pub(super) fn random_below(&self, n: u64) -> u64 {
         self.os.lock().kernel.rng.below(n)
     }
 
@@ -114,9 +114,13 @@ impl Client<'_> {
         }
         match answer {
             Ok(ack) if ack.ok && !ack.ids.is_empty() => {
-                let (id, taken) = (ack.ids[0].id, ack.ids[0].t);
+                let (id, accepted_at) = (ack.ids[0].id, ack.ids[0].t);
                 cluster.history.acknowledged(kernel, name, id);
-                Some(SubmittedJob { id, taken, array })
+                Some(SubmittedJob {
+                    id,
+                    accepted_at,
+                    array,
+                })
             }
             Ok(ack) => {
                 kernel.trace("people", || format!("{name} was refused: {ack:?}"));
@@ -141,7 +145,7 @@ impl Client<'_> {
 
     /// Waits for the end of the job, as `csub -K` does.
     fn wait_for(&self, name: &str, job: &SubmittedJob) {
-        let code = watch(self.site, job.id, job.taken, &mut |_, _| {});
+        let code = watch_until_end(self.site, job.id, job.accepted_at, &mut |_, _| {});
         let mut inner = self.os.lock();
         let WorldState { kernel, cluster } = &mut *inner;
         cluster.history.waited(kernel, name, job.id, code);
@@ -158,7 +162,7 @@ impl Client<'_> {
             },
             ..RequestHead::default()
         };
-        let rerunnable = rng.permille(cluster.plan.work.rerunnable);
+        let rerunnable = rng.permille(cluster.plan.workload.rerunnable);
         let array = match rng.permille(150) {
             true => format!("1-{ELEMENTS}"),
             false => String::new(),
@@ -166,8 +170,9 @@ impl Client<'_> {
         // It needs more slots than a host has: it starts when all its hosts are prepared.
         let wide = array.is_empty()
             && cluster.plan.sizes.hosts > 1
-            && rng.permille(cluster.plan.work.wide);
-        let most = cluster.plan.work.gang.min(cluster.plan.sizes.hosts as u64);
+            && rng.permille(cluster.plan.workload.wide);
+        let plan = &cluster.plan;
+        let most = plan.workload.gang.min(plan.sizes.hosts as u64);
         let slots = match wide {
             true => cluster.plan.sizes.slots * (rng.between(2, most) as u32 - 1) + 1,
             false => 0,
@@ -188,7 +193,7 @@ impl Client<'_> {
             dir: "/ck".to_owned(),
             ..Checkpoint::default()
         });
-        let after = cluster.history.known.acked.values().next_back().copied();
+        let after = cluster.history.facts.acked.values().next_back().copied();
         let after = after.filter(|_| !cluster.plan.restore && rng.permille(100));
         let orphan = match rng.permille(500) {
             true => Orphans::Kill,
@@ -231,7 +236,7 @@ impl Client<'_> {
             Ok((jobs, reading)) => {
                 // A client whose opens are answered from an old cache may see parts from two
                 // different times.
-                let warnings = match cluster.plan.caches.lax_ms {
+                let warnings = match cluster.plan.caches.open_stale_ms {
                     0 => reading.warnings,
                     _ => Vec::new(),
                 };

@@ -31,7 +31,7 @@ pub(super) struct ProcessSlot {
 #[derive(Clone, Debug)]
 pub(super) struct CachedFile {
     pub data: Arc<Vec<u8>>,
-    pub at: u64,
+    pub cached_at: u64,
     /// Its attributes are considered valid until then (µs).
     pub attributes_until: u64,
 }
@@ -96,7 +96,7 @@ pub(super) struct OpenHandle {
     ino: Ino,
     pub machine: usize,
     /// The server revoked its lock: nothing that it writes arrives.
-    pub lost: bool,
+    pub is_revoked: bool,
 }
 
 /// All open files.
@@ -109,9 +109,15 @@ pub(super) struct Handles {
 impl Handles {
     pub(super) fn add(&mut self, ino: Ino, machine: usize) -> HandleId {
         self.last += 1;
-        let lost = false;
-        self.open
-            .insert(self.last, OpenHandle { ino, machine, lost });
+        let is_revoked = false;
+        self.open.insert(
+            self.last,
+            OpenHandle {
+                ino,
+                machine,
+                is_revoked,
+            },
+        );
         self.last
     }
 
@@ -124,12 +130,12 @@ impl Handles {
     }
 
     /// Whether it is closed, or its lock was revoked.
-    pub(super) fn is_void(&self, handle: HandleId) -> bool {
-        self.open.get(&handle).is_none_or(|o| o.lost)
+    pub(super) fn is_unusable(&self, handle: HandleId) -> bool {
+        self.open.get(&handle).is_none_or(|o| o.is_revoked)
     }
 
-    fn is_lost(&self, handle: HandleId) -> bool {
-        self.open.get(&handle).is_some_and(|o| o.lost)
+    fn is_revoked(&self, handle: HandleId) -> bool {
+        self.open.get(&handle).is_some_and(|o| o.is_revoked)
     }
 
     fn of_machine(&self, m: usize) -> Vec<HandleId> {
@@ -187,7 +193,7 @@ pub(super) struct CrashPoint {
     pub disk: Disk,
     pub acked: BTreeMap<String, u32>,
     /// How jobs had ended, as published by leaders.
-    pub finals: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
+    pub final_stats: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
     pub highest: u64,
 }
 
@@ -348,9 +354,9 @@ impl Cluster {
         {
             points.push(CrashPoint {
                 disk: self.share.clone(),
-                acked: self.history.known.acked.clone(),
-                finals: self.history.ended_so_far(),
-                highest: self.history.known.highest,
+                acked: self.history.facts.acked.clone(),
+                final_stats: self.history.ended_so_far(),
+                highest: self.history.facts.highest,
             });
         }
     }
@@ -441,7 +447,7 @@ impl Cluster {
         for (ino, writes) in cache.dirty {
             let n = kernel.rng.below(writes.len() as u64 + 1) as usize;
             for (offset, bytes, handle) in writes.into_iter().take(n) {
-                if !self.handles.is_lost(handle) {
+                if !self.handles.is_revoked(handle) {
                     let _ = self.share.write(ino, m, offset, &bytes, BEGIN_MS);
                 }
             }
@@ -494,7 +500,7 @@ impl Cluster {
     pub(super) fn forget_locks(&mut self) {
         for (_, node) in self.share.nodes_mut() {
             if let Some(open) = node.lock.take().and_then(|h| self.handles.get_mut(h)) {
-                open.lost = true;
+                open.is_revoked = true;
             }
         }
     }
@@ -556,7 +562,7 @@ impl Cluster {
         let full = self.server.full_until > kernel.now;
         let now_ms = kernel.server_ms();
         for (offset, bytes, handle) in writes {
-            if self.handles.is_lost(handle) {
+            if self.handles.is_revoked(handle) {
                 return Err(libc::EIO);
             }
             if full {

@@ -36,7 +36,7 @@ pub(super) struct ConfirmedSettings {
     /// Settings for which a change was requested but not answered.
     open: BTreeSet<Setting>,
     /// Settings for which a change was requested and the answer is still awaited.
-    asking: BTreeSet<Setting>,
+    in_progress: BTreeSet<Setting>,
     /// Whether any change of the cluster was ever requested.
     pub of_cluster: bool,
 }
@@ -50,12 +50,12 @@ impl ConfirmedSettings {
             QueueOpen(_) | QueueActive(_) | HostClosed(_) | HostLocked(_) | Config
         );
         self.values.remove(fact);
-        self.asking.insert(fact.clone());
+        self.in_progress.insert(fact.clone());
     }
 
     /// Notes the answer: the value that was confirmed; `Ok(None)` = the change was refused.
     pub(super) fn answered(&mut self, fact: Setting, answer: Result<Option<String>, ()>) {
-        self.asking.remove(&fact);
+        self.in_progress.remove(&fact);
         match answer {
             Ok(Some(value)) if !self.open.contains(&fact) => drop(self.values.insert(fact, value)),
             Ok(_) => {}
@@ -67,8 +67,8 @@ impl ConfirmedSettings {
     /// before the restore, out of a cache.
     pub(super) fn revert_to(&mut self, then: ConfirmedSettings) {
         self.values = then.values;
-        self.open.extend(then.asking);
-        self.open.extend(self.asking.iter().cloned());
+        self.open.extend(then.in_progress);
+        self.open.extend(self.in_progress.iter().cloned());
         self.values.retain(|fact, _| !self.open.contains(fact));
     }
 

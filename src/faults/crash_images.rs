@@ -45,7 +45,7 @@ fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
             ));
         }
     }
-    for (j, stat) in &moment.finals {
+    for (j, stat) in &moment.final_stats {
         let now = state.stat(*j);
         if now != Some(*stat) {
             return Some(format!("{j} had ended as {stat:?}, is {now:?}"));

@@ -298,8 +298,8 @@ impl Disk {
     }
 
     /// Handles the stop of the disk's machine: unsynced data are lost, except the writes that
-    /// `kept` selects (in order, by machine; `kept` may also shorten them).
-    pub(super) fn lose_unsynced(&mut self, mut kept: impl FnMut(usize, usize) -> usize) {
+    /// `kept_writes` selects (in order, by machine; `kept_writes` may also shorten them).
+    pub(super) fn lose_unsynced(&mut self, mut kept_writes: impl FnMut(usize, usize) -> usize) {
         for node in self.nodes.values_mut() {
             node.lock = None;
             if node.unsynced.is_empty() {
@@ -307,7 +307,7 @@ impl Disk {
             }
             let mut data = (*node.stable).clone();
             for (machine, offset, bytes) in std::mem::take(&mut node.unsynced) {
-                let n = kept(machine, bytes.len()).min(bytes.len());
+                let n = kept_writes(machine, bytes.len()).min(bytes.len());
                 put(&mut data, offset, &bytes[..n]);
                 if n < bytes.len() {
                     break;

@@ -10,7 +10,7 @@ use super::world::{World, WorldState};
 use std::sync::Arc;
 
 /// Maximum time (µs) for everything to finish after the faults have ended.
-const CALM_US: u64 = 900 * S;
+const QUIET_US: u64 = 900 * S;
 
 /// Carries out the event with that number.
 pub(super) fn carry_out_event(world: &Arc<World>, inner: &mut WorldState, n: u64) {
@@ -46,18 +46,18 @@ impl Cluster {
         self.check_restore(kernel);
         if self.history.failed() || (served && self.history.all_ended(&self.tasks)) {
             self.history.check_final_ends(kernel);
-            kernel.over = true;
+            kernel.is_over = true;
             return;
         }
-        if kernel.now > self.faults_end_at.unwrap_or(kernel.now) + CALM_US {
+        if kernel.now > self.faults_end_at.unwrap_or(kernel.now) + QUIET_US {
             let waiting = self.history.waiting(&self.tasks);
             let who = match served {
                 true => "all clients have their answers",
                 false => "clients still wait for answers",
             };
-            let text = format!("{} s after the last fault: {who}; {waiting}", CALM_US / S);
+            let text = format!("{} s after the last fault: {who}; {waiting}", QUIET_US / S);
             self.history.broken(kernel, text);
-            kernel.over = true;
+            kernel.is_over = true;
             return;
         }
         self.plan_end_check(kernel);

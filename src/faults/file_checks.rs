@@ -36,13 +36,13 @@ pub(super) struct FileChecks {
     opened: BTreeMap<(ProcId, Token), u64>,
     answered: BTreeSet<Token>,
     /// When (µs) each epoch's leader had recovered.
-    led: BTreeMap<u64, u64>,
+    recovered_at: BTreeMap<u64, u64>,
     /// Written by hosts and not synced yet.
     unsynced: BTreeMap<HandleId, (String, Vec<HostReport>)>,
     ends: BTreeMap<(String, AttemptId, u32), ReportedEnd>,
     parts: BTreeSet<(String, AttemptId, u32)>,
     /// When (µs) each host last gave a sign of life, and the pauses between two of them.
-    life: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
+    signs_of_life: BTreeMap<String, (u64, Vec<(u64, u64)>)>,
 }
 
 /// The token in the path of a request; `None`: it is another file.
@@ -68,13 +68,13 @@ fn records<T: DeserializeOwned>(bytes: &[u8]) -> impl Iterator<Item = T> {
 impl FileChecks {
     /// Notes that the leader of an epoch has read everything and made its first records durable.
     pub(super) fn note_leader(&mut self, kernel: &Kernel, epoch: u64) {
-        self.led.entry(epoch).or_insert(kernel.now);
+        self.recovered_at.entry(epoch).or_insert(kernel.now);
     }
 
     /// Handles a restore of the share: epochs are claimed again, and hosts may have forgotten ends
     /// that were acknowledged since.
     pub(super) fn note_restore(&mut self) {
-        self.led.clear();
+        self.recovered_at.clear();
         self.ends.clear();
     }
 
@@ -102,12 +102,12 @@ impl FileChecks {
     ) -> Vec<String> {
         if let Some(host) = host_of(path, "reports.") {
             let (_, reports) = self.unsynced.entry(id).or_insert((host.to_owned(), vec![]));
-            for said in records::<HostReport>(bytes) {
+            for record in records::<HostReport>(bytes) {
                 // The leader may read it from now on, even if the host's sync never returns.
-                if let Report::PartReady { a, .. } = said.report {
-                    self.parts.insert((host.to_owned(), a, said.run.mark));
+                if let Report::PartReady { a, .. } = record.report {
+                    self.parts.insert((host.to_owned(), a, record.run.mark));
                 }
-                reports.push(said);
+                reports.push(record);
             }
         }
         let epoch = path.strip_prefix("/epoch/").and_then(|rest| {
@@ -121,7 +121,10 @@ impl FileChecks {
             let Some(read) = self.opened.get(&(proc, ack.tok)) else {
                 continue;
             };
-            let later = self.led.range(epoch + 1..).find(|(_, at)| *at < read);
+            let later = self
+                .recovered_at
+                .range(epoch + 1..)
+                .find(|(_, at)| *at < read);
             if let Some((later, _)) = later {
                 wrong.push(format!(
                     "epoch {epoch} answers request {}, which it first read when epoch {later} led",
@@ -142,12 +145,12 @@ impl FileChecks {
             return vec![];
         };
         let mut wrong = Vec::new();
-        for said in reports {
-            let Report::Ended(e) = said.report else {
+        for record in reports {
+            let Report::Ended(e) = record.report else {
                 continue;
             };
             let now = (e.code, e.sig, e.reason);
-            let run = (host.clone(), e.a, said.run.mark);
+            let run = (host.clone(), e.a, record.run.mark);
             let known = self.ends.entry(run).or_insert(now);
             if *known != now {
                 let a = e.a;
@@ -169,14 +172,14 @@ impl FileChecks {
 
     /// Notes a beat of a host, or that it wrote its load.
     fn note_life(&mut self, kernel: &Kernel, host: &str) {
-        let (last, pauses) = self.life.entry(host.to_owned()).or_default();
+        let (last, pauses) = self.signs_of_life.entry(host.to_owned()).or_default();
         pauses.push((*last, kernel.now));
         *last = kernel.now;
     }
 
     /// The longest time (µs) for which any host gave no sign of life.
     pub(super) fn longest_silence(&self) -> u64 {
-        let all = self.life.values().flat_map(|(_, pauses)| pauses);
+        let all = self.signs_of_life.values().flat_map(|(_, pauses)| pauses);
         all.map(|(from, to)| to - from).max().unwrap_or(0)
     }
 
@@ -187,7 +190,7 @@ impl FileChecks {
 
     /// Whether a host gave no sign of life for `us` in a pause that ended after `since`.
     pub(super) fn was_silent(&self, kernel: &Kernel, host: &str, since: u64, us: u64) -> bool {
-        let Some((last, pauses)) = self.life.get(host) else {
+        let Some((last, pauses)) = self.signs_of_life.get(host) else {
             return true;
         };
         let long = |(from, to): &(u64, u64)| *to > since && to - from > us;

@@ -39,7 +39,7 @@ pub(super) type PublishedEnd = (JobStat, Option<i32>, u32);
 pub(super) struct KnownFacts {
     /// Ids by name, as answered to clients.
     pub acked: BTreeMap<String, u32>,
-    pub finals: BTreeMap<JobKey, PublishedEnd>,
+    pub published_ends: BTreeMap<JobKey, PublishedEnd>,
     /// Jobs all of whose parts have ended.
     pub ended: BTreeSet<u32>,
     /// Ends that readers saw.
@@ -49,7 +49,7 @@ pub(super) struct KnownFacts {
     /// The highest attempt that a leader has created.
     pub attempts: BTreeMap<JobKey, u32>,
     /// Attempts for which not all hosts have prepared their parts.
-    pub gathering: BTreeSet<AttemptId>,
+    pub preparing: BTreeSet<AttemptId>,
     /// The hosts of these attempts after the first one, with their boots when all were prepared.
     pub gangs: BTreeMap<AttemptId, Vec<(String, String)>>,
     /// Jobs that a running leader knows and that have not ended.
@@ -120,7 +120,7 @@ pub(super) struct History {
     /// Errors found where no trace could be written: the next check reports them.
     pub deferred_errors: Vec<String>,
     pub limits: Limits,
-    pub known: KnownFacts,
+    pub facts: KnownFacts,
     pub starts: BTreeMap<RunKey, Started>,
     pub runs: Runs,
     pub reruns: Reruns,
@@ -186,24 +186,24 @@ impl History {
     /// How jobs ended, as published by leaders.
     #[cfg(test)]
     pub(super) fn ended_so_far(&self) -> BTreeMap<JobKey, JobStat> {
-        let finals = self.known.finals.iter();
+        let finals = self.facts.published_ends.iter();
         finals.map(|(j, end)| (*j, end.0)).collect()
     }
 
     /// Records the id of a job that was answered to a client.
     pub(super) fn acknowledged(&mut self, kernel: &mut Kernel, name: &str, id: u32) {
         kernel.trace("people", || format!("{name} is acknowledged as job {id}"));
-        let mut others = self.known.acked.iter();
+        let mut others = self.facts.acked.iter();
         if let Some((other, _)) = others.find(|(n, i)| **i == id && *n != name) {
             let text = format!("{name} is acknowledged as job {id}, as {other} was before");
             self.broken(kernel, text);
         }
         let wrong = self.restored.acknowledged(name, id);
         self.all_broken(kernel, wrong);
-        if self.restored.is_doubtful(name) {
+        if self.restored.is_uncertain(name) {
             return;
         }
-        match self.known.acked.insert(name.to_owned(), id) {
+        match self.facts.acked.insert(name.to_owned(), id) {
             Some(old) if old != id => {
                 let text = format!("{name} was acknowledged as job {old}, later as job {id}");
                 self.broken(kernel, text);
@@ -235,7 +235,7 @@ impl History {
             let (of, _) = name.rsplit_once('-')?;
             (of != host).then(|| (of.to_owned(), *id))
         };
-        self.known.acked.iter().rev().find_map(parts)
+        self.facts.acked.iter().rev().find_map(parts)
     }
 
     /// Records that a client was answered that a job is being killed: no attempt is created from
@@ -244,10 +244,10 @@ impl History {
         kernel.trace("people", || format!("the kill of {j} was accepted"));
         // For a whole array: also elements that have no attempt yet.
         let meant = |k: &JobKey| k.id == j.id && (j.idx == 0 || k.idx == j.idx);
-        let made = self.known.attempts.iter().filter(|(k, _)| meant(k));
+        let made = self.facts.attempts.iter().filter(|(k, _)| meant(k));
         let made: Vec<(JobKey, u32)> = made.map(|(k, at)| (*k, *at)).collect();
-        self.known.killed.entry(j).or_insert(0);
-        self.known.killed.extend(made);
+        self.facts.killed.entry(j).or_insert(0);
+        self.facts.killed.extend(made);
     }
 
     /// Records that an owner requests a migration: what was saved and then ended runs again.
@@ -258,7 +258,7 @@ impl History {
     /// Records that an owner requests that what runs of a job, or has ended, runs again.
     pub(super) fn note_requeue_request(&mut self, id: u32) {
         self.reruns.requeued.insert(id);
-        self.known.killed.retain(|j, _| j.id != id);
+        self.facts.killed.retain(|j, _| j.id != id);
     }
 
     /// Records that no answer came: a requeue may be carried out after a kill that was accepted
@@ -270,7 +270,7 @@ impl History {
     /// Records that a job is resumed. If the share was restored from a copy, that releases what was
     /// held: it may run again, regardless of what happened to it after the copy was made.
     pub(super) fn note_resume_request(&mut self, id: u32) {
-        if self.restored.at.is_some() {
+        if self.restored.replaced_at.is_some() {
             self.reruns.requeued.insert(id);
         }
     }
@@ -298,17 +298,17 @@ impl History {
             .map(|text| format!("{who} met damage in the view: {text}"))
             .collect();
         // A view that a restore of the share has replaced meanwhile shows what the restore lost.
-        let lasts = self.restored.at.is_none_or(|at| began >= at);
+        let lasts = self.restored.replaced_at.is_none_or(|at| began >= at);
         for job in jobs {
             let (j, stat, at) = (job.row.j, job.row.stat, job.row.attempt);
             if !seen.insert(j) {
                 wrong.push(format!("{who} read {j} twice in one view"));
             }
             if stat.is_finished() && lasts {
-                self.known.ends_read.insert(j, stat);
+                self.facts.ends_read.insert(j, stat);
             }
             let name = job.row.name.as_ref();
-            let acked = self.known.acked.iter().find(|(_, id)| **id == j.id);
+            let acked = self.facts.acked.iter().find(|(_, id)| **id == j.id);
             if let Some((known, _)) = acked.filter(|(n, _)| !name.is_empty() && *n != name) {
                 wrong.push(format!("{who} read {j} as {name}, which is {known}"));
             }
@@ -325,10 +325,10 @@ impl History {
 
     /// Checks at the end of a run that everything that readers saw as ended ended in that way.
     pub(super) fn check_final_ends(&mut self, kernel: &mut Kernel) {
-        for (j, stat) in self.known.ends_read.clone() {
-            let truth = self.known.finals.get(&j).map(|end| end.0);
-            if truth != Some(stat) && !self.reruns.requeued.contains(&j.id) {
-                let text = format!("{j} was shown as {stat}, ended as {truth:?}");
+        for (j, stat) in self.facts.ends_read.clone() {
+            let real_end = self.facts.published_ends.get(&j).map(|end| end.0);
+            if real_end != Some(stat) && !self.reruns.requeued.contains(&j.id) {
+                let text = format!("{j} was shown as {stat}, ended as {real_end:?}");
                 self.broken(kernel, text);
             }
         }
@@ -358,10 +358,10 @@ impl History {
             let text = format!("{n} tasks run on {host}, which has {slots} slots");
             self.broken(kernel, text);
         }
-        let mut wrong = self.against_earlier_starts(kernel, a, host);
-        wrong.extend(self.against_kill(a, host));
-        wrong.extend(self.against_gang(run, host));
-        wrong.extend(self.against_dependency(run, host));
+        let mut wrong = self.earlier_start_errors(kernel, a, host);
+        wrong.extend(self.kill_error(a, host));
+        wrong.extend(self.gang_errors(run, host));
+        wrong.extend(self.dependency_error(run, host));
         self.all_broken(kernel, wrong);
         let started = Started {
             machine: task.machine,
@@ -374,9 +374,9 @@ impl History {
     }
 
     /// The error of a start with respect to all earlier ones of its job, if there is one.
-    fn against_earlier_starts(&self, kernel: &Kernel, a: AttemptId, host: &str) -> Vec<String> {
-        let asked = self.reruns.requeued.contains(&a.j.id);
-        let again = asked || self.reruns.rerunnable.contains(&a.j.id);
+    fn earlier_start_errors(&self, kernel: &Kernel, a: AttemptId, host: &str) -> Vec<String> {
+        let was_requested = self.reruns.requeued.contains(&a.j.id);
+        let again = was_requested || self.reruns.rerunnable.contains(&a.j.id);
         let migrates = self.reruns.migrated.contains(&a.j.id);
         let of_job = self.starts.range((AttemptId { j: a.j, at: 0 }, 0)..);
         let of_job = of_job.take_while(|((b, _), _)| b.j == a.j);
@@ -389,7 +389,9 @@ impl History {
                 // It was ended, and not together with its host.
                 Some(None) if migrates && !other.forgotten => return None,
                 Some(_) if !again => "though it must not run twice",
-                Some(Some(0)) if !other.forgotten && !asked && !self.cut_off(kernel, other) => {
+                Some(Some(0))
+                    if !other.forgotten && !was_requested && !self.cut_off(kernel, other) =>
+                {
                     "after it had succeeded"
                 }
                 Some(_) => return None,
@@ -410,8 +412,8 @@ impl History {
     }
 
     /// The error of a start after an accepted kill, if there is one.
-    fn against_kill(&self, a: AttemptId, host: &str) -> Option<String> {
-        let killed = &self.known.killed;
+    fn kill_error(&self, a: AttemptId, host: &str) -> Option<String> {
+        let killed = &self.facts.killed;
         let at = killed.get(&a.j).or(killed.get(&JobKey::job(a.j.id)))?;
         let settled = !self.reruns.unanswered.contains(&a.j.id);
         (settled && a.at > *at).then(|| {
@@ -422,7 +424,7 @@ impl History {
     }
 
     /// The error of a start of a job whose dependency was never met, if there is one.
-    fn against_dependency(&self, run: RunKey, host: &str) -> Option<String> {
+    fn dependency_error(&self, run: RunKey, host: &str) -> Option<String> {
         let name = self.runs.names.get(&run)?;
         let id = *self.clients.dependent.get(name)?;
         // A job that an administrator has forced waits for nothing, in later attempts either.
@@ -448,10 +450,10 @@ impl History {
     }
 
     /// The errors of a start for which not all other hosts are prepared.
-    fn against_gang(&self, run: RunKey, host: &str) -> Vec<String> {
+    fn gang_errors(&self, run: RunKey, host: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         let a = run.0;
-        let parts = self.known.gangs.get(&a).into_iter().flatten();
+        let parts = self.facts.gangs.get(&a).into_iter().flatten();
         let missing = parts.filter(|(host, _)| !self.file_checks.is_prepared(host, run));
         let missing: Vec<&str> = missing.map(|(host, _)| host.as_str()).collect();
         if !missing.is_empty() {
@@ -460,7 +462,7 @@ impl History {
                 "attempt {a} starts on {host}, not prepared: {missing}"
             ));
         }
-        if self.known.gathering.contains(&a) {
+        if self.facts.preparing.contains(&a) {
             wrong.push(format!(
                 "attempt {a} starts on {host} before all its hosts are prepared"
             ));
@@ -490,7 +492,7 @@ impl History {
 
     /// Whether everything for which a client waits has ended.
     pub(super) fn all_ended(&self, tasks: &Tasks) -> bool {
-        let known = &self.known;
+        let known = &self.facts;
         let acked = known.acked.values().all(|id| known.ended.contains(id));
         acked && known.open.is_empty() && self.takeovers > 0 && tasks.running() == 0
     }
@@ -502,7 +504,7 @@ impl History {
 
     /// Records that the shepherd of a run took a change of its limits.
     pub(super) fn limits_taken(&mut self, run: RunKey, n: u32) {
-        if self.restored.at.is_none() {
+        if self.restored.replaced_at.is_none() {
             self.limit_changes.insert(run, n);
         }
     }
@@ -510,10 +512,10 @@ impl History {
     /// Records that the share was restored from a copy: what happened since counts as lost, until a
     /// leader has it in its state. Tasks that ran have still run.
     pub(super) fn share_restored(&mut self, kernel: &Kernel, then: History) {
-        let acked = self.known.acked.iter();
-        let since = acked.filter(|(name, _)| !then.known.acked.contains_key(*name));
+        let acked = self.facts.acked.iter();
+        let since = acked.filter(|(name, _)| !then.facts.acked.contains_key(*name));
         let since = since.map(|(name, id)| (name.clone(), *id)).collect();
-        self.restored = self.restored.at_restore(
+        self.restored = self.restored.note_restore(
             kernel.now,
             self.runs.names.keys().copied().collect(),
             then.runs.names.keys().copied().collect(),
@@ -522,12 +524,13 @@ impl History {
         for (run, started) in &self.starts {
             if self.restored.is_lost(run) && !started.forgotten {
                 let name = self.runs.names.get(run).cloned().unwrap_or_default();
-                self.restored.remembered(started.machine, run.0.j.id, name);
+                self.restored
+                    .note_known_run(started.machine, run.0.j.id, name);
             }
         }
         let known = then.runs.names.iter().map(|(run, n)| (run.0.j.id, n));
         self.restored.forget_names_in(&known.collect());
-        self.known = then.known;
+        self.facts = then.facts;
         self.limit_changes.clear();
         self.uncounted.extend(then.uncounted);
         // They were resumed by a request that the copy has, or may have.
@@ -540,14 +543,14 @@ impl History {
 
     /// What is still open, for a report.
     pub(super) fn waiting(&self, tasks: &Tasks) -> String {
-        let open = &self.known.open;
+        let open = &self.facts.open;
         let some: Vec<String> = open
             .iter()
             .take(5)
             .map(|(id, name)| format!("{id} ({name})"))
             .collect();
-        let lost = |id: &u32| !self.known.ended.contains(id) && !open.contains_key(id);
-        let acked = self.known.acked.iter();
+        let lost = |id: &u32| !self.facts.ended.contains(id) && !open.contains_key(id);
+        let acked = self.facts.acked.iter();
         let unknown = acked.filter(|(_, id)| lost(id)).map(|(name, _)| name);
         let unknown: Vec<&String> = unknown.take(5).collect();
         format!(

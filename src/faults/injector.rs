@@ -67,16 +67,16 @@ impl Cluster {
             (ScriptedFault::Stop(ms), Some(proc)) => {
                 let breakpoint = Breakpoint {
                     call: ("", ""),
-                    us: ms * MS,
+                    duration_us: ms * MS,
                     with_listeners: true,
                     role: Role::Leader,
                     thaw: 300 * MS,
                     permille: 1000,
                 };
-                let until = now + breakpoint.us;
+                let until = now + breakpoint.duration_us;
                 kernel.freeze(proc, until, breakpoint.thaw);
                 self.stop_listeners(kernel, breakpoint, until);
-                return breakpoint.us;
+                return breakpoint.duration_us;
             }
             (ScriptedFault::ForgetLocks, _) => self.forget_locks(),
             (ScriptedFault::Restart(ms), _) => {
@@ -113,9 +113,9 @@ impl Cluster {
     /// Draws a machine: leaders and hosts are hit more often.
     fn target(&self, kernel: &mut Kernel) -> usize {
         let (leaders, hosts) = (self.plan.sizes.leaders as u64, self.plan.sizes.hosts as u64);
-        let (from, n) = match kernel.rng.permille(self.plan.faults.at_leaders) {
+        let (from, n) = match kernel.rng.permille(self.plan.faults.leaders_permille) {
             true => (0, leaders),
-            false if kernel.rng.permille(self.plan.faults.at_hosts) => (leaders, hosts),
+            false if kernel.rng.permille(self.plan.faults.hosts_permille) => (leaders, hosts),
             false => (0, self.machines.len() as u64),
         };
         (from + kernel.rng.below(n)) as usize
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Draws a process of the machine that may die or stop.
-    fn pick(&mut self, kernel: &mut Kernel, machine: usize) -> Option<ProcId> {
+    fn draw_process(&mut self, kernel: &mut Kernel, machine: usize) -> Option<ProcId> {
         let slots = self.slots_on(machine);
         let slot = *slots.get(kernel.rng.below(slots.len() as u64) as usize)?;
         let proc = self.slots[slot].proc?;
@@ -156,12 +156,12 @@ impl Cluster {
         let long = kernel.rng.between(1000, 25_000) * MS;
         match fault {
             Fault::Kill => {
-                let proc = self.pick(kernel, m)?;
+                let proc = self.draw_process(kernel, m)?;
                 kernel.kill(proc);
                 Some(format!("kill -9 {}", kernel.procs[proc].name))
             }
             Fault::Stop => {
-                let proc = self.pick(kernel, m)?;
+                let proc = self.draw_process(kernel, m)?;
                 let us = [long, short][usize::from(kernel.rng.permille(500))];
                 kernel.procs[proc].frozen_until = now + us;
                 let name = &kernel.procs[proc].name;
@@ -181,7 +181,7 @@ impl Cluster {
                 self.power_off(kernel, m);
                 let at = now + kernel.rng.between(2000, 20_000) * MS;
                 self.plan_at(kernel, at, Event::Boot(m));
-                let wiped = kernel.rng.permille(self.plan.faults.wipes);
+                let wiped = kernel.rng.permille(self.plan.faults.wipes_permille);
                 if wiped {
                     self.machines[m].local = Disk::default();
                 }
@@ -260,14 +260,14 @@ impl Cluster {
                 let breakpoint = Breakpoint::draw(&mut kernel.rng);
                 self.injected.breakpoint = Some(breakpoint);
                 let (what, path) = breakpoint.call;
-                let (role, ms) = (breakpoint.role, breakpoint.us / MS);
+                let (role, ms) = (breakpoint.role, breakpoint.duration_us / MS);
                 let along = breakpoint.with_listeners;
                 Some(format!(
                     "the next {role:?} to {what} {path} is stopped for {ms} ms, with listeners: \
                      {along}"
                 ))
             }
-            Fault::Flip => self.flip(kernel),
+            Fault::Flip => self.flip_byte(kernel),
             Fault::Locks => {
                 self.forget_locks();
                 Some("the server forgets all locks".into())
@@ -284,7 +284,7 @@ impl Cluster {
 
     /// Flips a byte of a file through which leader and hosts communicate, most often one of the
     /// newest bytes: as a disk may do, without an error.
-    fn flip(&mut self, kernel: &mut Kernel) -> Option<String> {
+    fn flip_byte(&mut self, kernel: &mut Kernel) -> Option<String> {
         let flipped = self.injected.counts.get(Fault::Flip.name()).copied();
         if flipped.unwrap_or(0) >= FLIPS_MAX {
             return None;
@@ -320,11 +320,11 @@ impl Cluster {
         path: &str,
     ) -> u64 {
         let role = self.role_of(proc).unwrap_or(Role::Setup);
-        let here = |trigger: &Trigger| match trigger {
+        let matches = |trigger: &Trigger| match trigger {
             Trigger::Call(of, (op, file)) => *of == role && *op == what && path.contains(file),
             _ => false,
         };
-        let late = self.run_script(kernel, here, Some(proc));
+        let late = self.run_script(kernel, matches, Some(proc));
         let at = |b: &Breakpoint| b.call.0 == what && path.contains(b.call.1);
         let Some(breakpoint) = self.injected.breakpoint.filter(at) else {
             return late;
@@ -333,7 +333,7 @@ impl Cluster {
             return late;
         }
         self.injected.breakpoint = None;
-        let until = kernel.now + breakpoint.us;
+        let until = kernel.now + breakpoint.duration_us;
         kernel.freeze(proc, until, breakpoint.thaw);
         let name = kernel.procs[proc].name.clone();
         kernel.trace("fault", || {
@@ -344,8 +344,8 @@ impl Cluster {
         }
         // A thread that was stopped in the middle continues at once, or as late as the others.
         match kernel.rng.permille(500) {
-            true => breakpoint.us,
-            false => breakpoint.us + kernel.rng.below(breakpoint.thaw),
+            true => breakpoint.duration_us,
+            false => breakpoint.duration_us + kernel.rng.below(breakpoint.thaw),
         }
     }
 

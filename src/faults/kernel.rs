@@ -28,7 +28,7 @@ struct SimThread {
     real: Option<Thread>,
     may_run: Arc<AtomicBool>,
     /// Only the newest entry of a thread in the queue counts.
-    turn: u64,
+    queue_version: u64,
     ended: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Kernel {
     queue: BinaryHeap<Reverse<(u64, u64, DueItem)>>,
     order: u64,
     /// The run is over: everything unwinds.
-    pub over: bool,
+    pub is_over: bool,
     running: usize,
     /// File operations so far.
     pub steps: u64,
@@ -92,7 +92,7 @@ impl Kernel {
             procs: Vec::new(),
             queue: BinaryHeap::new(),
             order: 0,
-            over: false,
+            is_over: false,
             running: 0,
             steps: 0,
             digest: 0xcbf2_9ce4_8422_2325,
@@ -117,8 +117,8 @@ impl Kernel {
 
     pub(super) fn wake_at(&mut self, thread: ThreadId, at: u64) {
         let t = &mut self.threads[thread];
-        t.turn += 1;
-        let due = DueItem::Thread(thread, t.turn);
+        t.queue_version += 1;
+        let due = DueItem::Thread(thread, t.queue_version);
         self.push(at, due);
     }
 
@@ -143,24 +143,24 @@ impl Kernel {
         loop {
             let Some(Reverse((at, _, due))) = self.queue.pop() else {
                 // Nothing is due: all remaining threads unwind.
-                self.over = true;
+                self.is_over = true;
                 let left = self.threads.iter().position(|t| !t.ended);
                 return NextItem::Run(left.expect("the last thread ends the run"));
             };
-            if !self.over {
+            if !self.is_over {
                 self.now = self.now.max(at);
             }
             match due {
-                DueItem::Event(n) if !self.over => return NextItem::Event(n),
+                DueItem::Event(n) if !self.is_over => return NextItem::Event(n),
                 DueItem::Event(_) => {}
                 DueItem::Thread(id, turn) => {
                     let thread = &self.threads[id];
-                    if thread.ended || thread.turn != turn {
+                    if thread.ended || thread.queue_version != turn {
                         continue;
                     }
                     let proc = &self.procs[thread.proc];
                     let frozen = proc.frozen_until;
-                    if proc.alive && frozen > self.now && !self.over {
+                    if proc.alive && frozen > self.now && !self.is_over {
                         // Threads of a thawed process continue in any order, not all at once.
                         let late = self.rng.below(proc.thaw);
                         self.wake_at(id, frozen + late);
@@ -193,7 +193,7 @@ impl Kernel {
             proc,
             real: None,
             may_run: go.clone(),
-            turn: 0,
+            queue_version: 0,
             ended: false,
         });
         self.procs[proc].threads += 1;
@@ -206,7 +206,7 @@ impl Kernel {
     }
 
     /// The flag that lets a thread run.
-    pub(super) fn go_flag(&self, id: ThreadId) -> Arc<AtomicBool> {
+    pub(super) fn run_flag(&self, id: ThreadId) -> Arc<AtomicBool> {
         self.threads[id].may_run.clone()
     }
 
@@ -228,7 +228,7 @@ impl Kernel {
 
     /// Whether the thread must unwind: its process is gone, or the run is over.
     pub(super) fn must_unwind(&self, id: ThreadId) -> bool {
-        self.over || !self.procs[self.threads[id].proc].alive
+        self.is_over || !self.procs[self.threads[id].proc].alive
     }
 
     /// Notes that a thread has ended. Returns its process, if that ended with it and the run
@@ -239,12 +239,12 @@ impl Kernel {
         let id = self.threads[id].proc;
         let proc = &mut self.procs[id];
         proc.threads -= 1;
-        (proc.threads == 0 && !self.over).then_some(id)
+        (proc.threads == 0 && !self.is_over).then_some(id)
     }
 
     /// Whether the run is over and its last thread has ended.
     pub(super) fn is_finished(&self) -> bool {
-        self.running == 0 && self.over
+        self.running == 0 && self.is_over
     }
 
     /// Ends a process: its threads unwind when they would next run.

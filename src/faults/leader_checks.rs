@@ -21,12 +21,12 @@ impl History {
         kernel.trace("check", || {
             format!("epoch {epoch} recovered {} jobs", state.job_count())
         });
-        if epoch < self.known.highest {
+        if epoch < self.facts.highest {
             // A claimant that was overtaken: neither its first commit nor itself counts.
             return;
         }
-        self.known.highest = epoch;
-        self.known.acked.extend(self.restored.recovered(state));
+        self.facts.highest = epoch;
+        self.facts.acked.extend(self.restored.recovered(state));
         self.restored.observe(kernel, state);
         self.check_known(kernel, epoch, state);
         self.check_finals(kernel, epoch, state);
@@ -35,8 +35,14 @@ impl History {
     }
 
     /// Notes that a leader has carried out a turn.
-    pub(super) fn turned(&mut self, kernel: &mut Kernel, epoch: u64, state: &State, changed: bool) {
-        if epoch == self.known.highest {
+    pub(super) fn note_turn(
+        &mut self,
+        kernel: &mut Kernel,
+        epoch: u64,
+        state: &State,
+        changed: bool,
+    ) {
+        if epoch == self.facts.highest {
             // Clients and hosts believe the statements of a late leader, so the current leader must
             // know them.
             self.check_known(kernel, epoch, state);
@@ -54,9 +60,9 @@ impl History {
         kernel.trace("check", || {
             format!("epoch {epoch} turned: {} jobs", state.job_count())
         });
-        if epoch == self.known.highest {
+        if epoch == self.facts.highest {
             let open = state.jobs().filter(|job| !job.is_finished());
-            self.known.open = open.map(|job| (job.id, name_of(job).to_owned())).collect();
+            self.facts.open = open.map(|job| (job.id, name_of(job).to_owned())).collect();
         }
     }
 
@@ -64,10 +70,10 @@ impl History {
     fn check_known(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         let mut wrong = Vec::new();
         let cleaned = |id: u32| {
-            let may_be = self.limits.clocks_jump && self.known.ended.contains(&id);
+            let may_be = self.limits.clocks_jump && self.facts.ended.contains(&id);
             may_be && state.job(id).is_none()
         };
-        for (name, id) in self.known.acked.iter().filter(|(_, id)| !cleaned(**id)) {
+        for (name, id) in self.facts.acked.iter().filter(|(_, id)| !cleaned(**id)) {
             let found = state.job(*id).and_then(|job| job.name.as_deref());
             if found != Some(name.as_str()) {
                 wrong.push(format!(
@@ -76,8 +82,8 @@ impl History {
                 ));
             }
         }
-        let here = |run: &RunKey| !cleaned(run.0.j.id) && !self.restored.is_lost(run);
-        for ((a, _), s) in self.starts.iter().filter(|(run, _)| here(run)) {
+        let is_known = |run: &RunKey| !cleaned(run.0.j.id) && !self.restored.is_lost(run);
+        for ((a, _), s) in self.starts.iter().filter(|(run, _)| is_known(run)) {
             let ran_on = &s.host;
             match state.work(a.j) {
                 None => wrong.push(format!(
@@ -105,12 +111,12 @@ impl History {
     /// Checks that every published end is also an end for this leader.
     fn check_finals(&mut self, kernel: &mut Kernel, epoch: u64, state: &State) {
         let mut wrong = Vec::new();
-        for (j, known) in &self.known.finals {
+        for (j, known) in &self.facts.published_ends {
             let cleaned = self.limits.clocks_jump && state.job(j.id).is_none();
             if cleaned || self.reruns.requeued.contains(&j.id) {
                 continue;
             }
-            let now = state.work(*j).and_then(final_of);
+            let now = state.work(*j).and_then(published_end_of);
             if now != Some(*known) {
                 wrong.push(format!(
                     "{j} had ended as {known:?}, epoch {epoch} has {now:?}"
@@ -132,22 +138,22 @@ impl History {
                 let a = AttemptId { j, at };
                 // Excludes what a leader created that was overtaken meanwhile.
                 let mark = state.mark(j);
-                if mark != 0 && epoch >= self.known.highest {
+                if mark != 0 && epoch >= self.facts.highest {
                     let names = &mut self.runs.names;
                     names.entry((a, mark)).or_insert_with(|| name.to_owned());
                     self.runs.marks.insert(a, mark);
                 }
-                if fate_of(work).is_some_and(|fate| fate.reason == TermReason::Force) {
+                if end_of(work).is_some_and(|end| end.reason == TermReason::Force) {
                     self.uncounted.insert(a);
                 }
                 if let Some(run) = work.run.as_deref() {
                     self.bound(a, run, state);
                 }
-                let made = self.known.attempts.entry(j).or_default();
+                let made = self.facts.attempts.entry(j).or_default();
                 *made = at.max(*made);
-                match work.run.as_ref().is_some_and(|run| run.gathering) {
-                    true => self.known.gathering.insert(a),
-                    false => self.known.gathering.remove(&a),
+                match work.run.as_ref().is_some_and(|run| run.preparing) {
+                    true => self.facts.preparing.insert(a),
+                    false => self.facts.preparing.remove(&a),
                 };
             }
         }
@@ -157,7 +163,7 @@ impl History {
     fn bound(&mut self, a: AttemptId, run: &Run, state: &State) {
         let name = |(id, _): &(_, u32)| state.host_name(*id).to_string();
         let hosts: Vec<String> = run.hosts.iter().map(name).collect();
-        let known = &mut self.known;
+        let known = &mut self.facts;
         let new = known.attempts.get(&a.j).is_none_or(|made| *made < a.at);
         if run.forced {
             self.uncounted.insert(a);
@@ -173,7 +179,7 @@ impl History {
             return;
         };
         let others: BTreeSet<&String> = others.iter().filter(|h| *h != first).collect();
-        let begins = run.gathering || known.gathering.contains(&a);
+        let begins = run.preparing || known.preparing.contains(&a);
         if others.is_empty() || (known.gangs.contains_key(&a) && !begins) {
             return;
         }
@@ -200,7 +206,7 @@ impl History {
                 ));
             }
             if job.is_finished() {
-                self.known.ended.insert(id);
+                self.facts.ended.insert(id);
             }
             for (j, work) in works(job) {
                 let slots = work.run.as_ref().map_or(0, |run| run.slots());
@@ -208,7 +214,7 @@ impl History {
                 if work.stat.is_started() && slots < min {
                     wrong.push(format!("epoch {epoch}: {j} runs on {slots} of {min} slots"));
                 }
-                if let Some(now) = final_of(work) {
+                if let Some(now) = published_end_of(work) {
                     wrong.extend(self.check_end(kernel, epoch, state, (j, work, now)));
                 }
             }
@@ -217,7 +223,7 @@ impl History {
         wrong.extend(self.check_slots(epoch, state));
         wrong.extend(self.check_units(epoch, state));
         // A leader that was stopped and overtaken still has the state of that time.
-        if epoch >= self.known.highest {
+        if epoch >= self.facts.highest {
             wrong.extend(self.confirmed.check(epoch, state));
             wrong.extend(self.check_limits(epoch, state));
             wrong.extend(self.clients.crons.observe(epoch, state));
@@ -235,10 +241,10 @@ impl History {
         (j, work, now): (JobKey, &Work, PublishedEnd),
     ) -> Vec<String> {
         let mut wrong = Vec::new();
-        if !self.known.finals.contains_key(&j) {
-            kernel.trace("check", || format!("{j} has ended: {:?}", fate_of(work)));
+        if !self.facts.published_ends.contains_key(&j) {
+            kernel.trace("check", || format!("{j} has ended: {:?}", end_of(work)));
         }
-        let known = self.known.finals.entry(j).or_insert(now);
+        let known = self.facts.published_ends.entry(j).or_insert(now);
         if self.reruns.requeued.contains(&j.id) {
             *known = now;
         }
@@ -248,10 +254,10 @@ impl History {
             ));
         }
         let a = AttemptId { j, at: now.2 };
-        let truth = self.starts.get(&(a, state.mark(j))).and_then(|s| s.ended);
-        if now.0 == JobStat::Done && truth != Some(Some(0)) {
+        let real_end = self.starts.get(&(a, state.mark(j))).and_then(|s| s.ended);
+        if now.0 == JobStat::Done && real_end != Some(Some(0)) {
             wrong.push(format!(
-                "epoch {epoch} shows {a} as done, it ended as {truth:?}"
+                "epoch {epoch} shows {a} as done, it ended as {real_end:?}"
             ));
         }
         wrong
@@ -287,12 +293,12 @@ impl History {
     /// Checks that a job on several hosts is being ended once one of them was restarted.
     fn check_gangs(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
-        for (a, parts) in &self.known.gangs {
+        for (a, parts) in &self.facts.gangs {
             let Some(work) = state.work(a.j).filter(|w| w.attempt == a.at) else {
                 continue;
             };
             let run = work.run.as_deref();
-            if !work.stat.is_started() || run.is_none_or(|r| r.gathering || r.killing.is_some()) {
+            if !work.stat.is_started() || run.is_none_or(|r| r.preparing || r.killing.is_some()) {
                 continue;
             }
             for (host, boot) in parts.iter().filter(|(_, boot)| !boot.is_empty()) {
@@ -333,14 +339,14 @@ fn is_forced(work: &Work) -> bool {
     work.run.as_ref().is_some_and(|run| run.forced)
 }
 
-fn fate_of(work: &Work) -> Option<&JobEnd> {
-    work.run.as_ref()?.fate.as_deref()
+fn end_of(work: &Work) -> Option<&JobEnd> {
+    work.run.as_ref()?.end.as_deref()
 }
 
 /// How a job ended, if it has and no requeue can bring it back.
-fn final_of(work: &Work) -> Option<PublishedEnd> {
-    let fate = fate_of(work);
-    let code = fate
+fn published_end_of(work: &Work) -> Option<PublishedEnd> {
+    let end = end_of(work);
+    let code = end
         .filter(|f| f.reason == TermReason::None)
         .and_then(|f| f.code);
     let ended = work.stat.is_finished();

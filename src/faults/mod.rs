@@ -130,9 +130,9 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
         run_cluster(options.seed, Cluster::new(plan), log, |inner| {
             let kernel = &mut inner.kernel;
             let (digest, steps, ms) = (kernel.digest(), kernel.steps, kernel.now / MS);
-            let kept = kernel.log.take();
+            let kernel_log = kernel.log.take();
             let cluster = &inner.cluster;
-            let disks = kept.as_ref().map_or_else(Vec::new, |_| {
+            let disks = kernel_log.as_ref().map_or_else(Vec::new, |_| {
                 let local = |m: &cluster::Machine| (m.name, m.local.clone());
                 let locals = cluster.machines.iter().map(local);
                 std::iter::once(("share", cluster.share.clone()))
@@ -148,7 +148,7 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
                     steps,
                     ms,
                     takeovers: history.takeovers,
-                    acked: history.known.acked.len(),
+                    acked: history.facts.acked.len(),
                     starts: history.starts.len(),
                     reads: history.clients.reads,
                     crons: history.clients.crons.count() as u64,
@@ -156,7 +156,7 @@ fn run_plan(options: &Options, plan: Plan, log: bool) -> Outcome {
                 },
                 longest_ms: history.clients.longest_ms,
                 longest_silence_ms: history.file_checks.longest_silence() / MS,
-                log: kept.unwrap_or_default(),
+                log: kernel_log.unwrap_or_default(),
                 disks,
             };
             let silences = history.clients.silences.clone();

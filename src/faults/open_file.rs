@@ -17,7 +17,7 @@ const KEPT_OPEN_US: u64 = 3_000_000;
 /// The state of a descriptor of a file of the share.
 pub(super) struct HandleState {
     pub view: Arc<Vec<u8>>,
-    pub at: u64,
+    pub offset: u64,
     /// The offset of the next append.
     pub size: u64,
 }
@@ -46,10 +46,10 @@ impl ShareFile {
     }
 
     /// Caches a write; may reject or shorten it.
-    fn keep(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+    fn cache_write(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
         let mut inner = self.os.lock();
         let WorldState { kernel, cluster } = &mut *inner;
-        if cluster.handles.is_void(self.id) {
+        if cluster.handles.is_unusable(self.id) {
             return Err(errno(libc::EIO));
         }
         let m = self.os.machine;
@@ -75,12 +75,12 @@ impl Handle for ShareFile {
         let mut state = self.state();
         let mut inner = self.os.lock();
         let WorldState { kernel, cluster } = &mut *inner;
-        if self.direct && cluster.handles.is_void(self.id) {
+        if self.direct && cluster.handles.is_unusable(self.id) {
             return Err(errno(libc::EIO));
         }
-        if self.direct || kernel.now.saturating_sub(state.at) > KEPT_OPEN_US {
+        if self.direct || kernel.now.saturating_sub(state.offset) > KEPT_OPEN_US {
             state.view = self.os.fetch(kernel, cluster, self.ino, false);
-            state.at = kernel.now;
+            state.offset = kernel.now;
         }
         let from = (offset as usize).min(state.view.len());
         let n = buf.len().min(state.view.len() - from);
@@ -90,7 +90,7 @@ impl Handle for ShareFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.os.call("write", FileSystemPath::Local(&self.path))?;
-        let n = self.keep(offset, bytes)?;
+        let n = self.cache_write(offset, bytes)?;
         let mut state = self.state();
         state.size = state.size.max(offset + n as u64);
         Ok(n)
@@ -99,7 +99,7 @@ impl Handle for ShareFile {
     fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         self.os.call("append", FileSystemPath::Local(&self.path))?;
         let offset = self.state().size;
-        let n = self.keep(offset, bytes)?;
+        let n = self.cache_write(offset, bytes)?;
         self.state().size = offset + n as u64;
         let mut inner = self.os.lock();
         let WorldState { kernel, cluster } = &mut *inner;
@@ -125,7 +125,7 @@ impl Handle for ShareFile {
         self.os.call("fsync", FileSystemPath::Share(&self.path))?;
         let mut inner = self.os.lock();
         let WorldState { kernel, cluster } = &mut *inner;
-        if cluster.handles.is_void(self.id) {
+        if cluster.handles.is_unusable(self.id) {
             return Err(errno(libc::EIO));
         }
         let m = self.os.machine;
@@ -168,7 +168,7 @@ impl Handle for ShareFile {
             match open {
                 Some(_) if !lapsed => return Ok(false),
                 Some(open) => {
-                    open.lost = true;
+                    open.is_revoked = true;
                     kernel.trace("server", || format!("the lock of handle {other} lapsed"));
                 }
                 None => {}

@@ -346,14 +346,14 @@ pub(super) struct FaultPlan {
     pub every_ms: u64,
     /// Number of faults out of 1000 on a machine that hit a leader's, and number of the others that
     /// hit a host.
-    pub at_leaders: u64,
-    pub at_hosts: u64,
+    pub leaders_permille: u64,
+    pub hosts_permille: u64,
     /// Longest time without a connection to the server.
     pub cut_ms: u64,
     /// Maximum offset of a wall clock that steps, in either direction.
     pub clock_ms: u64,
     /// Number of power losses out of 1000 that also destroy the local directory.
-    pub wipes: u64,
+    pub wipes_permille: u64,
     /// Faults in a fixed order, in addition to those drawn.
     pub script: Script,
 }
@@ -362,7 +362,7 @@ pub(super) struct FaultPlan {
 #[derive(Clone, Debug)]
 pub(super) struct CacheTimes {
     /// An open may show content that is this old.
-    pub lax_ms: u64,
+    pub open_stale_ms: u64,
     /// Attributes of a file, listings and missing names are considered valid for at most this time.
     pub attributes_ms: u64,
     pub list_ms: u64,
@@ -400,7 +400,7 @@ pub(super) struct Plan {
     pub sizes: Sizes,
     pub faults: FaultPlan,
     pub caches: CacheTimes,
-    pub work: Work,
+    pub workload: Work,
     /// `iso_timeout` of cb.yaml.
     pub iso_ms: u64,
     pub segment_bytes: u64,
@@ -452,11 +452,11 @@ impl Plan {
             faults: FaultPlan {
                 kinds,
                 every_ms: rng.pick(&[300, 700, 1500, 4000]),
-                at_leaders: 600,
-                at_hosts: 0,
+                leaders_permille: 600,
+                hosts_permille: 0,
                 cut_ms: 25_000,
                 clock_ms: 600_000,
-                wipes: 0,
+                wipes_permille: 0,
                 script: Script::new(),
             },
             caches: CacheTimes::draw(&mut rng, options.variant),
@@ -473,7 +473,7 @@ impl Plan {
                 clients: options.clients,
                 slots: rng.pick(&[1, 2, 4]),
             },
-            work: Work {
+            workload: Work {
                 requests: rng.between(2, 8),
                 task_ms: rng.pick(&[300, 2000, 8000]),
                 rerunnable: 300,
@@ -493,7 +493,7 @@ impl Plan {
 
     /// Applies the changes for the focus of the run. Numbers are drawn in the order of the code.
     fn focused(mut self, rng: &mut SplitMix64) -> Plan {
-        let (faults, sizes, work) = (&mut self.faults, &mut self.sizes, &mut self.work);
+        let (faults, sizes, work) = (&mut self.faults, &mut self.sizes, &mut self.workload);
         match self.focus {
             Focus::Usual | Focus::Usurper => {}
             Focus::Cutoff => {
@@ -501,7 +501,7 @@ impl Plan {
                 sizes.clients = sizes.clients.min(3);
                 faults.kinds = CUTS.to_vec();
                 faults.every_ms = rng.pick(&[3000, 8000]);
-                (faults.at_leaders, faults.at_hosts) = (100, 1000);
+                (faults.leaders_permille, faults.hosts_permille) = (100, 1000);
                 faults.cut_ms = 90_000;
                 self.iso_ms = 30_000;
                 work.task_ms = rng.pick(&[20_000, 90_000]);
@@ -510,7 +510,7 @@ impl Plan {
             Focus::Gangs => {
                 faults.kinds = GANG_FAULTS.to_vec();
                 faults.every_ms = rng.pick(&[700, 2500]);
-                (faults.at_leaders, faults.at_hosts) = (200, 900);
+                (faults.leaders_permille, faults.hosts_permille) = (200, 900);
                 faults.clock_ms = rng.pick(CLOCK_STEPS_MS);
                 sizes.slots = rng.pick(&[1, 2]);
                 work.task_ms = rng.pick(&[2000, 20_000]);
@@ -520,8 +520,8 @@ impl Plan {
                 sizes.hosts = sizes.hosts.min(5);
                 faults.kinds = POWER_FAULTS.to_vec();
                 faults.every_ms = rng.pick(&[500, 1500]);
-                (faults.at_leaders, faults.at_hosts) = (200, 1000);
-                faults.wipes = rng.pick(&[0, 300]);
+                (faults.leaders_permille, faults.hosts_permille) = (200, 1000);
+                faults.wipes_permille = rng.pick(&[0, 300]);
                 work.requests = rng.between(6, 12);
                 work.task_ms = rng.pick(&[100, 1000]);
             }
@@ -537,7 +537,7 @@ impl Plan {
                 sizes.hosts = sizes.hosts.min(4);
                 faults.kinds = FLIP_FAULTS.to_vec();
                 faults.every_ms = rng.pick(&[300, 1000, 3000]);
-                faults.at_hosts = 500;
+                faults.hosts_permille = 500;
                 sizes.slots = rng.pick(&[2, 4]);
                 work.requests = rng.between(6, 12);
             }
@@ -567,9 +567,9 @@ impl Plan {
         self.sizes.hosts = self.sizes.hosts.min(4);
         self.faults.kinds = CRON_FAULTS.to_vec();
         self.faults.every_ms = rng.pick(&[5000, 15_000]);
-        self.faults.at_leaders = 800;
+        self.faults.leaders_permille = 800;
         self.faults.clock_ms = rng.pick(&[60_000, 600_000]);
-        self.work.requests = rng.between(6, 12);
+        self.workload.requests = rng.between(6, 12);
         self.crons = true;
         self
     }
@@ -581,7 +581,7 @@ impl Plan {
         let mut plan = Plan::of(options);
         (plan.faults.kinds, plan.faults.script) = (Vec::new(), script);
         plan.caches = CacheTimes {
-            lax_ms: 0,
+            open_stale_ms: 0,
             attributes_ms: 0,
             list_ms: 0,
             missing_ms: 0,
@@ -589,7 +589,7 @@ impl Plan {
             write_back_ms: 30_000,
         };
         plan.sizes.slots = 1;
-        (plan.work.requests, plan.work.task_ms) = (4, 2000);
+        (plan.workload.requests, plan.workload.task_ms) = (4, 2000);
         (plan.iso_ms, plan.restore) = (0, false);
         plan.crons = false;
         plan
@@ -609,7 +609,7 @@ impl Plan {
 impl CacheTimes {
     fn draw(rng: &mut SplitMix64, variant: Variant) -> CacheTimes {
         CacheTimes {
-            lax_ms: match variant {
+            open_stale_ms: match variant {
                 Variant::D8 => 3000,
                 _ => rng.pick(&[0, 3000]),
             },

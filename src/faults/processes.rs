@@ -209,7 +209,7 @@ fn leader_options(os: &SimulatedOs, cluster: &Cluster) -> master::Options {
     master::Options {
         accept_loss: false,
         cache_ms: Some(plan.cache_wait_ms),
-        opens_are_fresh: Some(plan.caches.lax_ms == 0),
+        opens_are_fresh: Some(plan.caches.open_stale_ms == 0),
         protocol: plan.variant.protocol(),
         segment_bytes: Some(plan.segment_bytes),
         acks_bytes: Some(plan.segment_bytes / 4),
@@ -258,7 +258,7 @@ impl Witness for HistoryWitness {
         });
     }
 
-    fn turned(&self, epoch: u64, state: &State, changed: bool) {
-        self.check(|history, kernel| history.turned(kernel, epoch, state, changed));
+    fn after_turn(&self, epoch: u64, state: &State, changed: bool) {
+        self.check(|history, kernel| history.note_turn(kernel, epoch, state, changed));
     }
 }

@@ -36,8 +36,8 @@ fn read_only<T>() -> io::Result<T> {
 }
 
 impl platform::Machine for ReadOnlyDisk {
-    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
-        if how.write || how.append || how.create {
+    fn open(&self, path: &Path, mode: &OpenMode) -> io::Result<Box<dyn Handle>> {
+        if mode.write || mode.append || mode.create {
             return read_only();
         }
         let stat = self.stat(path)?;

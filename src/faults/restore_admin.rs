@@ -15,9 +15,9 @@ const ANSWER_S: u64 = 60;
 struct AdminObservations {
     alarm: bool,
     /// Everything that follows from the restore has happened.
-    over: bool,
+    restore_over: bool,
     /// Jobs to release.
-    held: Vec<u32>,
+    held_jobs: Vec<u32>,
     /// All other clients are done and all jobs have ended.
     done: bool,
 }
@@ -26,8 +26,8 @@ struct AdminObservations {
 pub(super) fn run(client: &Client<'_>) -> String {
     loop {
         client.pause_randomly(3000);
-        let seen = observe(client);
-        if seen.alarm {
+        let observed = observe(client);
+        if observed.alarm {
             client.pause_randomly(15_000);
             let answer = send_and_wait(client.site, "cadmin", &[Verb::Restored], ANSWER_S);
             let answer = answer.ok();
@@ -35,10 +35,10 @@ pub(super) fn run(client: &Client<'_>) -> String {
             let mut inner = client.os.world.lock();
             let text = || format!("cadmin restored: {code:?}");
             inner.kernel.trace("people", text);
-        } else if seen.over && seen.done {
+        } else if observed.restore_over && observed.done {
             break;
-        } else if seen.over {
-            release(client, &seen.held);
+        } else if observed.restore_over {
+            release(client, &observed.held_jobs);
             client.pause_randomly(15_000);
         }
     }
@@ -52,15 +52,15 @@ fn observe(client: &Client<'_>) -> AdminObservations {
     let history = &cluster.history;
     let mut slots = cluster.slots.iter();
     let served = slots.all(|s| s.role != Role::Client || s.done);
-    let over = cluster.is_restore_over(kernel.now);
-    let held = match over && cluster.lost_runs().is_empty() {
-        true => history.known.open.keys().copied().collect(),
+    let restore_over = cluster.is_restore_over(kernel.now);
+    let held_jobs = match restore_over && cluster.lost_runs().is_empty() {
+        true => history.facts.open.keys().copied().collect(),
         false => Vec::new(),
     };
     AdminObservations {
         alarm: history.restored.is_alarm(),
-        over,
-        held,
+        restore_over,
+        held_jobs,
         done: served && history.all_ended(&cluster.tasks),
     }
 }

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Default)]
 pub(super) struct RestoredShare {
     /// When the copy replaced the share (µs).
-    pub at: Option<u64>,
+    pub replaced_at: Option<u64>,
     /// Runs that leaders had created by then, and those of them that the copy knows.
-    before: BTreeSet<RunKey>,
+    created: BTreeSet<RunKey>,
     copied: BTreeSet<RunKey>,
     /// Jobs acknowledged since the copy was made, until a leader shows which it knows.
     doubtful: BTreeMap<String, u32>,
@@ -25,17 +25,17 @@ pub(super) struct RestoredShare {
     /// Machines that know of a run that the copy does not know.
     pub hosts_that_know: BTreeSet<usize>,
     /// A leader leads on the copy.
-    led: bool,
+    has_leader: bool,
     pub alarm_at: Option<u64>,
     pub confirmed_at: Option<u64>,
     /// The epochs of an earlier confirmation that a share was restored.
-    above: Option<u64>,
+    confirmed_above: Option<u64>,
 }
 
 impl RestoredShare {
     /// Notes that a copy replaces the share. `made`: runs that leaders had created until now;
     /// `copied`: until the copy was made; `acked`: what was acknowledged since.
-    pub(super) fn at_restore(
+    pub(super) fn note_restore(
         &self,
         now: u64,
         made: BTreeSet<RunKey>,
@@ -43,17 +43,17 @@ impl RestoredShare {
         acked: BTreeMap<String, u32>,
     ) -> RestoredShare {
         RestoredShare {
-            at: Some(now),
-            before: made,
+            replaced_at: Some(now),
+            created: made,
             copied,
             doubtful: acked,
-            above: self.above,
+            confirmed_above: self.confirmed_above,
             ..RestoredShare::default()
         }
     }
 
     /// Notes that a machine knows a run that the copy does not know.
-    pub(super) fn remembered(&mut self, machine: usize, id: u32, name: String) {
+    pub(super) fn note_known_run(&mut self, machine: usize, id: u32, name: String) {
         self.hosts_that_know.insert(machine);
         self.lost_names.insert(id, name);
     }
@@ -66,7 +66,7 @@ impl RestoredShare {
 
     /// Whether the run was created by leaders after the copy.
     pub(super) fn is_lost(&self, run: &RunKey) -> bool {
-        self.at.is_some() && self.before.contains(run) && !self.copied.contains(run)
+        self.replaced_at.is_some() && self.created.contains(run) && !self.copied.contains(run)
     }
 
     /// Whether nothing may be started or answered: the alarm was raised and is not confirmed.
@@ -77,7 +77,7 @@ impl RestoredShare {
     /// Notes that a run starts. Returns the error, if there is one.
     pub(super) fn starts(&self, run: &RunKey, host: &str) -> Option<String> {
         let a = run.0;
-        let new = self.at.is_some() && !self.before.contains(run);
+        let new = self.replaced_at.is_some() && !self.created.contains(run);
         (new && self.is_alarm()).then(|| {
             format!("attempt {a} starts on {host}, although the restored share is not confirmed")
         })
@@ -85,7 +85,7 @@ impl RestoredShare {
 
     /// Notes that a job is acknowledged. Returns the error, if there is one.
     pub(super) fn acknowledged(&mut self, name: &str, id: u32) -> Option<String> {
-        if self.at.is_some() && !self.led {
+        if self.replaced_at.is_some() && !self.has_leader {
             self.doubtful.insert(name.to_owned(), id);
         }
         // The answer to a request accepted before the copy is repeated.
@@ -98,7 +98,7 @@ impl RestoredShare {
     }
 
     /// Whether it is open if a job with that name is known.
-    pub(super) fn is_doubtful(&self, name: &str) -> bool {
+    pub(super) fn is_uncertain(&self, name: &str) -> bool {
         self.doubtful.contains_key(name)
     }
 
@@ -110,7 +110,7 @@ impl RestoredShare {
 
     /// Notes that a leader has recovered this state. Returns the doubtful jobs that it knows.
     pub(super) fn recovered(&mut self, state: &State) -> Vec<(String, u32)> {
-        if self.at.is_none() || std::mem::replace(&mut self.led, true) {
+        if self.replaced_at.is_none() || std::mem::replace(&mut self.has_leader, true) {
             return Vec::new();
         }
         let named = |job: &Job| Some((job.id, job.name.as_deref()?.to_owned()));
@@ -126,8 +126,8 @@ impl RestoredShare {
     /// Notes what a leader's state contains about the share.
     pub(super) fn observe(&mut self, kernel: &mut Kernel, state: &State) {
         let above = state.restored().map(|(above, _)| above);
-        if self.at.is_none() {
-            self.above = above;
+        if self.replaced_at.is_none() {
+            self.confirmed_above = above;
             return;
         }
         if state.restored_share().is_some() && self.alarm_at.is_none() {
@@ -136,7 +136,7 @@ impl RestoredShare {
             });
             self.alarm_at = Some(kernel.now);
         }
-        if above > self.above && self.confirmed_at.is_none() {
+        if above > self.confirmed_above && self.confirmed_at.is_none() {
             kernel.trace("check", || "an administrator has confirmed it".into());
             self.confirmed_at = Some(kernel.now);
         }

@@ -60,7 +60,7 @@ impl Cluster {
         self.history.share_restored(kernel, copy.history);
         // Long enough that only the leader's order can end them.
         let lost = |run: &RunKey| self.history.restored.is_lost(run);
-        self.tasks.prolong(kernel, LOST_US, lost);
+        self.tasks.extend_tasks(kernel, LOST_US, lost);
     }
 
     /// Runs that the copy does not know and that still run somewhere.
@@ -74,7 +74,7 @@ impl Cluster {
     /// Checks what must have happened by now after a restore of the share; called in the calm.
     pub(super) fn check_restore(&mut self, kernel: &mut Kernel) {
         let restored = &self.history.restored;
-        let Some(restored_at) = restored.at else {
+        let Some(restored_at) = restored.replaced_at else {
             return;
         };
         let since = |at: u64| {
@@ -106,6 +106,6 @@ impl Cluster {
         }
         let restored = &self.history.restored;
         let quiet = |at: u64| now > at + ALARM_US && restored.alarm_at.is_none();
-        restored.confirmed_at.is_some() || restored.at.is_some_and(quiet)
+        restored.confirmed_at.is_some() || restored.replaced_at.is_some_and(quiet)
     }
 }

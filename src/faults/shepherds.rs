@@ -41,7 +41,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
         let (act, wait, runs) = {
             let mut inner = os.world.lock();
             let WorldState { kernel, cluster } = &mut *inner;
-            let act = cluster.tasks.take(machine, kernel.now);
+            let act = cluster.tasks.take_act(machine, kernel.now);
             let next = cluster.tasks.next_at(machine);
             let wait = next.map_or(IDLE_US, |at| at.saturating_sub(kernel.now));
             let runs = cluster.tasks.running_on(machine).next().is_some();
@@ -50,7 +50,7 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
         // What the shepherds read is local and takes no requests to the share.
         let wait = match &mut watch {
             Some(silence) if runs => {
-                if silence.is_over() {
+                if silence.exceeded_limit() {
                     fence(os);
                 }
                 wait.min(silence.pause() * MS)
@@ -71,8 +71,8 @@ pub(super) fn run(os: &SimulatedOs, local: &Local) {
 fn fence(os: &SimulatedOs) {
     let mut inner = os.world.lock();
     let WorldState { kernel, cluster } = &mut *inner;
-    let here = |t: &&Task| t.machine == os.machine && t.alive && t.rerunnable && t.sig == 0;
-    let tasks = cluster.tasks.table.iter().filter(|(_, t)| here(t));
+    let must_end = |t: &&Task| t.machine == os.machine && t.alive && t.rerunnable && t.sig == 0;
+    let tasks = cluster.tasks.table.iter().filter(|(_, t)| must_end(t));
     let pids: Vec<i32> = tasks.map(|(pid, _)| *pid).collect();
     let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
     for pid in pids {
@@ -87,7 +87,7 @@ fn record(local: &Local, log: u64, (rec, mark): (&TaskRec, u32)) -> bool {
 }
 
 fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
-    let born = clock::boot_ms();
+    let started_at = clock::boot_ms();
     let pid = {
         let mut inner = os.world.lock();
         inner.cluster.tasks.next_pid += 1;
@@ -97,7 +97,7 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
     let rec = TaskRec::Start {
         a,
         pid,
-        born,
+        born: started_at,
         boot: proc::boot_id().to_owned(),
         group: String::new(),
         t: start,
@@ -114,14 +114,14 @@ fn start(os: &SimulatedOs, local: &Local, spec: TaskSpec, log: u64) {
     let mut inner = os.world.lock();
     let WorldState { kernel, cluster } = &mut *inner;
     let code = if kernel.rng.permille(100) { 3 } else { 0 };
-    let ms = kernel.rng.between(1, cluster.plan.work.task_ms);
+    let ms = kernel.rng.between(1, cluster.plan.workload.task_ms);
     let at = kernel.now + ms * MS;
     let mark = cluster.history.mark_of(a);
     let task = Task {
         a,
         mark,
         machine: os.machine,
-        born,
+        started_at,
         log,
         start,
         rerunnable: spec.rerunnable,
@@ -238,13 +238,13 @@ pub(super) fn spawner(os: &SimulatedOs, log: u64, tx: Sender<SpawnerEvent>) -> B
             let starts = |(m, todo): &(usize, ShepherdAct)| {
                 *m == machine && matches!(todo, ShepherdAct::Start(..))
             };
-            if !inner.cluster.tasks.acts.values().any(starts) {
-                let heard = FromSpawner::Ready {
+            if !inner.cluster.tasks.pending_acts.values().any(starts) {
+                let event = FromSpawner::Ready {
                     pid: 9,
                     cgroups: String::new(),
                     unheld: Default::default(),
                 };
-                let _ = tx.send(SpawnerEvent::Message(heard));
+                let _ = tx.send(SpawnerEvent::Message(event));
                 inner
                     .cluster
                     .tasks
@@ -301,7 +301,7 @@ impl Wire for SimWire {
         let mut inner = self.world.lock();
         let (machine, log) = (self.machine, self.log);
         let tasks = &mut inner.cluster.tasks;
-        tasks.acts.retain(|_, (m, t)| {
+        tasks.pending_acts.retain(|_, (m, t)| {
             !(*m == machine && matches!(t, ShepherdAct::Start(_, l) if *l == log))
         });
         tasks

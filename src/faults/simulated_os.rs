@@ -141,7 +141,7 @@ impl SimulatedOs {
     }
 
     /// Whether the share has room for another file.
-    fn room(kernel: &Kernel, cluster: &Cluster) -> Result<(), Errno> {
+    fn check_space(kernel: &Kernel, cluster: &Cluster) -> Result<(), Errno> {
         match cluster.server.full_until > kernel.now {
             true => Err(cluster.server.full_errno),
             false => Ok(()),
@@ -150,39 +150,39 @@ impl SimulatedOs {
 
     /// Notes that the server reported that a name does not exist: the machine considers it missing
     /// for a while.
-    fn believe_missing(&self, kernel: &mut Kernel, cluster: &mut Cluster, key: Entry) {
+    fn cache_missing(&self, kernel: &mut Kernel, cluster: &mut Cluster, key: Entry) {
         let until = kernel.now + kernel.rng.below(cluster.plan.caches.missing_ms + 1) * MS;
         let cache = &mut cluster.machines[self.machine].cache;
         cache.missing.insert(key, until);
     }
 
-    fn open_share(&self, path: &str, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
+    fn open_share(&self, path: &str, mode: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
         let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.now;
         let (dir, name) = cluster.share.parent(path).map_err(errno)?;
         let key = (dir, name.to_owned());
         let cache = &cluster.machines[self.machine].cache;
-        if !how.create && cache.is_missing(&key, now) {
+        if !mode.create && cache.is_missing(&key, now) {
             return Err(errno(libc::ENOENT));
         }
         let ino = match cluster.share.child(dir, name) {
-            Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
+            Ok(_) if mode.exclusive => return Err(errno(libc::EEXIST)),
             Ok(ino) => ino,
-            Err(libc::ENOENT) if how.create => {
-                Self::room(kernel, cluster).map_err(errno)?;
+            Err(libc::ENOENT) if mode.create => {
+                Self::check_space(kernel, cluster).map_err(errno)?;
                 let now_ms = kernel.server_ms();
-                let made = cluster.share.create(dir, name, how.mode, self.uid, now_ms);
+                let made = cluster.share.create(dir, name, mode.mode, self.uid, now_ms);
                 let made = made.map_err(errno)?;
                 self.forget_entry(cluster, &key);
-                if how.exclusive && self.reply_lost(kernel, cluster) {
+                if mode.exclusive && self.reply_lost(kernel, cluster) {
                     return Err(errno(libc::EEXIST));
                 }
                 made
             }
             Err(code) => {
                 if code == libc::ENOENT {
-                    self.believe_missing(kernel, cluster, key);
+                    self.cache_missing(kernel, cluster, key);
                 }
                 return Err(errno(code));
             }
@@ -201,7 +201,7 @@ impl SimulatedOs {
         let id = cluster.handles.add(ino, self.machine);
         let state = HandleState {
             view,
-            at: now,
+            offset: now,
             size,
         };
         Ok(Box::new(ShareFile {
@@ -209,7 +209,7 @@ impl SimulatedOs {
             id,
             ino,
             path: path.to_owned(),
-            direct: how.direct,
+            direct: mode.direct,
             state: std::sync::Mutex::new(state),
         }))
     }
@@ -240,7 +240,7 @@ impl SimulatedOs {
             let disk = &mut cluster.machines[self.machine].local;
             return work(disk, now, Ok(())).map(drop).map_err(errno);
         };
-        let room = Self::room(kernel, cluster);
+        let room = Self::check_space(kernel, cluster);
         let changed = work(&mut cluster.share, now, room).map_err(errno)?;
         changed.iter().for_each(|e| self.forget_entry(cluster, e));
         if what == "unlink" && cluster.role_of(self.proc) == Some(Role::Leader) {
@@ -262,10 +262,11 @@ impl SimulatedOs {
         ino: Ino,
         open: bool,
     ) -> Arc<Vec<u8>> {
-        let lax = cluster.plan.caches.lax_ms * MS;
+        let open_stale_us = cluster.plan.caches.open_stale_ms * MS;
         let cache = &mut cluster.machines[self.machine].cache;
         let known = cache.files.get(&ino);
-        let fresh = known.filter(|c| open && kernel.now.saturating_sub(c.at) < lax);
+        let fresh =
+            known.filter(|c| open && kernel.now.saturating_sub(c.cached_at) < open_stale_us);
         let data = match fresh {
             Some(cached) if kernel.rng.permille(500) => cached.data.clone(),
             _ => {
@@ -276,7 +277,7 @@ impl SimulatedOs {
                 let ms = kernel.rng.below(cluster.plan.caches.attributes_ms + 1);
                 let cached = CachedFile {
                     data: data.clone(),
-                    at: kernel.now,
+                    cached_at: kernel.now,
                     attributes_until: kernel.now + ms * MS,
                 };
                 cache.files.insert(ino, cached);
@@ -286,17 +287,17 @@ impl SimulatedOs {
         with_dirty(&cluster.machines[self.machine], ino, data)
     }
 
-    fn open_local(&self, path: &str, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
+    fn open_local(&self, path: &str, mode: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let mut inner = self.lock();
         let WorldState { kernel, cluster } = &mut *inner;
         let now = kernel.server_ms();
         let disk = &mut cluster.machines[self.machine].local;
         let (dir, name) = disk.parent(path).map_err(errno)?;
         let ino = match disk.child(dir, name) {
-            Ok(_) if how.exclusive => return Err(errno(libc::EEXIST)),
+            Ok(_) if mode.exclusive => return Err(errno(libc::EEXIST)),
             Ok(ino) => ino,
-            Err(libc::ENOENT) if how.create => disk
-                .create(dir, name, how.mode, self.uid, now)
+            Err(libc::ENOENT) if mode.create => disk
+                .create(dir, name, mode.mode, self.uid, now)
                 .map_err(errno)?,
             Err(code) => return Err(errno(code)),
         };
@@ -334,7 +335,11 @@ impl SimulatedOs {
     }
 
     /// Both names of a call, which must be on one file system.
-    fn pair<'p>(&self, from: &'p Path, to: &'p Path) -> io::Result<(FileSystemPath<'p>, &'p str)> {
+    fn both_paths<'p>(
+        &self,
+        from: &'p Path,
+        to: &'p Path,
+    ) -> io::Result<(FileSystemPath<'p>, &'p str)> {
         match (FileSystemPath::of(from)?, FileSystemPath::of(to)?) {
             (FileSystemPath::Share(from), FileSystemPath::Share(to)) => {
                 Ok((FileSystemPath::Share(from), to))
@@ -360,12 +365,12 @@ fn with_dirty(machine: &Machine, ino: Ino, data: Arc<Vec<u8>>) -> Arc<Vec<u8>> {
 }
 
 impl platform::Machine for SimulatedOs {
-    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>> {
+    fn open(&self, path: &Path, mode: &OpenMode) -> io::Result<Box<dyn Handle>> {
         let at = FileSystemPath::of(path)?;
-        self.call(if how.create { "create" } else { "open" }, at)?;
+        self.call(if mode.create { "create" } else { "open" }, at)?;
         match at {
-            FileSystemPath::Share(path) => self.open_share(path, how),
-            FileSystemPath::Local(path) => self.open_local(path, how),
+            FileSystemPath::Share(path) => self.open_share(path, mode),
+            FileSystemPath::Local(path) => self.open_local(path, mode),
         }
     }
 
@@ -391,7 +396,7 @@ impl platform::Machine for SimulatedOs {
         let ino = match cluster.share.find(path) {
             Ok(ino) => ino,
             Err(code) => {
-                self.believe_missing(kernel, cluster, key);
+                self.cache_missing(kernel, cluster, key);
                 return Err(errno(code));
             }
         };
@@ -426,7 +431,7 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (at, to) = self.pair(from, to)?;
+        let (at, to) = self.both_paths(from, to)?;
         self.change("rename", at, Some(libc::ENOENT), |disk, now, _| {
             let (a, b) = (disk.parent(at.path())?, disk.parent(to)?);
             disk.rename(a, b, now)?;
@@ -439,7 +444,7 @@ impl platform::Machine for SimulatedOs {
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (at, to) = self.pair(from, to)?;
+        let (at, to) = self.both_paths(from, to)?;
         self.change("link", at, Some(libc::EEXIST), |disk, now, room| {
             room?;
             let ino = disk.find(at.path())?;
@@ -602,9 +607,9 @@ impl platform::Machine for SimulatedOs {
         std::panic::resume_unwind(Box::new(ProcessEnded))
     }
 
-    fn began_at(&self, pid: i32, born: u64) -> bool {
+    fn began_at(&self, pid: i32, started_ms: u64) -> bool {
         let inner = self.lock();
-        inner.cluster.tasks.lives(self.machine, pid, born)
+        inner.cluster.tasks.is_alive(self.machine, pid, started_ms)
     }
 
     fn send_order(&self, pid: i32, value: u64) -> bool {

@@ -21,7 +21,7 @@ pub(super) struct Task {
     /// Distinguishes runs with the same name.
     pub mark: u32,
     pub machine: usize,
-    pub born: u64,
+    pub started_at: u64,
     pub log: u64,
     pub start: i64,
     pub rerunnable: bool,
@@ -65,7 +65,7 @@ pub(super) struct Tasks {
     pub table: BTreeMap<i32, Task>,
     /// Units that tasks found in their environment.
     pub units: BTreeMap<i32, Vec<OwnUnit>>,
-    pub acts: BTreeMap<(u64, u64), (usize, ShepherdAct)>,
+    pub pending_acts: BTreeMap<(u64, u64), (usize, ShepherdAct)>,
     pub order: u64,
     pub spawners: Vec<Spawner>,
     pub threads: BTreeMap<usize, ThreadId>,
@@ -75,31 +75,31 @@ pub(super) struct Tasks {
 impl Tasks {
     pub(super) fn plan(&mut self, kernel: &mut Kernel, machine: usize, at: u64, act: ShepherdAct) {
         self.order += 1;
-        self.acts.insert((at, self.order), (machine, act));
+        self.pending_acts.insert((at, self.order), (machine, act));
         if let Some(thread) = self.threads.get(&machine) {
             kernel.wake(*thread, at.min(self.next_at(machine).unwrap_or(at)));
         }
     }
 
     pub(super) fn next_at(&self, machine: usize) -> Option<u64> {
-        let mut of = self.acts.iter().filter(|(_, (m, _))| *m == machine);
+        let mut of = self.pending_acts.iter().filter(|(_, (m, _))| *m == machine);
         of.next().map(|((at, _), _)| *at)
     }
 
-    pub(super) fn take(&mut self, machine: usize, now: u64) -> Option<ShepherdAct> {
-        let mut of = self.acts.iter().filter(|(_, (m, _))| *m == machine);
+    pub(super) fn take_act(&mut self, machine: usize, now: u64) -> Option<ShepherdAct> {
+        let mut of = self.pending_acts.iter().filter(|(_, (m, _))| *m == machine);
         let key = of
             .next()
             .map(|(key, _)| *key)
             .filter(|(at, _)| *at <= now)?;
-        self.acts.remove(&key).map(|(_, act)| act)
+        self.pending_acts.remove(&key).map(|(_, act)| act)
     }
 
-    /// Whether process `pid`, started at `born`, is alive on the machine.
-    pub(super) fn lives(&self, machine: usize, pid: i32, born: u64) -> bool {
-        self.table
-            .get(&pid)
-            .is_some_and(|t| t.machine == machine && t.alive && t.born.abs_diff(born) < 1500)
+    /// Whether process `pid`, started at `started_at`, is alive on the machine.
+    pub(super) fn is_alive(&self, machine: usize, pid: i32, started_at: u64) -> bool {
+        self.table.get(&pid).is_some_and(|t| {
+            t.machine == machine && t.alive && t.started_at.abs_diff(started_at) < 1500
+        })
     }
 
     /// Attempts whose tasks run on a machine.
@@ -161,7 +161,7 @@ impl Tasks {
     }
 
     /// Lets some tasks run for this long (µs) from now.
-    pub(super) fn prolong(
+    pub(super) fn extend_tasks(
         &mut self,
         kernel: &mut Kernel,
         us: u64,
@@ -207,7 +207,7 @@ impl Tasks {
 
     /// Notes that everything that ran there is gone.
     pub(super) fn machine_died(&mut self, kernel: &mut Kernel, machine: usize) {
-        self.acts.retain(|_, (m, _)| *m != machine);
+        self.pending_acts.retain(|_, (m, _)| *m != machine);
         self.spawners.retain(|s| s.machine != machine);
         self.threads.remove(&machine);
         for task in self.table.values_mut().filter(|t| t.machine == machine) {

@@ -1,6 +1,6 @@
 //! The simulator's own tests, and a few seeds of it as a test of the daemons.
 
-use super::cli::many;
+use super::cli::run_seeds;
 use super::plan::{CallPattern, Focus, Role, ScriptedFault, Trigger, Variant};
 use super::*;
 use crate::sys::clock;
@@ -44,7 +44,7 @@ fn the_daemons_keep_their_promises() {
         ..options(from, Variant::D11)
     };
     let until_broken = number("CB_SIM_UNTIL_BROKEN", 0) > 0;
-    let all = many(&options, seeds, threads, until_broken);
+    let all = run_seeds(&options, seeds, threads, until_broken);
     let ms = (clock::boot_ms() - began).max(1);
     println!(
         "{seeds} seeds in {ms} ms: {:.1} seeds/s, {} changes of leader, {} jobs",
@@ -89,7 +89,7 @@ fn every_weaker_protocol_is_caught() {
         if *variant == Variant::D11 {
             continue;
         }
-        let all = many(&options(1, *variant), 2000, 2, true);
+        let all = run_seeds(&options(1, *variant), 2000, 2, true);
         let (seed, text) = all.failed.first_key_value().expect(name);
         println!("{name}: seed {seed}: {text}");
     }
@@ -301,10 +301,10 @@ fn a_separate_job_takes_few_calls_on_the_share() {
     };
     let mut plan = plan::Plan::scripted(&options, Vec::new().into());
     (
-        plan.work.requests,
-        plan.work.task_ms,
-        plan.work.wide,
-        plan.work.actions,
+        plan.workload.requests,
+        plan.workload.task_ms,
+        plan.workload.wide,
+        plan.workload.actions,
     ) = (24, 20, 0, 0);
     (plan.sizes.slots, plan.snapshot_bytes, plan.segment_bytes) = (4, 1 << 30, 1 << 20);
     let outcome = run_plan(&options, plan, true);

@@ -34,9 +34,9 @@ impl History {
         host: &str,
     ) -> Vec<String> {
         let mut wrong = Vec::new();
-        let here = |t: &Task| t.machine == task.machine && t.alive;
+        let is_on_machine = |t: &Task| t.machine == task.machine && t.alive;
         let mut used: BTreeMap<&str, (u32, Vec<AttemptId>)> = BTreeMap::new();
-        for (pid, other) in tasks.table.iter().filter(|(_, t)| here(t)) {
+        for (pid, other) in tasks.table.iter().filter(|(_, t)| is_on_machine(t)) {
             for unit in tasks.units.get(pid).into_iter().flatten() {
                 let (part, by) = used.entry(&unit.name).or_default();
                 *part += unit.part;
@@ -56,8 +56,8 @@ impl History {
             }
         }
         let name = self.runs.names.get(&(task.a, task.mark));
-        let asked = name.and_then(|name| self.clients.with_units.get(name));
-        if let Some((request, part, mb)) = asked.map(|n| REQUESTS[*n]) {
+        let request_number = name.and_then(|name| self.clients.with_units.get(name));
+        if let Some((request, part, mb)) = request_number.map(|n| REQUESTS[*n]) {
             let has = units
                 .iter()
                 .map(|unit| (unit.part, unit.mb))
@@ -76,9 +76,9 @@ impl History {
     pub(super) fn check_units(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for (host, _) in state.known_hosts() {
-            for (res, held) in state.used().units().on(host) {
-                for (unit, by) in held {
-                    wrong.extend(overfull(by).map(|what| {
+            for (res, units_in_use) in state.used().units().used_on(host) {
+                for (unit, by) in units_in_use {
+                    wrong.extend(excess(by).map(|what| {
                         format!("epoch {epoch} gives {what} of {res} {unit} of {host} to {by:?}")
                     }));
                     let started = |j| state.work(j).is_some_and(|work| work.stat.is_started());
@@ -95,7 +95,7 @@ impl History {
 }
 
 /// What the holders of a unit have too much of.
-fn overfull(by: &[UnitHolder]) -> Option<&'static str> {
+fn excess(by: &[UnitHolder]) -> Option<&'static str> {
     let parts: u64 = by.iter().map(|of| u64::from(of.part)).sum();
     let memory = by.iter().flat_map(|of| &of.amounts);
     let memory = memory.filter(|(name, _)| name == "gpu_mem");
@@ -119,8 +119,8 @@ mod tests {
             amounts: vec![("gpu_mem".into(), mb * 1000)],
         };
         let full = UNIT_MB as i64;
-        assert_eq!(overfull(&[has(600, full / 2), has(400, full / 2)]), None);
-        assert!(overfull(&[has(600, 0), has(401, 0)]).is_some());
-        assert!(overfull(&[has(100, full), has(100, 1)]).is_some());
+        assert_eq!(excess(&[has(600, full / 2), has(400, full / 2)]), None);
+        assert!(excess(&[has(600, 0), has(401, 0)]).is_some());
+        assert!(excess(&[has(100, full), has(100, 1)]).is_some());
     }
 }

@@ -41,17 +41,17 @@ pub(super) struct World {
 
 thread_local! {
     /// The world and the simulated thread that this real thread represents.
-    static SELF: RefCell<Option<(Arc<World>, ThreadId)>> = const { RefCell::new(None) };
+    static CURRENT_THREAD: RefCell<Option<(Arc<World>, ThreadId)>> = const { RefCell::new(None) };
 }
 
 /// The simulated thread that this real thread represents.
 pub(super) fn current() -> ThreadId {
-    SELF.with(|r| r.borrow().as_ref().map_or(0, |(_, id)| *id))
+    CURRENT_THREAD.with(|r| r.borrow().as_ref().map_or(0, |(_, id)| *id))
 }
 
 /// Adds a log line of the daemons to the trace of the world in which this thread runs, if any.
 pub(super) fn trace_log_line(text: &str) {
-    let known = SELF.with(|r| r.borrow().clone());
+    let known = CURRENT_THREAD.with(|r| r.borrow().clone());
     if let Some((world, id)) = known
         && let Ok(mut inner) = world.inner.try_lock()
     {
@@ -107,7 +107,7 @@ impl World {
 
     /// The life of a simulated thread.
     fn run_thread(self: Arc<World>, id: ThreadId, go: &AtomicBool, body: Box<dyn FnOnce() + Send>) {
-        SELF.with(|r| *r.borrow_mut() = Some((self.clone(), id)));
+        CURRENT_THREAD.with(|r| *r.borrow_mut() = Some((self.clone(), id)));
         await_go(go);
         let unwind = self.lock().kernel.must_unwind(id);
         let ended = match unwind {
@@ -130,7 +130,7 @@ impl World {
         if let Some(proc) = kernel.thread_ended(id) {
             (self.handlers.process_ended)(&mut inner, proc);
         }
-        SELF.with(|r| r.borrow_mut().take());
+        CURRENT_THREAD.with(|r| r.borrow_mut().take());
         self.resume_next(inner);
     }
 
@@ -155,7 +155,7 @@ impl World {
                 NextItem::Run(id) => return id,
                 NextItem::Event(n) => (self.handlers.event)(self, inner, n),
             }
-            if inner.kernel.over {
+            if inner.kernel.is_over {
                 inner.kernel.wake_all(None);
             }
         }
@@ -163,7 +163,7 @@ impl World {
 
     /// Lets this thread wait for `us` while others run. Unwinds if its process was ended meanwhile.
     pub(super) fn pause(self: &Arc<World>, us: u64) {
-        let known = SELF.with(|r| r.borrow().as_ref().map(|(_, id)| *id));
+        let known = CURRENT_THREAD.with(|r| r.borrow().as_ref().map(|(_, id)| *id));
         let Some(id) = known.filter(|_| !std::thread::panicking()) else {
             return;
         };
@@ -172,7 +172,7 @@ impl World {
         inner.kernel.wake_at(id, at);
         let next = self.next(&mut inner);
         if next != id {
-            let go = inner.kernel.go_flag(id);
+            let go = inner.kernel.run_flag(id);
             let resume = inner.kernel.resume(next);
             drop(inner);
             resume();

@@ -22,7 +22,7 @@ pub(super) struct Beats {
     /// Another process beats as this host.
     rival: bool,
     /// The name no longer existed.
-    lost: bool,
+    name_lost: bool,
 }
 
 impl Beats {
@@ -32,7 +32,7 @@ impl Beats {
             host: host.to_owned(),
             name: None,
             rival: false,
-            lost: false,
+            name_lost: false,
         }
     }
 
@@ -44,7 +44,7 @@ impl Beats {
     /// Whether the name was missing since the last call: another process removed it, or an older
     /// copy of the share has taken its place.
     pub(super) fn take_lost(&mut self) -> bool {
-        std::mem::take(&mut self.lost)
+        std::mem::take(&mut self.name_lost)
     }
 
     /// Writes a beat. `Ok(false)`: no leader reads beats here, or this host's name is too long for
@@ -65,7 +65,7 @@ impl Beats {
                     return Ok(true);
                 }
                 // The response to an earlier rename was lost, or the name was removed.
-                Err(e) if e.is_not_found() => self.lost = true,
+                Err(e) if e.is_not_found() => self.name_lost = true,
                 Err(e) => return Err(e),
             }
         }

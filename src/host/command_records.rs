@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const RECORD_MAX: u64 = 64 << 10;
 const COMMANDS_MAX: usize = 10_000;
 /// Suffix of the file name if the command has ended.
-const OVER: &str = "end";
+const END_SUFFIX: &str = "end";
 
 /// The name of one of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,22 +21,22 @@ pub(super) struct RecordName {
     /// Process id of the shepherd.
     pub pid: i32,
     /// The command has ended.
-    pub over: bool,
+    pub ended: bool,
 }
 
 impl RecordName {
     fn name(self) -> String {
         let AttemptId { j, at } = self.a;
         let begin = format!("{}.{}.{at}.{}", j.id, j.idx, self.pid);
-        match self.over {
-            true => format!("{begin}.{OVER}"),
+        match self.ended {
+            true => format!("{begin}.{END_SUFFIX}"),
             false => begin,
         }
     }
 
     fn parse(name: &str) -> Option<RecordName> {
         let words: Vec<&str> = name.split('.').collect();
-        let ([id, idx, at, pid] | [id, idx, at, pid, OVER]) = words[..] else {
+        let ([id, idx, at, pid] | [id, idx, at, pid, END_SUFFIX]) = words[..] else {
             return None;
         };
         let j = JobKey {
@@ -49,7 +49,7 @@ impl RecordName {
                 at: at.parse().ok()?,
             },
             pid: pid.parse().ok().filter(|pid| *pid > 1)?,
-            over: words.len() > 4,
+            ended: words.len() > 4,
         })
     }
 
@@ -77,7 +77,7 @@ pub(super) fn prepare(local: &Local) -> Result<()> {
 /// # Errors
 /// The local directory cannot be written.
 pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
-    let over = match rec {
+    let ended = match rec {
         TaskRec::Start { .. } => false,
         TaskRec::End(_) => true,
         // The process that ordered a suspension knows of it; the state of a command is not saved.
@@ -86,7 +86,7 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
     let a = rec.attempt();
     let bytes = serde_json::to_vec(rec).expect("plain data becomes JSON");
     // `cbexe` may run under another account than the shepherd.
-    fs::publish_mode(&RecordName { a, pid, over }.path(local), &bytes, 0o644)
+    fs::publish_mode(&RecordName { a, pid, ended }.path(local), &bytes, 0o644)
 }
 
 /// Lists all files.
@@ -100,8 +100,8 @@ pub(super) fn list(local: &Local) -> Vec<RecordName> {
 
 /// Removes the files of a command.
 pub(super) fn remove(local: &Local, a: AttemptId, pid: i32) {
-    for over in [false, true] {
-        let _ = fs::remove(&RecordName { a, pid, over }.path(local));
+    for ended in [false, true] {
+        let _ = fs::remove(&RecordName { a, pid, ended }.path(local));
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
         let running = RecordName {
             a,
             pid: 99,
-            over: false,
+            ended: false,
         };
         assert_eq!(list(&local), [running]);
         assert_eq!(running.read(&local), Some(start));
@@ -145,7 +145,7 @@ mod tests {
         }));
         write(&local, 99, &end).unwrap();
         let over = RecordName {
-            over: true,
+            ended: true,
             ..running
         };
         assert_eq!(list(&local), [running, over]);

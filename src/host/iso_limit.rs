@@ -24,7 +24,7 @@ fn length(limit: u64) -> u64 {
     if limit == 0 { u64::MAX } else { limit }
 }
 
-fn longer(one: u64, other: u64) -> u64 {
+fn longest(one: u64, other: u64) -> u64 {
     if length(one) >= length(other) {
         one
     } else {
@@ -38,7 +38,7 @@ pub(super) fn in_force(local: &Local) -> u64 {
 }
 
 /// The limit that the leader ordered last; `None`: no leader has ordered one yet.
-pub(super) fn ordered(local: &Local) -> Option<u64> {
+pub(super) fn ordered_limit(local: &Local) -> Option<u64> {
     read_beat(&local.iso_ordered()).map(|(limit, _)| limit)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn ordered(local: &Local) -> Option<u64> {
 /// # Errors
 /// The local directory cannot be written.
 pub(super) fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
-    if ordered(local) == Some(limit) {
+    if ordered_limit(local) == Some(limit) {
         return Ok(());
     }
     fs::durable_write_mode(&local.iso_ordered(), format!("{limit} ").as_bytes(), 0o600)
@@ -87,15 +87,15 @@ impl IsoLimit {
     /// The limit for the load that is written now: no process here applies a longer limit until
     /// the next load. `None` before any leader has ordered a limit.
     pub(super) fn to_report(&self, now: u64) -> Option<u64> {
-        let ordered = ordered(&self.local)?;
+        let ordered = ordered_limit(&self.local)?;
         let limit = in_force(&self.local);
-        let seen = self.shorter_at.is_none_or(|at| now >= at + SETTLE_MS);
-        let least = if seen {
+        let is_settled = self.shorter_at.is_none_or(|at| now >= at + SETTLE_MS);
+        let least = if is_settled {
             limit
         } else {
-            longer(self.reported, limit)
+            longest(self.reported, limit)
         };
-        Some(longer(least, ordered))
+        Some(longest(least, ordered))
     }
 
     /// The load that names `reported` was written: puts the ordered limit in force.
@@ -103,7 +103,7 @@ impl IsoLimit {
     /// # Errors
     /// The local directory cannot be written: the previous limit stays in force.
     pub(super) fn written(&mut self, reported: Option<u64>, now: u64) -> sys::Result<()> {
-        let (Some(reported), Some(ordered)) = (reported, ordered(&self.local)) else {
+        let (Some(reported), Some(ordered)) = (reported, ordered_limit(&self.local)) else {
             return Ok(());
         };
         let before = in_force(&self.local);

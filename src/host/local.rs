@@ -114,32 +114,33 @@ impl Local {
 
     /// The hosts of an attempt, a line for each slot.
     pub fn hosts_file(&self, a: AttemptId) -> PathBuf {
-        self.scratch().join(Local::scratch_prefix(a) + "hosts")
+        self.scratch_dir().join(Local::scratch_prefix(a) + "hosts")
     }
 
     /// The processors of each slot of an attempt that is bound.
     pub fn cpus_file(&self, a: AttemptId) -> PathBuf {
-        self.scratch().join(Local::scratch_prefix(a) + "cpus")
+        self.scratch_dir().join(Local::scratch_prefix(a) + "cpus")
     }
 
     /// The notice of added slots for an attempt's shepherd.
     pub fn notice(&self, a: AttemptId) -> PathBuf {
-        self.scratch().join(Local::scratch_prefix(a) + "resize")
+        self.scratch_dir().join(Local::scratch_prefix(a) + "resize")
     }
 
     /// The warning for an attempt that it will be preempted, and when.
     pub fn warning_file(&self, a: AttemptId) -> PathBuf {
-        self.scratch().join(Local::scratch_prefix(a) + "warning")
+        self.scratch_dir()
+            .join(Local::scratch_prefix(a) + "warning")
     }
 
     /// The changed limits of an attempt for its shepherd.
     pub fn limits_file(&self, a: AttemptId) -> PathBuf {
-        self.scratch().join(Local::scratch_prefix(a) + "limits")
+        self.scratch_dir().join(Local::scratch_prefix(a) + "limits")
     }
 
     /// The changed limits of an attempt for the shepherds of the commands that it has started here.
     pub fn part_limits_file(&self, a: AttemptId) -> PathBuf {
-        self.scratch()
+        self.scratch_dir()
             .join(Local::scratch_prefix(a) + "part.limits")
     }
 
@@ -149,7 +150,7 @@ impl Local {
     }
 
     /// Local copies of scripts and spooled inputs.
-    pub fn scratch(&self) -> PathBuf {
+    pub fn scratch_dir(&self) -> PathBuf {
         self.dir.join("scratch")
     }
 }

@@ -33,7 +33,7 @@ const RIVAL_LIST_MS: u64 = 2_500;
 const RIVAL_SLACK_MS: u64 = 1_500;
 /// Pause between two beats that announce new reports, ms: hints are faster, this is for hosts
 /// without hints.
-const NEWS_MS: u64 = 2_000;
+const REPORTS_POSITION_MS: u64 = 2_000;
 /// How often the load document is written even if the beats contain everything, ms: for readers
 /// that do not read beats.
 const REWRITE_MS: u64 = 600_000;
@@ -51,7 +51,7 @@ const NOTE_MAX: usize = 300;
 struct Notes {
     texts: Vec<String>,
     /// When they were last renewed.
-    at: Option<u64>,
+    renewed_at: Option<u64>,
     /// Another process writes as this host.
     rival: bool,
 }
@@ -62,7 +62,7 @@ struct WrittenLoad {
     /// attempts.
     doc: LoadDoc,
     bytes: usize,
-    at: u64,
+    written_at: u64,
     writes: u64,
     /// It is not certain that the file contains that document.
     is_unsure: bool,
@@ -71,7 +71,7 @@ struct WrittenLoad {
 }
 
 struct Sampling {
-    place: HostSetup,
+    setup: HostSetup,
     facts: MachineFacts,
     sampler: Sampler,
     incarnation: String,
@@ -100,7 +100,7 @@ struct Executor {
     note: String,
     /// Highest epoch it has followed, and highest job id it was given.
     epoch: u64,
-    top: u32,
+    highest_job_id: u32,
     /// The position of the journal in its last orders.
     journal: Points,
 }
@@ -110,39 +110,39 @@ struct Executor {
 /// # Errors
 /// The reason why it could not start.
 pub fn run() -> Result<(), super::setup::DaemonEnd> {
-    let mut place = HostSetup::find().map_err(super::setup::refused)?;
+    let mut setup = HostSetup::find().map_err(super::setup::refused)?;
     crate::sys::logging::start("info");
-    if place.site.servers.is_none() {
-        place.site.servers = detach::own_directory().ok();
+    if setup.site.servers.is_none() {
+        setup.site.servers = detach::own_directory().ok();
     }
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
-    Ok(serve(place, &term)?)
+    Ok(serve(setup, &term)?)
 }
 
-/// Runs at `place` until `term` receives a signal.
+/// Runs at `setup` until `term` receives a signal.
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
-    let _alone = place.take_daemon_lock(&place.local.ls_lock(), "cbls")?;
-    act_as_owner(&place)?;
-    let dir = place.layout.host(&place.site.host);
+pub fn serve(setup: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
+    let _alone = setup.take_daemon_lock(&setup.local.ls_lock(), "cbls")?;
+    act_as_owner(&setup)?;
+    let dir = setup.layout.host(&setup.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
-    if !is_alone(&place, term)? {
+    if !is_name_unique(&setup, term)? {
         return Ok(());
     }
-    super::setup::warn_of_mount(&place);
-    let path = place.layout.load(&place.site.host);
+    super::setup::warn_of_mount(&setup);
+    let path = setup.layout.load(&setup.site.host);
     let bytes = fs::stat(&path).ok().flatten().map_or(0, |s| s.len as usize);
     let mut s = Sampling {
-        sensors: Sensors::start(&place),
-        iso: IsoLimit::new(&place.local, clock::boot_ms()),
-        beats: Beats::new(&place.layout, &place.site.host),
+        sensors: Sensors::start(&setup),
+        iso: IsoLimit::new(&setup.local, clock::boot_ms()),
+        beats: Beats::new(&setup.layout, &setup.site.host),
         written: WrittenLoad {
             doc: LoadDoc::default(),
             bytes: bytes.max(LOAD_LEN),
-            at: 0,
+            written_at: 0,
             writes: 0,
             is_unsure: true,
             offset: 0,
@@ -150,7 +150,7 @@ pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
         reports_position: (0, 0),
         beat_at: 0,
         epoch: 0,
-        place,
+        setup,
         facts: facts(),
         sampler: Sampler::new(),
         incarnation: clock::nonce(8),
@@ -158,7 +158,7 @@ pub fn serve(place: HostSetup, term: &Receiver<i32>) -> Result<(), String> {
         absent_at_beat: None,
         notes: Notes::default(),
     };
-    tracing::info!("cbls of host {} started", s.place.site.host);
+    tracing::info!("cbls of host {} started", s.setup.site.host);
     let mut failing = false;
     let mut next = clock::boot_ms();
     loop {
@@ -198,10 +198,10 @@ fn next_beat(due: u64, began: u64, now: u64) -> u64 {
 }
 
 /// A root daemon writes to the share as the account that owns it, because exports squash root.
-pub(super) fn act_as_owner(place: &HostSetup) -> Result<(), String> {
-    let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
+pub(super) fn act_as_owner(setup: &HostSetup) -> Result<(), String> {
+    let (uid, gid) = (setup.cluster.service_uid, setup.cluster.service_gid);
     if crate::sys::users::may_switch() && uid != 0 {
-        fs::chown(place.local.dir(), uid, gid).map_err(|e| e.to_string())?;
+        fs::chown(setup.local.dir(), uid, gid).map_err(|e| e.to_string())?;
     }
     crate::sys::users::act_for(uid, gid).map_err(|e| e.to_string())
 }
@@ -212,8 +212,8 @@ pub(super) fn act_as_owner(place: &HostSetup) -> Result<(), String> {
 ///
 /// # Errors
 /// Another machine beats under this host's name.
-pub(super) fn is_alone(place: &HostSetup, term: &Receiver<i32>) -> Result<bool, String> {
-    let Some(mut last) = other_machine(place) else {
+pub(super) fn is_name_unique(setup: &HostSetup, term: &Receiver<i32>) -> Result<bool, String> {
+    let Some(mut last) = other_machine(setup) else {
         return Ok(true);
     };
     let (began, mut beats) = (clock::boot_ms(), 0);
@@ -227,7 +227,7 @@ pub(super) fn is_alone(place: &HostSetup, term: &Receiver<i32>) -> Result<bool, 
         if thread::recv_timeout(term, pause).is_ok() {
             return Ok(false);
         }
-        let Some(now) = other_machine(place) else {
+        let Some(now) = other_machine(setup) else {
             return Ok(true);
         };
         if (&now.boot, now.beat) != (&last.boot, last.beat) {
@@ -238,8 +238,8 @@ pub(super) fn is_alone(place: &HostSetup, term: &Receiver<i32>) -> Result<bool, 
                 "another machine (boot {}) runs as host {} of this cluster: give this one another \
                  name, CB_HOST in {}",
                 last.boot,
-                place.site.host,
-                place.site.conf.display()
+                setup.site.host,
+                setup.site.conf.display()
             ));
         }
     }
@@ -259,10 +259,10 @@ struct RivalBeat {
     by_name: bool,
 }
 
-fn other_machine(place: &HostSetup) -> Option<RivalBeat> {
-    let host = &place.site.host;
+fn other_machine(setup: &HostSetup) -> Option<RivalBeat> {
+    let host = &setup.site.host;
     let own = short(proc::boot_id());
-    let names = beats_of(&place.layout.beats(), host).ok().flatten();
+    let names = beats_of(&setup.layout.beats(), host).ok().flatten();
     let names = names.unwrap_or_default();
     if let Some(beat) = names.iter().find(|beat| beat.boot != own) {
         return Some(RivalBeat {
@@ -275,7 +275,7 @@ fn other_machine(place: &HostSetup) -> Option<RivalBeat> {
     if !names.is_empty() {
         return None;
     }
-    let bytes = fs::read_optional(&place.layout.load(host), LOAD_MAX as u64);
+    let bytes = fs::read_optional(&setup.layout.load(host), LOAD_MAX as u64);
     let doc = decode(&bytes.ok().flatten()?).ok()?;
     (doc.boot != proc::boot_id()).then_some(RivalBeat {
         boot: doc.boot,
@@ -288,13 +288,13 @@ fn other_machine(place: &HostSetup) -> Option<RivalBeat> {
 impl WrittenLoad {
     /// Writes the load document. A failed attempt may have arrived, completely or in part, so the
     /// next one has another number.
-    fn write(&mut self, place: &HostSetup, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
+    fn write(&mut self, setup: &HostSetup, doc: &mut LoadDoc, now: u64) -> Result<(), String> {
         self.is_unsure = true;
         self.writes += 1;
         doc.written = self.writes;
         let bytes = encode_over(doc, self.bytes)?;
-        let path = place.layout.load(&place.site.host);
-        let synced = !place.share_is_local;
+        let path = setup.layout.load(&setup.site.host);
+        let synced = !setup.share_is_local;
         let wrote = match synced {
             true => fs::overwrite_in_place(&path, &bytes),
             false => fs::overwrite_unsynced(&path, &bytes),
@@ -305,7 +305,7 @@ impl WrittenLoad {
         }
         .map_err(|e| e.to_string())?;
         self.bytes = bytes.len();
-        (self.is_unsure, self.at) = (false, now);
+        (self.is_unsure, self.written_at) = (false, now);
         self.offset = clock_offset();
         self.doc = doc.clone();
         Ok(())
@@ -345,28 +345,29 @@ impl Sampling {
         let mut doc = self.doc(&load);
         doc.iso_ms = self.iso.to_report(before);
         let stepped = self.written.offset.abs_diff(clock_offset()) > STEPPED_MS;
-        let old = self.written.is_unsure || stepped || before >= self.written.at + REWRITE_MS;
+        let old =
+            self.written.is_unsure || stepped || before >= self.written.written_at + REWRITE_MS;
         // The document is written before the beat that refers to it.
         let mut wrote = match old || material(&self.written.doc, &doc) {
-            true => self.written.write(&self.place, &mut doc, before),
+            true => self.written.write(&self.setup, &mut doc, before),
             false => Ok(()),
         };
-        let news = self.reports_position(doc.executor);
+        let reports_position = self.reports_position(doc.executor);
         doc.written = self.written.doc.written;
-        if !self.rename(&doc, news)? {
+        if !self.rename(&doc, reports_position)? {
             if wrote.is_ok() && doc != self.written.doc {
-                wrote = self.written.write(&self.place, &mut doc, before);
+                wrote = self.written.write(&self.setup, &mut doc, before);
             }
             wrote.clone()?;
         } else if self.beats.take_lost() && wrote.is_ok() {
             // The document may be lost as well.
-            wrote = self.written.write(&self.place, &mut doc, before);
+            wrote = self.written.write(&self.setup, &mut doc, before);
             doc.written = self.written.doc.written;
-            self.rename(&doc, news)?;
+            self.rename(&doc, reports_position)?;
         }
-        (self.reports_position, self.beat_at) = (news, before);
+        (self.reports_position, self.beat_at) = (reports_position, before);
         let beat = format!("{before} {}", proc::boot_id());
-        write_beat(&self.place.local.ls_beat(), &beat);
+        write_beat(&self.setup.local.ls_beat(), &beat);
         // After the beat: when a shorter limit comes into force, the beat must be new. The limit in
         // the document of this beat may be in force.
         if let Err(e) = self.iso.written(self.written.doc.iso_ms, clock::boot_ms()) {
@@ -376,15 +377,15 @@ impl Sampling {
     }
 
     /// Beats by renaming. Returns false if no leader reads names here.
-    fn rename(&mut self, doc: &LoadDoc, news: (u64, u64)) -> Result<bool, String> {
-        let beat = self.beats.beat(&Beat::of(doc, news));
+    fn rename(&mut self, doc: &LoadDoc, reports_position: (u64, u64)) -> Result<bool, String> {
+        let beat = self.beats.beat(&Beat::of(doc, reports_position));
         beat.map_err(|e| e.to_string())
     }
 
     /// Whether the executor has written reports that no beat has announced yet, and the last beat
     /// is old enough.
     fn has_unannounced_reports(&self) -> bool {
-        clock::boot_ms() >= self.beat_at + NEWS_MS
+        clock::boot_ms() >= self.beat_at + REPORTS_POSITION_MS
             && self.reports_position(self.written.doc.executor) != self.reports_position
     }
 
@@ -392,7 +393,7 @@ impl Sampling {
     /// that was mounted here before.
     fn reports_position(&self, executor: bool) -> (u64, u64) {
         match executor {
-            true => read_reports_position(&self.place.local),
+            true => read_reports_position(&self.setup.local),
             false => (0, 0),
         }
     }
@@ -403,9 +404,9 @@ impl Sampling {
         if !self.sensors.for_leader() {
             return;
         }
-        let owners = crate::spool::owners(&self.place.cluster);
+        let owners = crate::spool::owners(&self.setup.cluster);
         let read = |path: &std::path::Path| owners.read_small(path, 2 * FIXED_LEN as u64).ok();
-        let layout = &self.place.layout;
+        let layout = &self.setup.layout;
         let beat = read(&layout.beat()).and_then(|bytes| decode_fixed::<BeatDoc>(&bytes).ok());
         // Until a leader accepts requests, the previous one is considered the leader.
         let Some(beat) = beat.filter(|b| b.leading && b.epoch != self.epoch) else {
@@ -414,19 +415,19 @@ impl Sampling {
         let claim = read(&layout.claim(beat.epoch));
         if let Some(claim) = claim.and_then(|bytes| decode_fixed::<EpochDoc>(&bytes).ok()) {
             self.epoch = beat.epoch;
-            self.sensors.leads(claim.host == self.place.site.host);
+            self.sensors.set_leading(claim.host == self.setup.site.host);
         }
     }
 
     /// Notes hazards of the mount, and another machine that writes as this host.
     fn check_hazards(&mut self, now: u64) {
         let rival = self.beats.take_rival() || (self.beat > 0 && self.has_rival(now));
-        let recent = self.notes.at.is_some_and(|at| now < at + NOTES_MS);
+        let recent = self.notes.renewed_at.is_some_and(|at| now < at + NOTES_MS);
         if recent && rival == self.notes.rival {
             return;
         }
-        (self.notes.at, self.notes.rival) = (Some(now), rival);
-        let dangers = crate::spool::hazards(&self.place.layout);
+        (self.notes.renewed_at, self.notes.rival) = (Some(now), rival);
+        let dangers = crate::spool::hazards(&self.setup.layout);
         self.notes.texts = dangers.into_iter().map(|h| h.text).collect();
         if rival {
             let text = "another cbls writes as this host: two machines have the same name";
@@ -438,10 +439,10 @@ impl Sampling {
     /// Whether another process overwrote the last document of this process. Two processes that beat
     /// in `beats/` detect each other there; this is for one that does not.
     fn has_rival(&self, now: u64) -> bool {
-        if self.notes.at.is_some_and(|at| now < at + NOTES_MS) {
+        if self.notes.renewed_at.is_some_and(|at| now < at + NOTES_MS) {
             return false;
         }
-        let path = self.place.layout.load(&self.place.site.host);
+        let path = self.setup.layout.load(&self.setup.site.host);
         let bytes = fs::read_optional(&path, LOAD_MAX as u64).ok().flatten();
         let doc = bytes.and_then(|bytes| decode(&bytes).ok());
         doc.is_some_and(|doc| doc.incarnation != self.incarnation)
@@ -455,7 +456,7 @@ impl Sampling {
         notes.iter_mut().for_each(truncate_note);
         let facts = &self.facts;
         LoadDoc {
-            host: self.place.site.host.clone(),
+            host: self.setup.site.host.clone(),
             boot: proc::boot_id().to_owned(),
             incarnation: self.incarnation.clone(),
             beat: self.beat,
@@ -464,7 +465,7 @@ impl Sampling {
             executor: exe.alive,
             ledger: exe.ledger,
             epoch: exe.epoch,
-            top: exe.top,
+            top: exe.highest_job_id,
             journal: exe.journal,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ncpus: facts.ncpus,
@@ -493,7 +494,7 @@ impl Sampling {
 
     /// The state of `cbexe`: whether it is alive, its ledger, and its note for administrators.
     fn executor(&mut self) -> Executor {
-        let local = &self.place.local;
+        let local = &self.setup.local;
         let Some((at, rest)) = read_beat(&local.exe_beat()) else {
             return Executor::default();
         };
@@ -539,7 +540,7 @@ impl Executor {
         Executor {
             epoch,
             journal,
-            top: u32::try_from(top).unwrap_or(u32::MAX),
+            highest_job_id: u32::try_from(top).unwrap_or(u32::MAX),
             note: note.trim().to_owned(),
             ..Executor::default()
         }
@@ -608,9 +609,9 @@ pub(super) fn write_reports_position(local: &Local, (part, end): (u64, u64)) {
 }
 
 pub(super) fn read_reports_position(local: &Local) -> (u64, u64) {
-    let news = read_beat(&local.reports_position());
+    let reports_position = read_beat(&local.reports_position());
     let end = |text: &str| text.trim().parse().unwrap_or(0);
-    news.map_or((0, 0), |(part, text)| (part, end(&text)))
+    reports_position.map_or((0, 0), |(part, text)| (part, end(&text)))
 }
 
 /// Replaces the content of a local beat file; it is small enough for one write.
@@ -649,12 +650,15 @@ mod tests {
     fn the_executor_says_its_epoch_to_the_load_sampler() {
         let parse = |words: &str| Executor::parse(&checked(words));
         let new = parse("7 812 no cgroups here");
-        assert_eq!((new.epoch, new.top), (7, 812));
+        assert_eq!((new.epoch, new.highest_job_id), (7, 812));
         assert_eq!(new.note, "no cgroups here");
         assert_eq!(parse("7 812").note, "");
         let read = parse("7 812 7.1.33.0000000a no cgroups here");
         assert_eq!(read.journal, "7.1.33.0000000a".parse().unwrap());
-        assert_eq!((read.top, read.note.as_str()), (812, "no cgroups here"));
+        assert_eq!(
+            (read.highest_job_id, read.note.as_str()),
+            (812, "no cgroups here")
+        );
         assert_eq!(parse("7 812 7.1.33.0000000a").note, "");
         assert_eq!(Executor::parse(""), Executor::default());
         let mut long = "\u{e4}".repeat(NOTE_MAX);
@@ -670,7 +674,7 @@ mod tests {
         for _ in 0..100 {
             due = next_beat(due, began, began);
             assert!(due <= began + EVERY_MS, "silent for {} ms", due - began);
-            began += NEWS_MS;
+            began += REPORTS_POSITION_MS;
         }
         // A beat that took long is followed by the next one at once.
         assert_eq!(next_beat(10_000, 10_000, 40_000), 40_000);

@@ -28,7 +28,7 @@ pub(super) struct Files {
     /// The hidden file and the opened target in mode `Aside`.
     hidden: Option<(PathBuf, File)>,
     /// Remove the file at the end if it is empty.
-    drop_if_empty: bool,
+    remove_if_empty: bool,
     started: String,
     /// Whether input, output and error output are connected to a waiting command.
     connected: [bool; 3],
@@ -37,7 +37,7 @@ pub(super) struct Files {
 }
 
 /// Runs `f` under an identity, if one is given.
-pub(super) fn acting<T>(
+pub(super) fn run_as<T>(
     who: Option<&ProcessIdentity>,
     f: impl FnOnce() -> sys::Result<T>,
 ) -> sys::Result<T> {
@@ -81,7 +81,7 @@ pub(super) fn open(
         mode: Mode::Plain,
         head_at: 0,
         hidden: None,
-        drop_if_empty: false,
+        remove_if_empty: false,
         started: String::new(),
         connected: [false; 3],
         is_terminal: false,
@@ -92,8 +92,8 @@ pub(super) fn open(
         files.open_default(task, base, user, service)?;
     }
     if let Err(e) = files.open_rest(task, base, user, service, host) {
-        if files.drop_if_empty {
-            let _ = acting(service, || files.remove_empty());
+        if files.remove_if_empty {
+            let _ = run_as(service, || files.remove_empty());
         }
         return Err(e);
     }
@@ -117,7 +117,7 @@ impl Files {
             // The system's directories must be accessible whatever the job's umask.
             userfile::set_umask(0o022);
             let most = if task.out.private { 0o600 } else { 0o666 };
-            let opened = self.open_ours(&task.out.path, user, service, most & !base.umask);
+            let opened = self.open_in_system_dir(&task.out.path, user, service, most & !base.umask);
             userfile::set_umask(base.umask);
             opened?;
         }
@@ -140,8 +140,8 @@ impl Files {
     /// end cannot be seen.
     pub(super) fn close_connected_files(&mut self) {
         let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
-        for (place, lent) in places.into_iter().zip(self.connected) {
-            if lent {
+        for (place, connected) in places.into_iter().zip(self.connected) {
+            if connected {
                 *place = None;
             }
         }
@@ -165,9 +165,9 @@ impl Files {
         let stdin_ours = base.stdin_ours && !base.stdin.is_empty();
         if stdin_ours {
             let spooled = Path::new(&base.stdin);
-            self.stdin = Some(acting(service, || userfile::open_input(spooled))?);
+            self.stdin = Some(run_as(service, || userfile::open_input(spooled))?);
         }
-        acting(user, || {
+        run_as(user, || {
             let cwd = Path::new(&base.cwd);
             match userfile::enter(cwd) {
                 Err(e) if base.cwd_create && e.is_not_found() => {
@@ -189,7 +189,7 @@ impl Files {
     }
 
     /// Opens the default output in the system's directory, and gives it to the user if possible.
-    fn open_ours(
+    fn open_in_system_dir(
         &mut self,
         path: &str,
         user: Option<&ProcessIdentity>,
@@ -197,9 +197,9 @@ impl Files {
         mode: u32,
     ) -> sys::Result<()> {
         let path = Path::new(path);
-        let heir = user.filter(|u| u.uid != sys::users::effective_uid());
+        let file_owner = user.filter(|u| u.uid != sys::users::effective_uid());
         // No process may open it before it has its mode: it could read the file from then on.
-        let mask = match (heir, service) {
+        let mask = match (file_owner, service) {
             (Some(_), _) => 0o077,
             (None, Some(_)) => 0o022,
             (None, None) => 0o777 & !mode,
@@ -210,7 +210,7 @@ impl Files {
             userfile::set_umask(0o022);
             made
         };
-        let file = acting(service, || {
+        let file = run_as(service, || {
             match make() {
                 Err(e) if e.is_not_found() => {
                     fs::mkdir_p(fs::parent(path), 0o755)?;
@@ -225,15 +225,15 @@ impl Files {
                 other => other,
             }
         })?;
-        if let Some(u) = heir
+        if let Some(u) = file_owner
             && userfile::give_to(&file, path, (u.uid, u.gid), mode).is_err()
         {
             // It remains the service account's; its user reads it like all users.
-            acting(service, || userfile::set_mode(&file, path, 0o644))?;
+            run_as(service, || userfile::set_mode(&file, path, 0o644))?;
         }
         self.out_path = path.to_path_buf();
         self.stdout = Some(file);
-        self.drop_if_empty = true;
+        self.remove_if_empty = true;
         Ok(())
     }
 
@@ -269,8 +269,8 @@ impl Files {
         shared: bool,
     ) -> sys::Result<()> {
         // Elements that share a file would truncate each other's output.
-        let over = base.stdout.over && !shared;
-        let target = userfile::open_output(&path, over)?;
+        let overwrite = base.stdout.over && !shared;
+        let target = userfile::open_output(&path, overwrite)?;
         self.mode = Mode::Plain;
         if base.report.is_some() {
             let st = fs::stat_file(&target, &path)?;
@@ -278,7 +278,7 @@ impl Files {
             self.mode = output::mode(&OutputTarget {
                 regular,
                 empty: st.len == 0,
-                over,
+                overwrite,
                 shared,
             });
         }
@@ -325,14 +325,14 @@ impl Files {
         ended: &Ended,
     ) -> Option<String> {
         let done = match self.mode {
-            Mode::Plain if self.drop_if_empty => acting(service, || self.remove_empty()),
+            Mode::Plain if self.remove_if_empty => run_as(service, || self.remove_empty()),
             Mode::Plain => Ok(()),
             Mode::HeadFirst => self.fill_in(task, base, host, ended),
             Mode::Aside => {
                 let text = self
                     .report(task, base, host, Some(ended))
                     .unwrap_or_default();
-                acting(user, || self.append_aside(&text))
+                run_as(user, || self.append_aside(&text))
             }
         };
         done.err().map(|e| e.to_string())
@@ -365,9 +365,9 @@ impl Files {
         };
         // Two elements that end at the same time take turns; a lock that is not released in time is
         // ignored.
-        let held = lock::wait_for(target, APPEND_LOCK_MS);
+        let append_lock = lock::wait_for(target, APPEND_LOCK_MS);
         userfile::append_all(target, &self.out_path, text.as_bytes(), from)?;
-        drop(held);
+        drop(append_lock);
         fs::remove(hidden)
     }
 

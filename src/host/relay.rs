@@ -67,12 +67,12 @@ struct RelayEnds {
 }
 
 impl TaskEnds {
-    /// Creates the task's input and outputs as the current user. `own`: whether the task has its
-    /// own file for input, output and error output.
+    /// Creates the task's input and outputs as the current user. `own_files`: whether the task has
+    /// its own file for input, output and error output.
     fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(TaskEnds, RelayEnds)> {
         if kind.is_pty() {
             let (master, slave) = terminal::open_pair(0, 0)?;
-            terminal::never_wait(&master)?;
+            terminal::set_nonblocking(&master)?;
             let copy = |file: &File| userfile::copy_of(file);
             let ends = TaskEnds {
                 stdin: Some(copy(&slave)?),
@@ -95,7 +95,7 @@ impl TaskEnds {
         };
         if !own[0] {
             let (read, write) = terminal::pipe()?;
-            terminal::never_wait(&write)?;
+            terminal::set_nonblocking(&write)?;
             (ends.stdin, sides.input) = (Some(read), Some(write));
         }
         let outputs = [
@@ -105,7 +105,7 @@ impl TaskEnds {
         for (n, stream, end) in outputs {
             if !own[n] {
                 let (read, write) = terminal::pipe()?;
-                terminal::never_wait(&read)?;
+                terminal::set_nonblocking(&read)?;
                 *end = Some(write);
                 sides.outputs.push((stream, read));
             }
@@ -130,7 +130,7 @@ pub(super) struct RelayRequest<'a> {
     /// The user that the relay becomes; `None` = it keeps its user.
     pub(super) user: Option<&'a ProcessIdentity>,
     /// Whether the task has its own file for input, output and error output.
-    pub(super) own: [bool; 3],
+    pub(super) own_files: [bool; 3],
     /// The task's own directory for temporary files.
     pub(super) dir: Option<&'a Path>,
 }
@@ -146,8 +146,8 @@ pub(super) struct Relay {
 
 /// Starts a relay. The task's ends are created as the user, who thus owns the terminal.
 pub(super) fn begin(ask: &RelayRequest<'_>) -> sys::Result<(Relay, TaskEnds)> {
-    let made = crate::host::outputs::acting(ask.user, || {
-        TaskEnds::open(ask.caller.session.terminal, ask.own)
+    let made = crate::host::outputs::run_as(ask.user, || {
+        TaskEnds::open(ask.caller.session.terminal, ask.own_files)
     });
     let (ends, sides) = made?;
     let (mine, its) = ipc::pair()?;
@@ -174,7 +174,7 @@ pub(super) fn begin(ask: &RelayRequest<'_>) -> sys::Result<(Relay, TaskEnds)> {
 fn relay_process(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> i32 {
     let mut keep = sides.fds();
     keep.push(control.as_raw_fd());
-    fork::stand_alone(c"cbrelay", &keep);
+    fork::detach(c"cbrelay", &keep);
     if let Some(user) = ask.user
         && let Err(e) = launch::become_user(user)
     {
@@ -187,19 +187,19 @@ fn relay_process(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> i32
 impl Relay {
     /// The result, once the relay has reported it; waits at most `ms`. A relay that ends without a
     /// message could not even try.
-    pub(super) fn reached(&mut self, ms: u64) -> Option<RelayMessage> {
+    pub(super) fn wait_for_result(&mut self, ms: u64) -> Option<RelayMessage> {
         if !ipc::wait_readable(&self.control, Some(ms)) {
             return None;
         }
-        let gone = || Some(RelayMessage::Gone("the relay ended".to_owned()));
+        let relay_gone = || Some(RelayMessage::Gone("the relay ended".to_owned()));
         let read = userfile::read_more(&self.control, &mut self.received, LINE_MAX);
         if !matches!(read, Ok(n) if n > 0) || self.received.len() > LINE_MAX {
-            return gone();
+            return relay_gone();
         }
         let end = self.received.iter().position(|b| *b == b'\n')?;
         serde_json::from_slice(&self.received[..end])
             .ok()
-            .or_else(gone)
+            .or_else(relay_gone)
     }
 
     /// Reports that the task's first process runs.

@@ -41,11 +41,11 @@ const STACK: usize = 1 << 20;
 const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 /// Variables that a sensor gets from its daemon; the rest of its environment is fixed.
-const KEPT: [&str; 5] = ["CB_ENVDIR", "CB_DEV", "CB_DEV_NAME", "LANG", "TZ"];
+const KEPT_VARIABLES: [&str; 5] = ["CB_ENVDIR", "CB_DEV", "CB_DEV_NAME", "LANG", "TZ"];
 
 enum SensorOrder {
     /// Whether the leader runs on this host.
-    Leads(bool),
+    LeadingChanged(bool),
     Stop,
 }
 
@@ -70,16 +70,16 @@ impl Sensors {
     /// Runs the sensors of `place`; without a server directory there are none.
     pub(super) fn start(place: &HostSetup) -> Sensors {
         let (orders, theirs) = unbounded();
-        let news = Mailbox::default();
+        let mailbox = Mailbox::default();
         let worker = place.site.servers.as_deref();
-        let worker = worker.map(|dir| Worker::new(place, dir, theirs, news.clone()));
+        let worker = worker.map(|dir| Worker::new(place, dir, theirs, mailbox.clone()));
         let run = worker.map(|w| thread::spawn("sensors", STACK, move || w.run()));
         if let Some(Err(e)) = &run {
             tracing::error!("no sensor runs: no thread for them: {e}");
         }
         Sensors {
             orders,
-            mailbox: news,
+            mailbox,
             thread: run.and_then(Result::ok),
             last: SensorMessage {
                 report: BTreeMap::new(),
@@ -102,14 +102,14 @@ impl Sensors {
 
     fn handle_messages(&mut self) {
         let mut slot = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(news) = slot.take() {
-            self.last = news;
+        if let Some(newest) = slot.take() {
+            self.last = newest;
         }
     }
 
     /// Reports whether the leader runs on this host.
-    pub(super) fn leads(&self, leads: bool) {
-        let _ = self.orders.send(SensorOrder::Leads(leads));
+    pub(super) fn set_leading(&self, leads: bool) {
+        let _ = self.orders.send(SensorOrder::LeadingChanged(leads));
     }
 
     /// Ends all sensors and waits for their end.
@@ -126,7 +126,7 @@ struct Run {
     path: PathBuf,
     /// Identifies the version of the file.
     stamp: (u64, i64, u64),
-    life: SensorLifecycle,
+    lifecycle: SensorLifecycle,
     running: Option<Running>,
     splitter: Splitter,
     log_throttle: LogThrottle,
@@ -144,7 +144,7 @@ impl Run {
         Run {
             path,
             stamp,
-            life: SensorLifecycle::new(now),
+            lifecycle: SensorLifecycle::new(now),
             running: None,
             splitter: Splitter::new(),
             log_throttle: LogThrottle::default(),
@@ -198,13 +198,13 @@ struct Worker {
     scanned: Option<u64>,
     reported: u64,
     /// The problem of each file, by its name; logged once.
-    wrong: BTreeMap<String, String>,
+    file_problems: BTreeMap<String, String>,
     stop: bool,
 }
 
 impl Worker {
     fn new(place: &HostSetup, dir: &Path, orders: Receiver<SensorOrder>, tell: Mailbox) -> Worker {
-        let mut env: Vec<(String, OsString)> = KEPT
+        let mut env: Vec<(String, OsString)> = KEPT_VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
             .collect();
@@ -230,14 +230,14 @@ impl Worker {
             for_leader: false,
             scanned: None,
             reported: 0,
-            wrong: BTreeMap::new(),
+            file_problems: BTreeMap::new(),
             stop: false,
         }
     }
 
     fn run(mut self) {
         // Processes of a killed cbls.
-        let old = sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+        let old = sensor::kill_marked(&format!("CB_SENSORS={}", self.mark));
         if old > 0 {
             tracing::warn!("{old} processes of sensors of an earlier cbls were killed");
         }
@@ -250,7 +250,7 @@ impl Worker {
             self.run_due(now);
             if now >= self.reported + REPORT_MS {
                 self.reported = now;
-                self.pass_on(now);
+                self.publish_report(now);
             }
             self.wait(now);
         }
@@ -259,7 +259,11 @@ impl Worker {
 
     /// Waits for output to read or work to do.
     fn wait(&mut self, now: u64) {
-        let due = self.runs.values().filter_map(|r| r.life.due_at()).min();
+        let due = self
+            .runs
+            .values()
+            .filter_map(|r| r.lifecycle.due_at())
+            .min();
         let scan = self.scanned.unwrap_or(now) + SCAN_MS;
         let next = due.unwrap_or(scan).min(scan);
         if self.runs.values().all(|r| r.running.is_none()) {
@@ -288,7 +292,7 @@ impl Worker {
     fn order(&mut self, order: SensorOrder) {
         match order {
             SensorOrder::Stop => self.stop = true,
-            SensorOrder::Leads(leads) => {
+            SensorOrder::LeadingChanged(leads) => {
                 if self.leads != leads {
                     self.scanned = None;
                 }
@@ -308,13 +312,13 @@ impl Worker {
             }
             match self.check_file(&path) {
                 Ok(stamp) => {
-                    self.wrong.remove(&sensor.name);
+                    self.file_problems.remove(&sensor.name);
                     found.insert(sensor, (path, stamp));
                 }
                 Err(why) => {
-                    if self.wrong.get(&sensor.name) != Some(&why) {
+                    if self.file_problems.get(&sensor.name) != Some(&why) {
                         tracing::error!("sensor {} is not run: {why}", sensor.name);
-                        self.wrong.insert(sensor.name, why);
+                        self.file_problems.insert(sensor.name, why);
                     }
                 }
             }
@@ -339,10 +343,10 @@ impl Worker {
             if fresh && self.runs.len() < SENSORS_MAX {
                 tracing::info!("sensor {} of {}", sensor.name, self.dir.display());
                 self.runs.insert(sensor, Run::new(path, stamp, now));
-            } else if fresh && !self.wrong.contains_key(&sensor.name) {
+            } else if fresh && !self.file_problems.contains_key(&sensor.name) {
                 let why = format!("a host runs at most {SENSORS_MAX} sensors");
                 tracing::error!("sensor {} is not run: {why}", sensor.name);
-                self.wrong.insert(sensor.name, why);
+                self.file_problems.insert(sensor.name, why);
             }
         }
     }
@@ -389,12 +393,12 @@ impl Worker {
             let Some(mut run) = self.runs.remove(&sensor) else {
                 continue;
             };
-            if run.running.is_none() && run.life.is_due(now) && !run.unwanted {
+            if run.running.is_none() && run.lifecycle.is_due(now) && !run.unwanted {
                 self.launch(&sensor, &mut run, now);
             }
             if run.running.is_some() {
                 self.read(&sensor, &mut run, now);
-                self.watch(&sensor, &mut run, now);
+                self.check_sensor(&sensor, &mut run, now);
             }
             if !run.unwanted || run.running.is_some() {
                 self.runs.insert(sensor, run);
@@ -414,14 +418,14 @@ impl Worker {
         match started {
             Ok(running) => {
                 tracing::info!("sensor {} started (pid {})", sensor.name, running.pid());
-                run.life.started(now);
+                run.lifecycle.started(now);
                 run.running = Some(running);
                 run.splitter = Splitter::new();
                 (run.kill_at, run.slowed) = (None, false);
                 self.board.restarted(sensor);
             }
             Err(e) => {
-                let pause = run.life.ended(now);
+                let pause = run.lifecycle.ended(now);
                 let s = pause.div_ceil(1000);
                 tracing::error!("sensor {}: {e}; tried again in {s} s", sensor.name);
             }
@@ -465,10 +469,10 @@ impl Worker {
             );
         }
         run.splitter.pause(now, &mut pieces);
-        self.take(sensor, run, pieces, now);
+        self.take_output(sensor, run, pieces, now);
     }
 
-    fn take(&mut self, sensor: &Sensor, run: &mut Run, pieces: Vec<StreamPart>, now: u64) {
+    fn take_output(&mut self, sensor: &Sensor, run: &mut Run, pieces: Vec<StreamPart>, now: u64) {
         if run.unwanted {
             return;
         }
@@ -477,9 +481,9 @@ impl Worker {
                 StreamPart::Document { bytes, line } => {
                     let parsed = document(&bytes, line);
                     if !parsed.readings.is_empty() {
-                        run.life.good(now);
+                        run.lifecycle.document_received(now);
                     }
-                    for text in self.board.take(sensor, parsed, now) {
+                    for text in self.board.take_document(sensor, parsed, now) {
                         tracing::warn!("sensor {text}");
                     }
                 }
@@ -493,9 +497,9 @@ impl Worker {
     }
 
     /// Ends it if it hangs, and handles its end.
-    fn watch(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
+    fn check_sensor(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
         let period = self.board.period(sensor);
-        if run.kill_at.is_none() && run.life.hangs(period, now) {
+        if run.kill_at.is_none() && run.lifecycle.is_hanging(period, now) {
             tracing::error!(
                 "sensor {} printed no valid line for too long: it is ended",
                 sensor.name
@@ -512,16 +516,16 @@ impl Worker {
             return;
         };
         // Processes that it started must not survive or keep its pipes open.
-        sensor::sweep(&format!("CB_SENSOR={}", self.mark_of(sensor)));
+        sensor::kill_marked(&format!("CB_SENSOR={}", self.mark_of(sensor)));
         self.read(sensor, run, now);
         let mut pieces = Vec::new();
         run.splitter.end(&mut pieces);
-        self.take(sensor, run, pieces, now);
+        self.take_output(sensor, run, pieces, now);
         run.running = None;
         if code == Some(NOTHING_HERE) {
-            return nothing_here(sensor, run, now);
+            return handle_nothing_to_measure(sensor, run, now);
         }
-        let pause = run.life.ended(now);
+        let pause = run.lifecycle.ended(now);
         if !run.unwanted {
             let s = pause.div_ceil(1000);
             tracing::warn!(
@@ -531,9 +535,9 @@ impl Worker {
         }
     }
 
-    fn pass_on(&mut self, now: u64) {
-        let (report, news) = self.board.report(now);
-        for text in news {
+    fn publish_report(&mut self, now: u64) {
+        let (report, messages) = self.board.report(now);
+        for text in messages {
             tracing::warn!("sensor {text}");
         }
         self.sinks.units.write(self.board.units(), now);
@@ -567,15 +571,15 @@ impl Worker {
                 clock::sleep_ms(20);
             }
         }
-        sensor::sweep(&format!("CB_SENSORS={}", self.mark));
+        sensor::kill_marked(&format!("CB_SENSORS={}", self.mark));
     }
 }
 
 /// Handles a sensor that has nothing to measure on this host. Logged the first and the last time.
-fn nothing_here(sensor: &Sensor, run: &mut Run, now: u64) {
-    let (name, pause) = (&sensor.name, run.life.nothing_here(now));
+fn handle_nothing_to_measure(sensor: &Sensor, run: &mut Run, now: u64) {
+    let (name, pause) = (&sensor.name, run.lifecycle.ended_without_data(now));
     match pause.map(|ms| ms / 60_000) {
-        Some(_) if run.life.was_absent() => {}
+        Some(_) if run.lifecycle.had_nothing_to_measure() => {}
         Some(minutes) => tracing::warn!(
             "sensor {name} has nothing to measure here; tried again every {minutes} minutes, \
              {ABSENT_TRIES} times"
@@ -622,7 +626,7 @@ mod tests {
         let mut worker = Worker::new(&place, d.path(), theirs, sensors.mailbox.clone());
         for n in 0..3 {
             worker.for_leader = n == 2;
-            worker.pass_on(n * REPORT_MS);
+            worker.publish_report(n * REPORT_MS);
         }
         assert!(sensors.for_leader());
         assert!(

@@ -94,7 +94,7 @@ pub(super) struct Inherited {
     pub bell: Bell,
     pub null: File,
     /// Kept open until the start is recorded: see `Local::spawner_lock`.
-    pub limbo: Option<File>,
+    pub start_lock: Option<File>,
     /// When the spawner was about to fork this process (boot-time clock).
     pub forked_at: u64,
     /// The spawner's process id.
@@ -139,7 +139,7 @@ struct Shepherd<'a> {
 struct Times {
     start: i64,
     /// When the command began: later than `start` by the time of the hooks before it.
-    begun: i64,
+    command_start: i64,
 }
 
 /// The part of the task that runs.
@@ -174,7 +174,7 @@ fn ends_by_program(task: &TaskSpec) -> bool {
 /// Waits in its group for the base and the task that come on `stream`, then runs the task. Returns
 /// the exit code of this process.
 pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherited) -> i32 {
-    let born = proc::forked_birth_ms(inherited.forked_at);
+    let started_ms = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
     if group.enter().is_err() {
         return FAILED;
@@ -195,7 +195,7 @@ pub(super) fn wait_and_run(stream: &File, group: Group, inherited: &mut Inherite
             match (serde_json::from_slice(json), &prepared) {
                 (Ok(ToSpawner::Base { base, .. }), _) => prepared = Some(Prepared::new(*base)),
                 (Ok(ToSpawner::Start(task)), Some(p)) => {
-                    return run_task(&task, p, Some(group), inherited, born, true);
+                    return run_task(&task, p, Some(group), inherited, started_ms, true);
                 }
                 _ => return FAILED,
             }
@@ -212,9 +212,9 @@ pub(super) fn run(
     group: Option<Group>,
     inherited: &mut Inherited,
 ) -> i32 {
-    let born = proc::forked_birth_ms(inherited.forked_at);
+    let started_ms = proc::forked_birth_ms(inherited.forked_at);
     supervise::become_supervisor();
-    run_task(task, prepared, group, inherited, born, false)
+    run_task(task, prepared, group, inherited, started_ms, false)
 }
 
 /// The task's group. What a container daemon starts for the task is counted by the group alone.
@@ -227,13 +227,13 @@ fn group_of_task(task: &TaskSpec, mut group: Option<Group>) -> Option<Group> {
     group
 }
 
-/// `born`: when this process began; `inside`: it is in the task's group and must leave it.
+/// `started_ms`: when this process began; `inside`: it is in the task's group and must leave it.
 fn run_task(
     task: &TaskSpec,
     prepared: &Prepared,
     group: Option<Group>,
     inherited: &mut Inherited,
-    born: u64,
+    started_ms: u64,
     inside: bool,
 ) -> i32 {
     let begin = clock::boot_ms();
@@ -253,7 +253,7 @@ fn run_task(
         machine,
         times: Times {
             start,
-            begun: start,
+            command_start: start,
         },
         stopped: false,
         inside,
@@ -272,7 +272,7 @@ fn run_task(
     s.record(&TaskRec::Start {
         a: task.a,
         pid: std::process::id() as i32,
-        born,
+        born: started_ms,
         boot: s.inherited.boot.clone(),
         group: s
             .group
@@ -281,15 +281,15 @@ fn run_task(
         t: start,
         cpus: task.limits.cpus.clone().unwrap_or_default(),
     });
-    s.inherited.limbo = None;
+    s.inherited.start_lock = None;
     let mut relay = None;
-    let (stopped_at, mut end) = match s.before() {
+    let (stopped_at, mut end) = match s.run_pre_exec() {
         Ok(()) => (None, s.command(&mut relay)),
         Err((of, end)) => (Some(of), *end),
     };
     let trouble = s.after(&end, stopped_at);
     end.post_failed = trouble.is_some();
-    end.text = joined(end.text, trouble);
+    end.text = join_texts(end.text, trouble);
     s.remove_files();
     let tmp = s.leave_tmp();
     failpoint::hit("shepherd.before_end");
@@ -329,12 +329,12 @@ impl Shepherd<'_> {
             Err(end) => *end,
             Ok(connected) => {
                 *relay = connected;
-                self.live(&mut files, relay.as_ref())
+                self.run_to_end(&mut files, relay.as_ref())
             }
         };
         let host = &self.inherited.host;
         let trouble = files.finish(task, base, user, service, host, &end);
-        end.text = joined(end.text, trouble);
+        end.text = join_texts(end.text, trouble);
         end
     }
 
@@ -373,7 +373,7 @@ impl Shepherd<'_> {
     }
 
     /// Runs the program until its last process has ended.
-    fn live(&mut self, files: &mut Files, relay: Option<&Relay>) -> Ended {
+    fn run_to_end(&mut self, files: &mut Files, relay: Option<&Relay>) -> Ended {
         if let Err(reason) = self.until_resumed() {
             return self.ended_before(reason);
         }
@@ -440,7 +440,7 @@ impl Shepherd<'_> {
 
     /// Whether the host has been silent for so long that the task may run elsewhere by now.
     fn is_fenced(&mut self) -> bool {
-        self.silence.as_mut().is_some_and(Silence::is_over)
+        self.silence.as_mut().is_some_and(Silence::exceeded_limit)
     }
 
     /// Leaves the task's group, once the job has inherited it.
@@ -550,8 +550,8 @@ impl Shepherd<'_> {
         let Some(tmp) = tmp else {
             return false;
         };
-        let lent = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
-        if lent && tmp_dirs::clear(&tmp, user).is_ok() {
+        let is_shared = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
+        if is_shared && tmp_dirs::clear(&tmp, user).is_ok() {
             return true;
         }
         tmp_dirs::remove(tmp, user);
@@ -611,8 +611,8 @@ impl Shepherd<'_> {
     /// others. If a lower limit cannot be set because the usage exceeds it, the task is ended.
     /// Commands that a job starts by `claunch` have no run limit of their own.
     fn take_limits(&mut self) {
-        let (local, beside) = (&self.inherited.local, self.prepared.base.is_beside());
-        let path = match beside {
+        let (local, is_beside) = (&self.inherited.local, self.prepared.base.is_beside());
+        let path = match is_beside {
             true => local.part_limits_file(self.task.a),
             false => local.limits_file(self.task.a),
         };
@@ -622,7 +622,7 @@ impl Shepherd<'_> {
             return;
         };
         self.limits = new;
-        if self.phase == Phase::Command && !beside {
+        if self.phase == Phase::Command && !is_beside {
             let void = self.machine.set_run_limit(self.limits.limits.run_ms);
             if void {
                 let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
@@ -673,7 +673,7 @@ impl Shepherd<'_> {
 }
 
 /// Joins two texts about one end.
-fn joined(text: String, more: Option<String>) -> String {
+fn join_texts(text: String, more: Option<String>) -> String {
     match more {
         Some(more) if text.is_empty() => more,
         Some(more) => format!("{text}; {more}"),

@@ -42,9 +42,10 @@ impl Silence {
     /// time before it was in force, and a longer one does not excuse earlier silence. It comes into
     /// force after a write to the share, so a process that reads the limit first then reads a write
     /// that is at least as new.
-    pub fn is_over(&mut self) -> bool {
-        let late =
-            |seen: u64, limit: u64| limit != 0 && clock::boot_ms().saturating_sub(seen) > limit;
+    pub fn exceeded_limit(&mut self) -> bool {
+        let late = |last_sign: u64, limit: u64| {
+            limit != 0 && clock::boot_ms().saturating_sub(last_sign) > limit
+        };
         let before = late(self.last_write, self.limit);
         self.limit = in_force(&self.local);
         self.last_write =
@@ -108,22 +109,25 @@ mod tests {
         let local = Local::at(d.path());
         beat(&local, clock::boot_ms().saturating_sub(20_000));
         let mut s = Silence::new(&local);
-        assert!(!s.is_over(), "no limit is in force");
+        assert!(!s.exceeded_limit(), "no limit is in force");
         force(&local, 10_000);
-        assert!(s.is_over(), "silent for too long");
+        assert!(s.exceeded_limit(), "silent for too long");
         // The host writes again, but the last look saw an old write.
         beat(&local, clock::boot_ms());
-        assert!(s.is_over());
+        assert!(s.exceeded_limit());
         force(&local, 60_000);
-        assert!(!s.is_over());
+        assert!(!s.exceeded_limit());
         beat(&local, clock::boot_ms() + 3_600_000);
-        assert!(!s.is_over(), "a beat of an earlier boot says nothing");
+        assert!(
+            !s.exceeded_limit(),
+            "a beat of an earlier boot says nothing"
+        );
         assert_eq!(s.pause(), PAUSE_MAX_MS);
         force(&local, 8_000);
-        assert!(!s.is_over());
+        assert!(!s.exceeded_limit());
         assert_eq!(s.pause(), 1_000);
         force(&local, 0);
-        assert!(!s.is_over());
+        assert!(!s.exceeded_limit());
         assert_eq!((in_force(&local), s.pause()), (0, PAUSE_MAX_MS));
     }
 
@@ -133,13 +137,13 @@ mod tests {
         let local = Local::at(d.path());
         beat(&local, clock::boot_ms().saturating_sub(20_000));
         let mut s = Silence::new(&local);
-        assert!(!s.is_over());
+        assert!(!s.exceeded_limit());
         // The host continues to write; the limit comes into force half a minute after the last
         // look.
         beat(&local, clock::boot_ms());
         force(&local, 10_000);
-        assert!(!s.is_over(), "it was never cut off");
-        assert!(!s.is_over());
+        assert!(!s.exceeded_limit(), "it was never cut off");
+        assert!(!s.exceeded_limit());
     }
 
     #[test]
@@ -152,7 +156,7 @@ mod tests {
         let mut s = Silence::new(&local);
         beat(&local, clock::boot_ms());
         force(&local, 60_000);
-        assert!(s.is_over(), "its work may run elsewhere by now");
+        assert!(s.exceeded_limit(), "its work may run elsewhere by now");
     }
 
     #[test]

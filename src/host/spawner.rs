@@ -83,7 +83,7 @@ struct Running {
 #[derive(Default)]
 struct Devices {
     /// All of them; empty if groups cannot deny devices.
-    all: Vec<DeviceNode>,
+    nodes: Vec<DeviceNode>,
     /// The devices that are denied to a task without units.
     closed: SharedDenied,
 }
@@ -124,16 +124,16 @@ pub fn run(options: &SpawnerOptions) -> Result<(), String> {
 
 fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     let local = Local::at(&options.local);
-    let limbo_path = local.spawner_lock();
-    fs::ensure_file(&limbo_path, 0o600)?;
-    let limbo = fs::open_rw(&limbo_path)?;
-    match lock::wait_for(&limbo, ENDING_MS) {
+    let start_lock_path = local.spawner_lock();
+    fs::ensure_file(&start_lock_path, 0o600)?;
+    let start_lock = fs::open_rw(&start_lock_path)?;
+    match lock::wait_for(&start_lock, ENDING_MS) {
         // From now on held by the open descriptor, in every fork that has it.
         Some(held) => std::mem::forget(held),
         None => {
             return Err(crate::sys::Error::invalid(
                 "lock",
-                &limbo_path,
+                &start_lock_path,
                 "still held",
             ));
         }
@@ -143,7 +143,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
         log: SharedAppender::open(&local.tasks(options.log))?,
         bell: Bell::open(&local.bell())?,
         null: userfile::open_null()?,
-        limbo: Some(limbo),
+        start_lock: Some(start_lock),
         forked_at: 0,
         spawner: std::process::id() as i32,
         host: options.host.clone(),
@@ -155,7 +155,7 @@ fn open(options: &SpawnerOptions, stream: File) -> crate::sys::Result<Spawner> {
     // Created last: if anything before fails, no group exists yet.
     let hierarchy = match options.cgroups {
         true => Hierarchy::detect(&tag),
-        false => Hierarchy::off("switched off"),
+        false => Hierarchy::disabled("switched off"),
     };
     let prefix = format!("{}-{}", options.log, std::process::id());
     Ok(Spawner {
@@ -176,7 +176,7 @@ impl Spawner {
     fn prepare(&mut self) -> Result<(), String> {
         self.pool.warm_up(IDLE_GROUPS);
         let hierarchy = self.pool.hierarchy();
-        let (memory, procs) = hierarchy.holds();
+        let (memory, procs) = hierarchy.enforced_limits();
         let ready = FromSpawner::Ready {
             pid: std::process::id() as i32,
             cgroups: hierarchy.describe(),
@@ -247,8 +247,8 @@ impl Spawner {
             ToSpawner::Forget { below } => self.bases.retain(|n, _| *n >= below),
             ToSpawner::Start(task) => self.start(&task)?,
             ToSpawner::Reap { a, group, env } => self.reap_leftovers(a, &group, &env),
-            ToSpawner::Sweep { keep } => self.sweep(&keep),
-            ToSpawner::ClearTmp => self.remove(self.tmp_dirs.left_behind()),
+            ToSpawner::Sweep { keep } => self.remove_stale_groups(&keep),
+            ToSpawner::ClearTmp => self.remove(self.tmp_dirs.leftovers()),
             ToSpawner::Devices { all } => self.take_devices(all),
         }
         Ok(())
@@ -271,7 +271,7 @@ impl Spawner {
     /// The limits of a task's group.
     fn limits_of(&self, task: &TaskSpec) -> Limits {
         Limits {
-            devices: self.devices.denied_to(&task.limits.devices),
+            devices: self.devices.devices_denied_to(&task.limits.devices),
             ..group_limits(&task.limits)
         }
     }
@@ -319,12 +319,12 @@ impl Spawner {
                 }
             }
         }
-        let group = match self.pool.take(&limits) {
+        let group = match self.pool.take_group(&limits) {
             Ok(group) => group,
             Err(e) => return self.refuse(task, e.to_string()),
         };
         let uid = prepared.base.user.as_ref().map(|user| user.uid);
-        let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.assign(uid)));
+        let tmp = (!prepared.names_tmp).then(|| (uid, self.tmp_dirs.take_dir(uid)));
         failpoint::hit("spawner.before_fork");
         self.inherited.forked_at = clock::boot_ms();
         match fork::fork_plain() {
@@ -384,7 +384,7 @@ impl Spawner {
             let (died, other_limits) = match how {
                 Ended::Exited(shepherd::ENDED) => {
                     if let Some((uid, path)) = tmp {
-                        self.tmp_dirs.take_back(uid, path);
+                        self.tmp_dirs.return_dir(uid, path);
                     }
                     (false, false)
                 }
@@ -412,7 +412,7 @@ impl Spawner {
 
     /// Forks a shepherd that waits for a task.
     fn fork_idle_shepherd(&mut self) {
-        let Ok(Some(group)) = self.pool.take(&self.plain_limits()) else {
+        let Ok(Some(group)) = self.pool.take_group(&self.plain_limits()) else {
             return;
         };
         let Ok((ours, theirs)) = ipc::pair() else {
@@ -498,7 +498,7 @@ impl Spawner {
             self.stream = None;
             self.idle.clear();
             // The next spawner need not wait for this.
-            self.inherited.limbo = None;
+            self.inherited.start_lock = None;
             let run = || leftovers.remove(users::may_switch());
             let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             proc::exit_now(i32::from(ran.is_err()))
@@ -506,7 +506,7 @@ impl Spawner {
     }
 
     /// Removes groups of earlier spawners that no running task needs.
-    fn sweep(&mut self, keep: &[String]) {
+    fn remove_stale_groups(&mut self, keep: &[String]) {
         let own = format!("{}.", self.pool.prefix());
         for name in self.pool.hierarchy().names() {
             if name.starts_with(&own) || keep.contains(&name) {
@@ -524,17 +524,17 @@ impl Spawner {
 }
 
 impl Devices {
-    fn new(all: Vec<DeviceNode>) -> Devices {
-        let closed = (!all.is_empty()).then(|| Arc::new(Denied::new(all.clone())));
-        Devices { all, closed }
+    fn new(nodes: Vec<DeviceNode>) -> Devices {
+        let closed = (!nodes.is_empty()).then(|| Arc::new(Denied::new(nodes.clone())));
+        Devices { nodes, closed }
     }
 
     /// The devices that are denied to a task with these nodes.
-    fn denied_to(&self, own: &[DeviceNode]) -> SharedDenied {
-        if !self.all.iter().any(|node| own.contains(node)) {
+    fn devices_denied_to(&self, own: &[DeviceNode]) -> SharedDenied {
+        if !self.nodes.iter().any(|node| own.contains(node)) {
             return self.closed.clone();
         }
-        let left = self.all.iter().filter(|node| !own.contains(node));
+        let left = self.nodes.iter().filter(|node| !own.contains(node));
         let left: Vec<DeviceNode> = left.copied().collect();
         (!left.is_empty()).then(|| Arc::new(Denied::new(left)))
     }

@@ -5,7 +5,7 @@
 //! the lock of /tmp, which reduced the throughput of an array by a quarter. A shepherd creates its
 //! directory, locks it and leaves it empty; this module never looks into a locked one.
 
-use super::outputs::acting;
+use super::outputs::run_as;
 use crate::sys::launch::ProcessIdentity;
 use crate::sys::locked_dir::LockedDir;
 use crate::sys::{Result, clock, fs};
@@ -24,7 +24,7 @@ pub(super) struct TmpDirs {
     /// Prefix of all names of this host's spawners.
     host: String,
     /// Prefix of this spawner's names.
-    own: String,
+    own_prefix: String,
     next: u64,
     /// Free names by user; `None`: the user of this process.
     free: HashMap<Option<u32>, Vec<PathBuf>>,
@@ -35,7 +35,7 @@ impl TmpDirs {
     pub(super) fn new(tag: &str, pid: u32) -> TmpDirs {
         let host = format!("corral.{tag}.");
         TmpDirs {
-            own: format!("{host}{pid}."),
+            own_prefix: format!("{host}{pid}."),
             host,
             next: 0,
             free: HashMap::new(),
@@ -43,16 +43,16 @@ impl TmpDirs {
     }
 
     /// A directory for a task of this user: a free one, or a new name.
-    pub(super) fn assign(&mut self, uid: Option<u32>) -> PathBuf {
+    pub(super) fn take_dir(&mut self, uid: Option<u32>) -> PathBuf {
         let free = self.free.get_mut(&uid).and_then(Vec::pop);
         free.unwrap_or_else(|| {
             self.next += 1;
-            Path::new(TMP).join(format!("{}{}", self.own, self.next))
+            Path::new(TMP).join(format!("{}{}", self.own_prefix, self.next))
         })
     }
 
     /// Takes back a directory that the shepherd left empty.
-    pub(super) fn take_back(&mut self, uid: Option<u32>, path: PathBuf) {
+    pub(super) fn return_dir(&mut self, uid: Option<u32>, path: PathBuf) {
         self.free.entry(uid).or_default().push(path);
     }
 
@@ -70,8 +70,8 @@ impl TmpDirs {
     }
 
     /// What killed shepherds may have left, of this spawner and earlier ones.
-    pub(super) fn left_behind(&self) -> Leftovers {
-        Leftovers::OfTheDead(self.host.clone())
+    pub(super) fn leftovers(&self) -> Leftovers {
+        Leftovers::OfDeadSpawners(self.host.clone())
     }
 }
 
@@ -80,7 +80,7 @@ pub(super) enum Leftovers {
     /// Directories, each with its user.
     Free(Vec<(Option<u32>, PathBuf)>),
     /// All directories with this prefix that no process holds.
-    OfTheDead(String),
+    OfDeadSpawners(String),
 }
 
 impl Leftovers {
@@ -92,10 +92,10 @@ impl Leftovers {
                 for (uid, path) in all {
                     // A directory into which the user has put files since is left for the next
                     // sweep.
-                    let _ = acting(uid.map(owner).as_ref(), || fs::remove_dir(path));
+                    let _ = run_as(uid.map(owner).as_ref(), || fs::remove_dir(path));
                 }
             }
-            Leftovers::OfTheDead(prefix) => sweep(Path::new(TMP), prefix, as_root),
+            Leftovers::OfDeadSpawners(prefix) => sweep(Path::new(TMP), prefix, as_root),
         }
     }
 }
@@ -116,8 +116,8 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
             continue;
         };
         let user = as_root.then(|| owner(stat.uid));
-        let remove = || LockedDir::hold(&path)?.map_or(Ok(()), LockedDir::remove);
-        if let Err(e) = acting(user.as_ref(), remove) {
+        let remove = || LockedDir::try_lock(&path)?.map_or(Ok(()), LockedDir::remove);
+        if let Err(e) = run_as(user.as_ref(), remove) {
             eprintln!("cbtask: {e}: it stays");
         }
     }
@@ -126,12 +126,12 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
 /// Makes the directory of a task: the lent one, otherwise one whose name begins with `prefix`;
 /// `None`: the task uses /tmp.
 pub(super) fn make(
-    lent: Option<&Path>,
+    from_spawner: Option<&Path>,
     prefix: &str,
     user: Option<&ProcessIdentity>,
 ) -> Option<LockedDir> {
-    let made = acting(user, || {
-        if let Some(path) = lent
+    let made = run_as(user, || {
+        if let Some(path) = from_spawner
             && let Some(own) = LockedDir::open(path)?
         {
             return Ok(Some(own));
@@ -150,12 +150,12 @@ pub(super) fn make(
 /// # Errors
 /// Something remains. Something stays.
 pub(super) fn clear(own: &LockedDir, user: Option<&ProcessIdentity>) -> Result<()> {
-    acting(user, || own.clear())
+    run_as(user, || own.clear())
 }
 
 /// Removes the directory with its content, as its user.
 pub(super) fn remove(own: LockedDir, user: Option<&ProcessIdentity>) {
-    if let Err(e) = acting(user, || own.remove()) {
+    if let Err(e) = run_as(user, || own.remove()) {
         eprintln!("cbtask: {e}: it stays");
     }
 }
@@ -167,21 +167,21 @@ mod tests {
     #[test]
     fn a_directory_that_came_back_is_lent_again_to_the_same_user_only() {
         let mut dirs = TmpDirs::new("h1.0a", 7);
-        let first = dirs.assign(Some(1));
+        let first = dirs.take_dir(Some(1));
         assert_eq!(first, Path::new("/tmp/corral.h1.0a.7.1"));
         assert!(!dirs.has_free());
-        dirs.take_back(Some(1), first.clone());
-        let other = dirs.assign(Some(2));
+        dirs.return_dir(Some(1), first.clone());
+        let other = dirs.take_dir(Some(2));
         assert_ne!(other, first);
-        assert_eq!(dirs.assign(Some(1)), first);
-        assert_ne!(dirs.assign(Some(1)), first);
+        assert_eq!(dirs.take_dir(Some(1)), first);
+        assert_ne!(dirs.take_dir(Some(1)), first);
     }
 
     #[test]
     fn a_sweep_removes_what_nobody_holds_and_nothing_else() {
         let tmp = tempfile::tempdir().unwrap();
         let path = |name: &str| tmp.path().join(name);
-        let held = LockedDir::open(&path("corral.h1.7.1")).unwrap().unwrap();
+        let locked = LockedDir::open(&path("corral.h1.7.1")).unwrap().unwrap();
         for name in ["corral.h1.7.2/d", "corral.h1.6.1", "corral.h2.7.1", "other"] {
             std::fs::create_dir_all(path(name)).unwrap();
         }
@@ -194,6 +194,6 @@ mod tests {
             left,
             ["corral.h1.7.1", "corral.h1.9.9", "corral.h2.7.1", "other"]
         );
-        drop(held);
+        drop(locked);
     }
 }

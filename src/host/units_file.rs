@@ -16,7 +16,7 @@ const KEPT_MS: u64 = 3_600_000;
 pub(super) struct UnitsFile {
     path: PathBuf,
     written: Option<HostUnitsDoc>,
-    began: u64,
+    started_at: u64,
     failing: bool,
 }
 
@@ -25,7 +25,7 @@ impl UnitsFile {
         UnitsFile {
             path: local.units(),
             written: None,
-            began: now,
+            started_at: now,
             failing: false,
         }
     }
@@ -33,10 +33,10 @@ impl UnitsFile {
     /// Updates it with the sensors' values at `now` (boot-time clock, ms).
     pub(super) fn write(&mut self, kinds: BTreeMap<String, Vec<UnitDoc>>, now: u64) {
         if kinds.is_empty() {
-            if self.written.take().is_some() || now >= self.began + KEPT_MS {
+            if self.written.take().is_some() || now >= self.started_at + KEPT_MS {
                 // A missing file need not be removed.
                 let _ = fs::remove(&self.path);
-                self.began = u64::MAX - KEPT_MS;
+                self.started_at = u64::MAX - KEPT_MS;
             }
             return;
         }

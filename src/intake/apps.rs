@@ -19,7 +19,7 @@ const NAME_MAX: usize = 240;
 pub(super) fn profile<'a>(
     spec: &Spec,
     label: bool,
-    who: &Requester,
+    requester: &Requester,
     config: &'a Config,
 ) -> Result<Option<&'a AppProfile>, Refusal> {
     if spec.app.is_empty() {
@@ -37,10 +37,10 @@ pub(super) fn profile<'a>(
             did_you_mean(&spec.app, known)
         )));
     };
-    if !config.user_in(&who.user, &who.groups, &app.users) {
+    if !config.user_in(&requester.user, &requester.groups, &app.users) {
         return Err(Refusal::permission(format!(
             "-app: user {} may not use application {}",
-            who.user, app.name
+            requester.user, app.name
         )));
     }
     Ok(Some(app))

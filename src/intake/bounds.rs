@@ -6,7 +6,7 @@ use crate::config::{AppLimits, AppProfile, JobSlots, LimitPair, Queue};
 use crate::model::{Limits, Spec};
 use crate::text::{duration, size};
 
-pub(super) fn within(slots: JobSlots, min: u32, max: u32) -> bool {
+pub(super) fn check_slots(slots: JobSlots, min: u32, max: u32) -> bool {
     min >= slots.min && max <= slots.max.unwrap_or(u32::MAX)
 }
 
@@ -40,28 +40,28 @@ pub(super) fn limits_in(
 ) -> Result<Limits, Refusal> {
     let none = AppLimits::default();
     let of = app.map_or(&none, |app| &app.limits);
-    let fit = |option: &str, pairs: [&LimitPair; 2], asked: Option<u64>, unit: u64| {
-        let asked = asked.map(|a| a.saturating_mul(unit));
+    let fit = |option: &str, pairs: [&LimitPair; 2], requested: Option<u64>, unit: u64| {
+        let requested = requested.map(|a| a.saturating_mul(unit));
         let over = |max: u64, whose: String| {
-            let asked = shown(option, asked.unwrap_or_default());
-            let max = shown(option, max);
-            Refusal::refused(format!("{option}: {asked} exceeds {max} of {whose}"))
+            let requested = limit_text(option, requested.unwrap_or_default());
+            let max = limit_text(option, max);
+            Refusal::refused(format!("{option}: {requested} exceeds {max} of {whose}"))
         };
         let [of_app, of_queue] = pairs;
-        let got = of_app.resolve(asked).map_err(|max| {
+        let limit = of_app.resolve(requested).map_err(|max| {
             over(
                 max,
                 format!("application {}", app.map_or("", |app| &app.name)),
             )
         })?;
-        let got = match (asked, got, of_queue.max) {
+        let limit = match (requested, limit, of_queue.max) {
             (None, Some(given), Some(max)) => Some(given.min(max)),
-            (_, got, _) => got,
+            (_, limit, _) => limit,
         };
-        let got = of_queue
-            .resolve(got)
+        let limit = of_queue
+            .resolve(limit)
             .map_err(|max| over(max, format!("queue {}", queue.name)))?;
-        Ok::<_, Refusal>(got.map(|g| g.div_ceil(unit)))
+        Ok::<_, Refusal>(limit.map(|g| g.div_ceil(unit)))
     };
     Ok(Limits {
         run_s: fit(
@@ -93,7 +93,7 @@ pub(super) fn limits_in(
 
 /// A limit in the form that its option takes: times (here in ms) in minutes if they are whole
 /// minutes.
-fn shown(option: &str, value: u64) -> String {
+fn limit_text(option: &str, value: u64) -> String {
     match option {
         "-W" | "-c" if value.is_multiple_of(60_000) => format!("{} min", value / 60_000),
         "-W" | "-c" => duration::exact(value.div_ceil(1000)),

@@ -11,7 +11,7 @@ use crate::state::State;
 /// The limit that is reached.
 pub(super) fn check(
     n: u64,
-    who: &Requester,
+    requester: &Requester,
     config: &Config,
     state: &State,
 ) -> Result<(), Refusal> {
@@ -32,11 +32,11 @@ pub(super) fn check(
             format!("the cluster's limit of {limit} pending jobs is reached (max_pend_jobs)");
         return Err(refused(limit, text));
     }
-    let limits = config.user_limits(&who.user, &who.groups);
-    if let Some(limit) = over(limits.max_pend_jobs, state.pending_jobs_of(who.uid)) {
+    let limits = config.user_limits(&requester.user, &requester.groups);
+    if let Some(limit) = over(limits.max_pend_jobs, state.pending_jobs_of(requester.uid)) {
         let text = format!(
             "user {}'s limit of {limit} pending jobs is reached (max_pend_jobs)",
-            who.user
+            requester.user
         );
         return Err(refused(limit, text));
     }

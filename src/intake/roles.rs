@@ -103,9 +103,9 @@ pub struct Row {
     pub kind: Kind,
     /// The command that requests it.
     pub command: &'static str,
-    pub what: &'static str,
+    pub description: &'static str,
     /// The roles that may do it, beside root and the service account.
-    pub may: &'static [Role],
+    pub roles: &'static [Role],
 }
 
 const ANYONE: &[Role] = &Role::ALL;
@@ -118,151 +118,151 @@ const OVER_JOB: &[Role] = &[
 const OTHERS_OVER_JOB: &[Role] = &[Role::GroupAdmin, Role::QueueAdmin, Role::ClusterAdmin];
 const CLUSTER: &[Role] = &[Role::ClusterAdmin];
 
-const fn job(
+const fn job_row(
     action: Action,
     command: &'static str,
-    what: &'static str,
-    may: &'static [Role],
+    description: &'static str,
+    roles: &'static [Role],
 ) -> Row {
     Row {
         action,
         kind: Kind::Job,
         command,
-        what,
-        may,
+        description,
+        roles,
     }
 }
 
-const fn other(
+const fn other_row(
     action: Action,
     kind: Kind,
     command: &'static str,
-    what: &'static str,
-    may: &'static [Role],
+    description: &'static str,
+    roles: &'static [Role],
 ) -> Row {
     Row {
         action,
         kind,
         command,
-        what,
-        may,
+        description,
+        roles,
     }
 }
 
 /// The table.
 pub const TABLE: &[Row] = &[
-    other(
+    other_row(
         Action::Submit,
         Kind::Anything,
         "csub",
         "submit a job (root: only with `allow_root_jobs: yes`)",
         ANYONE,
     ),
-    job(Action::Kill, "ckill", "end a job", OVER_JOB),
-    job(
+    job_row(Action::Kill, "ckill", "end a job", OVER_JOB),
+    job_row(
         Action::KillForce,
         "ckill -r",
         "end it without its host",
         OVER_JOB,
     ),
-    job(Action::Stop, "cstop", "stop or hold it", OVER_JOB),
-    job(Action::Resume, "cresume", "resume or release it", OVER_JOB),
-    job(
+    job_row(Action::Stop, "cstop", "stop or hold it", OVER_JOB),
+    job_row(Action::Resume, "cresume", "resume or release it", OVER_JOB),
+    job_row(
         Action::ResumeAdmins,
         "cresume",
         "resume a job that an administrator stopped",
         OTHERS_OVER_JOB,
     ),
-    job(Action::Signal, "ckill -s", "send it a signal", OVER_JOB),
-    job(Action::Requeue, "crequeue", "run it again", OVER_JOB),
-    job(
+    job_row(Action::Signal, "ckill -s", "send it a signal", OVER_JOB),
+    job_row(Action::Requeue, "crequeue", "run it again", OVER_JOB),
+    job_row(
         Action::Migrate,
         "cmig",
         "migrate it to other hosts",
         OVER_JOB,
     ),
-    job(
+    job_row(
         Action::Switch,
         "cswitch",
         "put it into another queue that takes its owner",
         OVER_JOB,
     ),
-    job(Action::Post, "cpost", "leave a message with it", OVER_JOB),
-    job(Action::Modify, "cmod", "change its options", OVER_JOB),
-    job(
+    job_row(Action::Post, "cpost", "leave a message with it", OVER_JOB),
+    job_row(Action::Modify, "cmod", "change its options", OVER_JOB),
+    job_row(
         Action::ModifyProgram,
         "cmod -Z -L -rnc -E -Ep -cwd -i -o -e",
         "change what runs, reads and writes as its owner",
         &[Role::Owner],
     ),
-    job(
+    job_row(
         Action::Move,
         "ctop, cbot",
         "move it among its owner's jobs",
         OVER_JOB,
     ),
-    job(
+    job_row(
         Action::MoveAmongAll,
         "ctop, cbot",
         "move it among all users' jobs",
         CLUSTER,
     ),
-    job(Action::Run, "crun", "start it now", CLUSTER),
-    job(
+    job_row(Action::Run, "crun", "start it now", CLUSTER),
+    job_row(
         Action::Cron,
         "ccron enable, disable, start, kill, remove",
         "enable, start, end, remove a cron job",
         OVER_JOB,
     ),
-    other(
+    other_row(
         Action::CronAs,
         Kind::Cluster,
         "ccron create, user:",
         "define a cron job that runs as another user",
         &[],
     ),
-    job(
+    job_row(
         Action::JobGroup,
         "cgmod, cgdel",
         "change or delete a job group",
         &[Role::Owner, Role::ClusterAdmin],
     ),
-    other(
+    other_row(
         Action::Queue,
         Kind::Queue,
         "cadmin qopen, qclose, qact, qinact",
         "open, close, activate, inactivate a queue",
         &[Role::QueueAdmin, Role::ClusterAdmin],
     ),
-    other(
+    other_row(
         Action::Host,
         Kind::Cluster,
         "cadmin hopen, hclose, lslock, lsunlock",
         "open, close, lock, unlock hosts",
         CLUSTER,
     ),
-    other(
+    other_row(
         Action::HostLost,
         Kind::Cluster,
         "cadmin hlost",
         "give up the jobs of a lost host",
         CLUSTER,
     ),
-    other(
+    other_row(
         Action::Restored,
         Kind::Cluster,
         "cadmin restored",
         "confirm that the share was restored from a backup",
         CLUSTER,
     ),
-    other(
+    other_row(
         Action::Reconfig,
         Kind::Cluster,
         "cadmin reconfig",
         "put the present cb.yaml in force",
         CLUSTER,
     ),
-    other(
+    other_row(
         Action::SilenceAlert,
         Kind::Cluster,
         "cadmin alert silence, unsilence",
@@ -287,13 +287,13 @@ pub fn who_may(subcommand: &str) -> Option<String> {
         words.is_some_and(|words| words.split(", ").any(|word| word == subcommand))
     };
     let row = TABLE.iter().find(names)?;
-    let roles: Vec<&str> = row.may.iter().map(|role| role.word()).collect();
+    let roles: Vec<&str> = row.roles.iter().map(|role| role.word()).collect();
     Some(roles.join(" or "))
 }
 
 /// Whether a role may do an action.
 pub fn allows(row: &Row, role: Role) -> bool {
-    role == Role::System || row.may.contains(&role)
+    role == Role::System || row.roles.contains(&role)
 }
 
 /// The table as printed in docs/security.md.
@@ -306,7 +306,7 @@ pub fn printed() -> String {
     out.push_str(&"|---".repeat(2 + Role::ALL.len()));
     out.push_str("|\n");
     for row in TABLE {
-        let _ = write!(out, "| {} | `{}` |", row.what, row.command);
+        let _ = write!(out, "| {} | `{}` |", row.description, row.command);
         for role in Role::ALL {
             let cell = match (allows(row, role), row.kind, role) {
                 (_, Kind::Queue | Kind::Cluster, Role::Owner | Role::GroupAdmin) => "",

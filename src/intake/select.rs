@@ -39,7 +39,7 @@ pub(super) enum NamedJobs {
 ///
 /// # Errors
 /// An operand is not a job ID.
-fn named(ids: &[String]) -> Result<(Vec<NamedJobs>, bool), Refusal> {
+fn named_jobs(ids: &[String]) -> Result<(Vec<NamedJobs>, bool), Refusal> {
     let (mut out, mut all) = (Vec::<NamedJobs>::new(), false);
     let (mut whole, mut part) = (FxHashSet::default(), FxHashMap::default());
     for operand in ids {
@@ -165,14 +165,14 @@ enum SearchScope {
 /// The jobs that a selector selects, to be visited in order.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    named: Vec<NamedJobs>,
+    named_jobs: Vec<NamedJobs>,
     filter: Filter,
-    among: SearchScope,
+    scope: SearchScope,
     /// Only the latest one is selected; the inner value is the latest one found so far.
     latest: Option<Option<u32>>,
     chosen: Option<u32>,
-    /// Next index in `named`; after these, their number plus the next id.
-    at: u32,
+    /// Next index in `named_jobs`; after these, their number plus the next id.
+    next_index: u32,
     found: bool,
 }
 
@@ -200,7 +200,7 @@ impl Selection {
         users: Option<Vec<u32>>,
         spent: &mut u64,
     ) -> Result<Selection, Refusal> {
-        let (named, zero) = named(&sel.ids)?;
+        let (named, zero) = named_jobs(&sel.ids)?;
         let all = sel.all || zero;
         let mut filter = Filter {
             queue: sel.queue.clone(),
@@ -209,18 +209,18 @@ impl Selection {
             on_host: None,
             users,
         };
-        let mut among = SearchScope::All;
+        let mut scope = SearchScope::All;
         if !sel.ids.is_empty() && !all {
-            among = SearchScope::Nothing;
+            scope = SearchScope::Nothing;
         } else if !sel.host.is_empty() {
             let id = state.host_id(&sel.host).into_iter();
-            let works = id.flat_map(|id| state.used().work_on(id));
+            let works = id.flat_map(|id| state.used().started_on(id));
             let mut ids: Vec<u32> = works.map(|(j, _)| j.id).collect();
             ids.sort_unstable();
             ids.dedup();
             *spent += ids.len() as u64;
             filter.on_host = Some(ids.iter().copied().collect());
-            among = SearchScope::Ids(ids);
+            scope = SearchScope::Ids(ids);
         } else if let Some([uid]) = filter.users.as_deref() {
             let glob = Glob::new(if sel.name.is_empty() { "*" } else { &sel.name });
             let jobs = state.maybe_named(*uid, &glob).take(AMONG_MAX + 1);
@@ -228,41 +228,41 @@ impl Selection {
             *spent += ids.len() as u64;
             if ids.len() <= AMONG_MAX {
                 ids.sort_unstable();
-                among = SearchScope::Ids(ids);
+                scope = SearchScope::Ids(ids);
             }
         }
         Ok(Selection {
-            named,
+            named_jobs: named,
             filter,
-            among,
+            scope,
             latest: (sel.ids.is_empty() && !all).then_some(None),
             chosen: None,
-            at: 0,
+            next_index: 0,
             found: false,
         })
     }
 
     /// Where to continue; to be passed to [`Selection::go_to`] of an equal selection.
-    pub fn at(&self) -> u32 {
+    pub fn next_index(&self) -> u32 {
         match (&self.chosen, &self.latest) {
             (Some(id), _) => *id,
             // A search has no side effects, so it may start again.
             (None, Some(_)) => 0,
-            (None, None) => self.at,
+            (None, None) => self.next_index,
         }
     }
 
     pub fn go_to(&mut self, at: u32) {
         match self.latest {
             Some(_) if at > 0 => self.choose(at),
-            _ => (self.at, self.found) = (at, at > 0),
+            _ => (self.next_index, self.found) = (at, at > 0),
         }
     }
 
     /// Sets the latest job; nothing follows it.
     fn choose(&mut self, id: u32) {
-        self.among = SearchScope::Nothing;
-        (self.named, self.at) = (vec![NamedJobs::Job(id)], 0);
+        self.scope = SearchScope::Nothing;
+        (self.named_jobs, self.next_index) = (vec![NamedJobs::Job(id)], 0);
         (self.found, self.chosen) = (true, Some(id));
     }
 
@@ -273,17 +273,17 @@ impl Selection {
 
     /// Moves past the current result.
     pub fn advance(&mut self) {
-        self.at += 1;
+        self.next_index += 1;
     }
 
     /// The current result; it stays the same until [`Selection::advance`].
-    pub fn now(
+    pub fn current_item(
         &mut self,
         state: &State,
         eligible: &dyn Fn(&Job) -> bool,
         spent: &mut u64,
     ) -> SelectionItem {
-        if let Some(named) = self.named.get(self.at as usize) {
+        if let Some(named) = self.named_jobs.get(self.next_index as usize) {
             self.found = true;
             return match named {
                 NamedJobs::Job(id) if state.job(*id).is_some() => SelectionItem::Whole(*id),
@@ -296,8 +296,8 @@ impl Selection {
                 NamedJobs::Elements(id, set) => SelectionItem::Missing(format!("{id}[{set}]")),
             };
         }
-        let base = self.named.len() as u32;
-        let from = self.at - base;
+        let base = self.named_jobs.len() as u32;
+        let from = self.next_index - base;
         let mut next = from;
         let mut hit = None;
         let mut look = |job: &Job| {
@@ -308,7 +308,7 @@ impl Selection {
             }
             hit.is_some()
         };
-        let ended = match &self.among {
+        let ended = match &self.scope {
             SearchScope::Nothing => true,
             SearchScope::Ids(ids) => {
                 let first = ids.partition_point(|id| *id < from);
@@ -332,15 +332,15 @@ impl Selection {
         };
         match (hit, &mut self.latest) {
             (Some(id), None) => {
-                (self.at, self.found) = (base + id, true);
+                (self.next_index, self.found) = (base + id, true);
                 SelectionItem::Whole(id)
             }
             (Some(id), Some(latest)) => {
-                (*latest, self.at) = (Some(id), base + next);
+                (*latest, self.next_index) = (Some(id), base + next);
                 SelectionItem::Searching
             }
             (None, _) if !ended => {
-                self.at = base + next;
+                self.next_index = base + next;
                 SelectionItem::Searching
             }
             (None, latest) => match latest.as_mut().and_then(Option::take) {
@@ -405,7 +405,7 @@ mod tests {
             NamedJobs::Elements(5, set),
             NamedJobs::Job(5),
         ];
-        assert_eq!(named(&ids).expect("is short"), (want, true));
+        assert_eq!(named_jobs(&ids).expect("is short"), (want, true));
     }
 
     #[test]
@@ -417,10 +417,13 @@ mod tests {
         let (state, mut spent) = (State::new(), 0);
         let mut picks = Selection::new(&sel, &state, None, &mut spent).expect("is short");
         for want in ["5[1-900000]", "7"] {
-            let got = picks.now(&state, &|_| true, &mut spent);
-            assert_eq!(got, SelectionItem::Missing(want.into()));
+            let item = picks.current_item(&state, &|_| true, &mut spent);
+            assert_eq!(item, SelectionItem::Missing(want.into()));
             picks.advance();
         }
-        assert_eq!(picks.now(&state, &|_| true, &mut spent), SelectionItem::End);
+        assert_eq!(
+            picks.current_item(&state, &|_| true, &mut spent),
+            SelectionItem::End
+        );
     }
 }

@@ -58,7 +58,8 @@ fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
         return Ok(());
     };
     let new = &changes.job.spec;
-    let lower = new.limits.cpu_s.is_some_and(|asked| asked <= limit) && new.cpu_on == old.cpu_on;
+    let lower =
+        new.limits.cpu_s.is_some_and(|requested| requested <= limit) && new.cpu_on == old.cpu_on;
     if lower && !has(&changes.reset) {
         return Ok(());
     }
@@ -74,21 +75,26 @@ fn check_cpu_limit(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
 }
 
 /// The requirement of a job that has started, with its `rusage[]` replaced by that of another
-/// requirement. `asked` is empty for none.
+/// requirement. `requested` is empty for none.
 ///
 /// # Errors
-/// `asked` has other sections, or the job has several requirements.
-pub fn replace_rusage(old: &str, asked: &str, config: &Config) -> Result<String, Refusal> {
+/// `requested` has other sections, or the job has several requirements.
+pub fn replace_rusage(old: &str, requested: &str, config: &Config) -> Result<String, Refusal> {
     let only = "-R: only rusage[...] of a job that has started can be changed";
-    let asked = ResReq::parse(asked, config)
-        .map_err(|e| Refusal::usage(format!("-R: {}\n{}", e.message, e.caret(asked).trim_end())))?;
-    let rusage = asked.simple().cloned();
+    let requested = ResReq::parse(requested, config).map_err(|e| {
+        Refusal::usage(format!(
+            "-R: {}\n{}",
+            e.message,
+            e.caret(requested).trim_end()
+        ))
+    })?;
+    let rusage = requested.simple().cloned();
     let rusage = rusage.ok_or_else(|| Refusal::refused(only))?.rusage;
     let new = Simple {
         rusage: rusage.clone(),
         ..Simple::default()
     };
-    if asked.simple() != Some(&new) || rusage.len() > 1 {
+    if requested.simple() != Some(&new) || rusage.len() > 1 {
         return Err(Refusal::refused(only));
     }
     let several = "-R: the job has started by one of several alternatives or sections; its \

@@ -1,11 +1,11 @@
 //! Admitting a submission: defaults, access, limits, canonical forms. The result is the job's
 //! specification; anything wrong is a refusal that names the option.
 
-use super::bounds::{bound, limits_in, slots_in, within};
+use super::bounds::{bound, check_slots, limits_in, slots_in};
 use super::{Refusal, Requester, apps, execution_options, pending_limit};
 use crate::config::require::{self, Request};
 use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
-use crate::model::{Limits, MOST_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
+use crate::model::{Limits, MAX_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
 use crate::text::error::did_you_mean;
@@ -79,20 +79,20 @@ pub struct Admitted {
 /// A [`Refusal`] that states which option is wrong and why.
 pub fn admit(
     job: Submission,
-    who: &Requester,
+    requester: &Requester,
     config: &Config,
     state: &State,
     now: Stamp,
     names: &mut NameBudget,
 ) -> Result<Admitted, Refusal> {
-    if who.uid == 0 && !config.cluster.allow_root_jobs {
+    if requester.uid == 0 && !config.cluster.allow_root_jobs {
         return Err(Refusal::permission(
             "root may not submit jobs here (allow_root_jobs: no)",
         ));
     }
     let array = check_texts(&job, config)?;
     let count = array.as_ref().map_or(1, IndexSet::len);
-    pending_limit::check(count, who, config, state)?;
+    pending_limit::check(count, requester, config, state)?;
     let mut spec = job.spec;
     if spec.session.is_some() && (array.is_some() || job.hold) {
         let text = "-I cannot be given together with an index list in -J, nor with -H";
@@ -101,14 +101,14 @@ pub fn admit(
     if !spec.params.is_empty() && array.is_none() {
         return Err(Refusal::usage("--params is for arrays"));
     }
-    spec.uid = who.uid;
-    spec.user = who.user.clone();
-    check_spec(&mut spec, who, config, (state, names), now)?;
+    spec.uid = requester.uid;
+    spec.user = requester.user.clone();
+    check_spec(&mut spec, requester, config, (state, names), now)?;
     if spec.app.is_empty() {
         spec.app.clone_from(&config.general.default_app);
     }
-    let app = apps::profile(&spec, job.app_label, who, config)?;
-    let (queue, default_queue) = choose_queue((&spec, app), who, config, state)?;
+    let app = apps::profile(&spec, job.app_label, requester, config)?;
+    let (queue, default_queue) = choose_queue((&spec, app), requester, config, state)?;
     apply_queue((&mut spec, app), queue, config)?;
     Ok(Admitted {
         spec,
@@ -177,19 +177,21 @@ pub fn runs_as_owner(option: &str) -> bool {
     PROGRAM.contains(&option)
 }
 
-fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(), Refusal> {
+fn check_priority(priority: u32, requester: &Requester, config: &Config) -> Result<(), Refusal> {
     let most = config.general.max_user_priority;
     if priority > most {
         return Err(Refusal::refused(format!(
             "-sp: {priority} is above the largest user priority {most}"
         )));
     }
-    let cap = config.user_limits(&who.user, &who.groups).priority_cap;
+    let cap = config
+        .user_limits(&requester.user, &requester.groups)
+        .priority_cap;
     match cap.filter(|cap| priority > *cap) {
         None => Ok(()),
         Some(cap) => Err(Refusal::refused(format!(
             "-sp: {priority} is above user {}'s largest priority {cap} (priority_cap)",
-            who.user
+            requester.user
         ))),
     }
 }
@@ -197,7 +199,7 @@ fn check_priority(priority: u32, who: &Requester, config: &Config) -> Result<(),
 /// Checks everything in a specification that does not depend on the queue.
 pub(super) fn check_spec(
     spec: &mut Spec,
-    who: &Requester,
+    requester: &Requester,
     config: &Config,
     (state, names): (&State, &mut NameBudget),
     now: Stamp,
@@ -234,12 +236,12 @@ pub(super) fn check_spec(
             spec.min, spec.max
         )));
     }
-    check_priority(spec.priority, who, config)?;
+    check_priority(spec.priority, requester, config)?;
     if spec.project.is_empty() {
         spec.project = config.general.default_project.clone();
     }
     names::check_name(&spec.project).map_err(|e| Refusal::usage(format!("-P: {e}")))?;
-    check_group(spec, who, config)?;
+    check_group(spec, requester, config)?;
     if spec.deadline.is_some_and(|t| t <= now) {
         return Err(Refusal::usage(
             "-t: the termination time has passed already",
@@ -249,8 +251,8 @@ pub(super) fn check_spec(
         if let Some(why) = require::unknown_host(&spec.hosts, config) {
             return Err(Refusal::not_found(format!("-m: {why}")));
         }
-        let asked = require::asked_hosts(&spec.hosts, config);
-        asked.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
+        let prefs = require::asked_hosts(&spec.hosts, config);
+        prefs.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
     }
     check_limits(&spec.limits)?;
     for (option, on) in [("-W", &spec.run_on), ("-c", &spec.cpu_on)] {
@@ -263,7 +265,7 @@ pub(super) fn check_spec(
     spec.res_req = require::check_request(&spec.res_req, config).map_err(Refusal::usage)?;
     take_slots_of_sections(spec, config)?;
     if !spec.depend.is_empty() {
-        spec.depend = resolve_depend(&spec.depend, who, state, names)?;
+        spec.depend = resolve_depend(&spec.depend, requester, state, names)?;
     }
     Ok(())
 }
@@ -308,8 +310,8 @@ fn check_plain(spec: &mut Spec) -> Result<(), Refusal> {
     again.exits = exits
         .map_err(|e| Refusal::usage(format!("-Q: {e}")))?
         .to_string();
-    if again.retries.is_some_and(|n| n > MOST_RETRIES) {
-        return Err(Refusal::usage(format!("--retries: at most {MOST_RETRIES}")));
+    if again.retries.is_some_and(|n| n > MAX_RETRIES) {
+        return Err(Refusal::usage(format!("--retries: at most {MAX_RETRIES}")));
     }
     if let Some(warn) = &spec.warn {
         let known = WARN_SIGNALS.iter().any(|(_, n)| *n == warn.signal);
@@ -375,22 +377,22 @@ fn check_session(spec: &Spec) -> Result<(), Refusal> {
 }
 
 /// Checks that a user who names a group is a member of it: its shares are not for others.
-fn check_group(spec: &Spec, who: &Requester, config: &Config) -> Result<(), Refusal> {
+fn check_group(spec: &Spec, requester: &Requester, config: &Config) -> Result<(), Refusal> {
     let group = &spec.user_group;
     if group.is_empty() {
         return Ok(());
     }
-    let known = config.user_groups.contains_key(group) || who.groups.contains(group);
+    let known = config.user_groups.contains_key(group) || requester.groups.contains(group);
     if !known {
         return Err(Refusal::not_found(format!(
             "-G: no user group is named {group:?}{}",
             did_you_mean(group, config.user_groups.keys().map(String::as_str))
         )));
     }
-    if !config.in_user_group(&who.user, &who.groups, group) {
+    if !config.in_user_group(&requester.user, &requester.groups, group) {
         return Err(Refusal::permission(format!(
             "-G: user {} is not in group {group}",
-            who.user
+            requester.user
         )));
     }
     Ok(())
@@ -409,12 +411,12 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
             "-R: the sections ask for {slots} slots together, at most {SLOTS_MAX} are possible"
         )));
     }
-    let said = [spec.min, spec.max]
+    let stated = [spec.min, spec.max]
         .into_iter()
         .find(|n| *n != 0 && *n != slots);
-    if let Some(said) = said {
+    if let Some(stated) = stated {
         return Err(Refusal::usage(format!(
-            "-n: the sections of -R ask for {slots} slots together, not {said}; omit -n"
+            "-n: the sections of -R ask for {slots} slots together, not {stated}; omit -n"
         )));
     }
     (spec.min, spec.max) = (slots, slots);
@@ -446,7 +448,7 @@ fn check_limits(limits: &Limits) -> Result<(), Refusal> {
 /// evaluated.
 fn resolve_depend(
     text: &str,
-    who: &Requester,
+    requester: &Requester,
     state: &State,
     names: &mut NameBudget,
 ) -> Result<String, Refusal> {
@@ -460,7 +462,7 @@ fn resolve_depend(
     let each = ID_BYTES + elements.max().unwrap_or(0);
     let mut room = DEPEND_MAX / each;
     let expr = expr.resolve(&mut |name: &str| {
-        let ids = own_jobs_named(name, who, state, names, room)?;
+        let ids = own_jobs_named(name, requester, state, names, room)?;
         room -= ids.len();
         Ok::<_, Refusal>(ids)
     })?;
@@ -485,7 +487,7 @@ fn resolve_depend(
 /// Ids of the jobs with that name, at most `room`.
 fn own_jobs_named(
     name: &str,
-    who: &Requester,
+    requester: &Requester,
     state: &State,
     names: &mut NameBudget,
     room: usize,
@@ -493,7 +495,7 @@ fn own_jobs_named(
     let wanted = Glob::new(name);
     let (mut ids, mut looks) = (Vec::new(), 0);
     let most = LOOKS_MAX.min(names.lookups);
-    for job in state.maybe_named(who.uid, &wanted) {
+    for job in state.maybe_named(requester.uid, &wanted) {
         looks += 1;
         if wanted.matches(job.name()) {
             ids.push(job.id);
@@ -523,7 +525,7 @@ fn own_jobs_named(
 /// the answer.
 pub(super) fn choose_queue<'a>(
     (spec, app): (&Spec, Option<&AppProfile>),
-    who: &Requester,
+    requester: &Requester,
     config: &'a Config,
     state: &State,
 ) -> Result<(&'a Queue, bool), Refusal> {
@@ -545,7 +547,7 @@ pub(super) fn choose_queue<'a>(
                 "there is no queue {name:?}{}",
                 did_you_mean(name, config.queues.iter().map(|q| q.name.as_str()))
             ))),
-            Some(queue) => accepts(queue, (spec, app), who, config, state).map(|()| queue),
+            Some(queue) => accepts(queue, (spec, app), requester, config, state).map(|()| queue),
         };
         match verdict {
             Ok(queue) => return Ok((queue, default)),
@@ -558,7 +560,7 @@ pub(super) fn choose_queue<'a>(
 fn accepts(
     queue: &Queue,
     (spec, app): (&Spec, Option<&AppProfile>),
-    who: &Requester,
+    requester: &Requester,
     config: &Config,
     state: &State,
 ) -> Result<(), Refusal> {
@@ -566,10 +568,10 @@ fn accepts(
     if !state.queue_ctl(name).open {
         return Err(Refusal::refused(format!("queue {name} is closed")));
     }
-    if !config.queue_accepts(queue, &who.user, &who.groups) {
+    if !config.queue_accepts(queue, &requester.user, &requester.groups) {
         return Err(Refusal::permission(format!(
             "user {} may not use queue {name}",
-            who.user
+            requester.user
         )));
     }
     let refused = match (queue.interactive, spec.session.is_some()) {
@@ -593,7 +595,7 @@ fn accepts(
     let (min, max) = slots_in(queue, app, spec);
     let of_app = app.and_then(|app| Some((app, app.job_slots?)));
     if let Some((app, slots)) = of_app
-        && !within(slots, min, max)
+        && !check_slots(slots, min, max)
     {
         return Err(Refusal::refused(format!(
             "-n: application {} takes jobs of {} slots",
@@ -601,7 +603,7 @@ fn accepts(
             bound(slots)
         )));
     }
-    if !within(queue.job_slots, min, max) {
+    if !check_slots(queue.job_slots, min, max) {
         return Err(Refusal::refused(format!(
             "-n: queue {name} takes jobs of {} slots",
             bound(queue.job_slots)

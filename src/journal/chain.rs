@@ -25,7 +25,7 @@ pub struct SealedEnd {
     pub bytes: u64,
     pub next_seq: u64,
     /// The epoch that sealed it.
-    pub by: u64,
+    pub sealed_by: u64,
 }
 
 /// What a walk over an epoch finds.
@@ -57,7 +57,7 @@ pub enum WalkItem<'a> {
 /// Whether the walk continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
-    On,
+    Continue,
     Stop,
 }
 
@@ -102,7 +102,7 @@ pub struct Chain {
     cluster: String,
     pub first: u64,
     /// The first epoch that is not part of the chain (a leader's own).
-    pub upto: u64,
+    pub end_epoch: u64,
     ends: BTreeMap<u64, SealedEnd>,
     /// Epochs without a seal although a later one has events.
     pub unsealed_middle: Vec<u64>,
@@ -115,12 +115,17 @@ impl Chain {
     ///
     /// # Errors
     /// Failing reads; files of another cluster or epoch. Damage is not evaluated here.
-    pub fn read(layout: &Layout, cluster: &str, first: u64, upto: u64) -> Result<Chain, Error> {
+    pub fn read(
+        layout: &Layout,
+        cluster: &str,
+        first: u64,
+        end_epoch: u64,
+    ) -> Result<Chain, Error> {
         let mut chain = Chain {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             first,
-            upto,
+            end_epoch,
             ends: BTreeMap::new(),
             unsealed_middle: Vec::new(),
             head_damage: Vec::new(),
@@ -129,7 +134,7 @@ impl Chain {
         // client the directory of an epoch that has acknowledged jobs may still seem to be missing.
         sys::fs::revalidate(&layout.epochs());
         let mut events_above = false;
-        for epoch in (first..upto).rev() {
+        for epoch in (first..end_epoch).rev() {
             if events_above && !chain.ends.contains_key(&epoch) {
                 chain.unsealed_middle.push(epoch);
             }
@@ -178,9 +183,9 @@ impl Chain {
                 WalkItem::Record { line, .. } => line,
                 WalkItem::Damage { path, damaged, .. } => {
                     head_damage.push((path.to_path_buf(), damaged.clone()));
-                    return Ok(Flow::On);
+                    return Ok(Flow::Continue);
                 }
-                WalkItem::Missing { .. } | WalkItem::Torn { .. } => return Ok(Flow::On),
+                WalkItem::Missing { .. } | WalkItem::Torn { .. } => return Ok(Flow::Continue),
             };
             match decode_event(&line) {
                 Ok(Event::Epoch { .. }) => {}
@@ -195,7 +200,7 @@ impl Chain {
                     return Ok(Flow::Stop);
                 }
             }
-            Ok(Flow::On)
+            Ok(Flow::Continue)
         })?;
         self.head_damage.append(&mut head_damage);
         for (of, segment, bytes, next_seq) in seals {
@@ -204,7 +209,7 @@ impl Chain {
                     segment,
                     bytes,
                     next_seq,
-                    by: epoch,
+                    sealed_by: epoch,
                 });
             }
         }
@@ -270,7 +275,9 @@ impl Chain {
             let path = self.layout.journal(epoch, at.segment);
             let limit = self.limit(epoch, at.segment)?;
             match &limit {
-                SegmentLength::Beyond => return Ok(WalkPosition { at, stopped: false }),
+                SegmentLength::Beyond => {
+                    return Ok(WalkPosition { at, stopped: false });
+                }
                 // A missing segment is reported when its turn comes.
                 SegmentLength::Unknown(next, _) if sys::fs::stat(next)?.is_none() => {}
                 SegmentLength::Unknown(next, damaged) => {
@@ -340,7 +347,9 @@ impl Chain {
     ) -> Result<Flow, Error> {
         let text;
         let why = match limit {
-            SegmentLength::Sealed { bytes: 0, .. } | SegmentLength::Beyond => return Ok(Flow::On),
+            SegmentLength::Sealed { bytes: 0, .. } | SegmentLength::Beyond => {
+                return Ok(Flow::Continue);
+            }
             SegmentLength::Sealed { bytes, .. } => {
                 text = format!("a seal says that it has {bytes} bytes");
                 &text
@@ -350,7 +359,7 @@ impl Chain {
             SegmentLength::Tail if self.has_later(at.epoch, at.segment)? => {
                 "a later segment of its epoch is there"
             }
-            SegmentLength::Tail => return Ok(Flow::On),
+            SegmentLength::Tail => return Ok(Flow::Continue),
         };
         on(WalkItem::Missing { path, why })
     }
@@ -562,7 +571,7 @@ impl Chain {
                         return Ok(Flow::Stop);
                     }
                     if flow.is_none() {
-                        return Ok(Flow::On);
+                        return Ok(Flow::Continue);
                     }
                 }
             }
@@ -618,10 +627,10 @@ fn check_seal(
     on: &mut dyn FnMut(WalkItem<'_>) -> Result<Flow, Error>,
 ) -> Result<Flow, Error> {
     let SegmentLength::Sealed { bytes, next_seq } = limit else {
-        return Ok(Flow::On);
+        return Ok(Flow::Continue);
     };
     if (lines.offset(), lines.next_seq()) == (*bytes, *next_seq) {
-        return Ok(Flow::On);
+        return Ok(Flow::Continue);
     }
     let why = format!(
         "the file ends with {} records in {} bytes where its seal says {next_seq} in {bytes}",

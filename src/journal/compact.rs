@@ -74,11 +74,11 @@ pub fn compact(
     for number in snapshot::numbers(layout)? {
         let complete = found.iter().any(|f| f.number == number);
         if number < oldest.number || (!complete && number < found[0].number) {
-            let gone = match complete && keep.history.age_ms > 0 {
+            let removed = match complete && keep.history.age_ms > 0 {
                 true => past::archive(layout, number),
                 false => sys::fs::remove(&snapshot::path_of(layout, number)),
             };
-            match gone {
+            match removed {
                 Ok(()) => done.snapshots += 1,
                 Err(e) => first = first.or(Some(e)),
             }
@@ -99,7 +99,7 @@ pub fn compact(
 /// A segment on disk.
 pub(super) struct Segment {
     pub epoch: u64,
-    pub n: u64,
+    pub number: u64,
     pub bytes: u64,
     mtime_ms: i64,
 }
@@ -112,7 +112,7 @@ fn remove_segments(
     now: i64,
     done: &mut Compacted,
 ) -> Result<(), Error> {
-    covered.retain(|s| (s.epoch, s.n) < (base.epoch, base.segment));
+    covered.retain(|s| (s.epoch, s.number) < (base.epoch, base.segment));
     // Newest first: the history that is kept has no gaps.
     covered.reverse();
     let (mut files, mut bytes) = (0, 0);
@@ -123,7 +123,7 @@ fn remove_segments(
         let more = files < keep.segments && bytes + s.bytes <= keep.bytes && age <= keep.age_ms;
         full = full || !more;
         if full {
-            sys::fs::remove(&layout.journal(s.epoch, s.n))?;
+            sys::fs::remove(&layout.journal(s.epoch, s.number))?;
             done.segments += 1;
         } else {
             files += 1;
@@ -160,7 +160,7 @@ pub(super) fn covered_segments(layout: &Layout, covers: Position) -> Result<Vec<
                 let stat = sys::fs::stat(&layout.journal(epoch, n))?;
                 out.push(Segment {
                     epoch,
-                    n,
+                    number: n,
                     bytes: stat.map_or(0, |s| s.len),
                     mtime_ms: stat.map_or(0, |s| s.mtime_ms),
                 });

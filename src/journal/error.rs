@@ -47,7 +47,7 @@ impl From<sys::Error> for Error {
     }
 }
 
-const WAY_OUT: &str = "keep a copy of the share; 'cadmin fsck' lists all damage; a leader started \
+const REMEDY: &str = "keep a copy of the share; 'cadmin fsck' lists all damage; a leader started \
     with --accept-loss sets the damaged bytes aside in lost+found and goes on without them";
 
 impl fmt::Display for Error {
@@ -56,21 +56,21 @@ impl fmt::Display for Error {
             Error::Io(e) => write!(f, "{e}"),
             Error::Damaged { path, damaged } => write!(
                 f,
-                "the journal {} is damaged: {}; {WAY_OUT}",
+                "the journal {} is damaged: {}; {REMEDY}",
                 FileOffset(path, damaged.offset),
                 damaged.damage
             ),
             Error::Missing { path, why } => write!(
                 f,
-                "the journal {} is missing: {why}; {WAY_OUT}",
+                "the journal {} is missing: {why}; {REMEDY}",
                 path.display()
             ),
             Error::Conflict { path, why } => {
-                write!(f, "the journal {}: {why}; {WAY_OUT}", path.display())
+                write!(f, "the journal {}: {why}; {REMEDY}", path.display())
             }
             Error::Refused { path, offset, why } => write!(
                 f,
-                "the record at {} cannot be applied: {why}; {WAY_OUT}",
+                "the record at {} cannot be applied: {why}; {REMEDY}",
                 FileOffset(path, *offset)
             ),
             Error::Locked(path) => write!(

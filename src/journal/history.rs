@@ -32,7 +32,7 @@ struct AlreadyRead {
     /// Epoch, segment and number of the last such record.
     to: Option<(u64, u64, u64)>,
     /// That record, or an earlier one, is kept.
-    met: bool,
+    found: bool,
 }
 
 impl History {
@@ -55,14 +55,14 @@ impl History {
 
     /// Whether the record that [`History::after`] names, or an earlier one, is kept: then no record
     /// is missing between it and the returned ones.
-    pub fn is_whole(&self) -> bool {
-        self.skip.met || self.skip.to.is_none_or(|last| last == (0, 0, 0))
+    pub fn is_complete(&self) -> bool {
+        self.skip.found || self.skip.to.is_none_or(|last| last == (0, 0, 0))
     }
 
     /// Epoch, segment and number of the last record that was read, returned or not;
     /// [`History::after`] takes this value. `None`: nothing was read yet.
     pub fn last_read(&self) -> Option<(u64, u64, u64)> {
-        self.next.map(place)
+        self.next.map(position_before)
     }
 
     /// Returns only events of these jobs (and specifications). An event that names many jobs may
@@ -80,7 +80,7 @@ impl History {
     pub fn read(&mut self, sink: &mut dyn FnMut(HistoryEntry)) -> Result<(), Error> {
         let to_the_end = &mut |entry| {
             sink(entry);
-            Flow::On
+            Flow::Continue
         };
         self.read_while(to_the_end).map(drop)
     }
@@ -96,25 +96,27 @@ impl History {
     ) -> Result<bool, Error> {
         let chain = match self.next {
             None => Chain::retained(&self.layout, &self.cluster)?,
-            Some(at) => {
-                let newest = Chain::newest(&self.layout)?.max(at.epoch);
-                Chain::read(&self.layout, &self.cluster, at.epoch, newest + 1)?
+            Some(position) => {
+                let newest = Chain::newest(&self.layout)?.max(position.epoch);
+                Chain::read(&self.layout, &self.cluster, position.epoch, newest + 1)?
             }
         };
-        for epoch in chain.first..chain.upto {
+        for epoch in chain.first..chain.end_epoch {
             let from = match self.next.filter(|p| p.epoch == epoch) {
-                Some(at) => Some(at),
+                Some(position) => Some(position),
                 None => chain.lowest(epoch)?,
             };
             let (ids, skip) = (&self.ids, &mut self.skip);
             let reached = chain.walk(epoch, from, false, &mut |item| {
-                if let WalkItem::Record { at, line, .. } = &item
-                    && skip.has(*at)
+                if let WalkItem::Record {
+                    at: position, line, ..
+                } = &item
+                    && skip.has(*position)
                     && !is_referred_to(line)
                 {
-                    return Ok(Flow::On);
+                    return Ok(Flow::Continue);
                 }
-                Ok(pass_on(&chain, epoch, ids, item, sink))
+                Ok(pass_to_sink(&chain, epoch, ids, item, sink))
             })?;
             self.next = Some(reached.at);
             if reached.stopped {
@@ -126,16 +128,16 @@ impl History {
 }
 
 /// The record before a position.
-fn place(at: Position) -> (u64, u64, u64) {
+fn position_before(at: Position) -> (u64, u64, u64) {
     (at.epoch, at.segment, at.seq.saturating_sub(1))
 }
 
 impl AlreadyRead {
     fn has(&mut self, at: Position) -> bool {
-        let record = place(at);
-        let had = self.to.is_some_and(|last| record <= last);
-        self.met |= had;
-        had
+        let record = position_before(at);
+        let already_read = self.to.is_some_and(|last| record <= last);
+        self.found |= already_read;
+        already_read
     }
 }
 
@@ -151,7 +153,7 @@ fn is_referred_to(line: &Line<'_>) -> bool {
 
 /// Passes an item to `sink`. Its result counts only after events: after damage there is no position
 /// from which a reader could continue.
-fn pass_on(
+fn pass_to_sink(
     chain: &Chain,
     epoch: u64,
     ids: &[u32],
@@ -159,14 +161,23 @@ fn pass_on(
     sink: &mut dyn FnMut(HistoryEntry) -> Flow,
 ) -> Flow {
     let problem = match item {
-        WalkItem::Record { at, offset, line } => {
+        WalkItem::Record {
+            at: position,
+            offset,
+            line,
+        } => {
             if !mentions(&line, ids) {
-                return Flow::On;
+                return Flow::Continue;
             }
             match decode_event(&line) {
-                Ok(event) => return sink(HistoryEntry::Event { at, event }),
+                Ok(event) => {
+                    return sink(HistoryEntry::Event {
+                        at: position,
+                        event,
+                    });
+                }
                 Err(damage) => {
-                    let path = chain.segment_path(epoch, at.segment);
+                    let path = chain.segment_path(epoch, position.segment);
                     format!("{}:{offset}: {damage}", path.display())
                 }
             }
@@ -177,10 +188,10 @@ fn pass_on(
             skipped: Some(_),
         } => format!("{} is damaged {damaged}", path.display()),
         WalkItem::Missing { path, why } => format!("{} is missing: {why}", path.display()),
-        WalkItem::Damage { .. } | WalkItem::Torn { .. } => return Flow::On,
+        WalkItem::Damage { .. } | WalkItem::Torn { .. } => return Flow::Continue,
     };
     sink(HistoryEntry::Problem(problem));
-    Flow::On
+    Flow::Continue
 }
 
 /// A cheap check, before decoding, whether a record can concern one of the jobs.

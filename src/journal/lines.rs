@@ -58,7 +58,7 @@ pub struct Lines {
     /// File offset of `buf[0]`.
     base: u64,
     buf: Vec<u8>,
-    at: usize,
+    offset: usize,
     next_seq: u64,
     /// Bytes at or after this offset are treated as nonexistent.
     limit: u64,
@@ -78,7 +78,7 @@ impl Lines {
             path: path.to_path_buf(),
             base: offset,
             buf: Vec::new(),
-            at: 0,
+            offset: 0,
             next_seq,
             limit,
             chunk: CHUNK,
@@ -94,7 +94,7 @@ impl Lines {
 
     /// File offset after the last line that was returned or skipped.
     pub fn offset(&self) -> u64 {
-        self.base + self.at as u64
+        self.base + self.offset as u64
     }
 
     /// The sequence number that is expected next.
@@ -111,42 +111,42 @@ impl Lines {
         if self.ended {
             return Ok(false);
         }
-        if self.at > 0 {
-            self.buf.drain(..self.at);
-            self.base += self.at as u64;
-            self.at = 0;
+        if self.offset > 0 {
+            self.buf.drain(..self.offset);
+            self.base += self.offset as u64;
+            self.offset = 0;
         }
         let from = self.base + self.buf.len() as u64;
         let room = usize::try_from(self.limit.saturating_sub(from)).unwrap_or(usize::MAX);
         let want = self.chunk.min(room);
-        let got = if want == 0 {
+        let bytes = if want == 0 {
             Vec::new()
         } else {
             sys::fs::read_from(&self.path, from, want)?.bytes
         };
-        self.ended = got.len() < want || want == 0;
+        self.ended = bytes.len() < want || want == 0;
         if self.buf.is_empty() {
-            self.buf = got;
+            self.buf = bytes;
             Ok(!self.buf.is_empty())
         } else {
-            self.buf.extend_from_slice(&got);
-            Ok(!got.is_empty())
+            self.buf.extend_from_slice(&bytes);
+            Ok(!bytes.is_empty())
         }
     }
 
     /// Index after the next line's newline, reading as much as needed; `None` = there is no
     /// newline.
     fn line_end(&mut self) -> Result<Option<usize>, sys::Error> {
-        let mut from = self.at;
+        let mut from = self.offset;
         loop {
             if let Some(n) = memchr::memchr(b'\n', &self.buf[from..]) {
                 return Ok(Some(from + n + 1));
             }
-            let pending = self.buf.len() - self.at;
+            let pending = self.buf.len() - self.offset;
             if pending > LINE_MAX || !self.fill()? {
                 return Ok(None);
             }
-            from = self.at + pending;
+            from = self.offset + pending;
         }
     }
 
@@ -159,19 +159,19 @@ impl Lines {
         let offset = self.offset();
         let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
         let Some(end) = end else {
-            return match self.buf.len() - self.at {
+            return match self.buf.len() - self.offset {
                 0 => Ok(None),
                 n if n > LINE_MAX => Err(damaged(Damage::Frame("line longer than the limit"))),
                 _ => Err(damaged(Damage::Torn)),
             };
         };
-        let line = parse_line(&self.buf[self.at..end - 1]).map_err(damaged)?;
+        let line = parse_line(&self.buf[self.offset..end - 1]).map_err(damaged)?;
         if line.seq != self.next_seq {
             let expected = self.next_seq;
             let found = line.seq;
             return Err(damaged(Damage::Sequence { expected, found }));
         }
-        self.at = end;
+        self.offset = end;
         self.next_seq += 1;
         Ok(Some(IntactLine {
             offset,
@@ -190,9 +190,9 @@ impl Lines {
         let due = self.next_seq;
         loop {
             match self.line_end()? {
-                None if self.buf.len() - self.at > LINE_MAX => self.at = self.buf.len(),
+                None if self.buf.len() - self.offset > LINE_MAX => self.offset = self.buf.len(),
                 None => {
-                    self.at = self.buf.len();
+                    self.offset = self.buf.len();
                     let to = self.offset();
                     return Ok(Skipped {
                         from,
@@ -201,7 +201,7 @@ impl Lines {
                     });
                 }
                 Some(end) => {
-                    let found = parse_line(&self.buf[self.at..end - 1]).map(|l| l.seq);
+                    let found = parse_line(&self.buf[self.offset..end - 1]).map(|l| l.seq);
                     if let Ok(seq) = found
                         && seq >= due
                     {
@@ -213,7 +213,7 @@ impl Lines {
                             intact_after: true,
                         });
                     }
-                    self.at = end;
+                    self.offset = end;
                 }
             }
         }

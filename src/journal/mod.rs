@@ -25,7 +25,7 @@ pub use error::Error;
 pub use history::{History, HistoryEntry};
 pub use lines::{IntactLine, LineError, Lines, Skipped};
 pub use past::{HistoryRetention, RecoveredPast, RestorePast, needed_since, recover_past};
-pub use recover::{Options, Recovered, Restore, recover, secure};
+pub use recover::{Options, Recovered, Restore, make_durable, recover};
 pub use writer::{SEGMENT_BYTES, Writer};
 
 use serde::{Deserialize, Serialize};

@@ -54,21 +54,21 @@ pub(super) fn trim(
     now: i64,
     (covers, covered): (Position, &[Segment]),
 ) -> Result<Position, Error> {
-    let (mut base, mut bytes, mut kept) = (covers, 0, 0);
+    let (mut base, mut bytes, mut retained) = (covers, 0, 0);
     let mut enough = keep.age_ms == 0;
     for found in list(layout, cluster)? {
         let place = |at: Position| (at.epoch, at.segment);
         let after = covered.iter().filter(|s| {
-            let at = (s.epoch, s.n);
+            let at = (s.epoch, s.number);
             place(found.covers) <= at && at < place(base)
         });
         bytes += found.bytes + after.map(|s| s.bytes).sum::<u64>();
-        enough |= bytes > keep.bytes || kept == HISTORY_MAX;
+        enough |= bytes > keep.bytes || retained == HISTORY_MAX;
         if enough {
             sys::fs::remove(&found.path)?;
             continue;
         }
-        kept += 1;
+        retained += 1;
         base = found.covers;
         // The first one that is older marks the beginning of the time to be kept.
         enough = u64::try_from(now.saturating_sub(found.t)).unwrap_or(0) >= keep.age_ms;
@@ -200,8 +200,8 @@ pub fn needed_since(
     let segments = super::compact::covered_segments(layout, upto)?;
     let needed = segments
         .iter()
-        .filter(|s| (s.epoch, s.n) >= (from.epoch, from.segment));
-    files.extend(needed.map(|s| layout.journal(s.epoch, s.n)));
+        .filter(|s| (s.epoch, s.number) >= (from.epoch, from.segment));
+    files.extend(needed.map(|s| layout.journal(s.epoch, s.number)));
     Ok(files)
 }
 
@@ -213,11 +213,15 @@ fn replay(
     to: &mut dyn RestorePast,
     notes: &mut Vec<String>,
 ) -> Result<(), Error> {
-    for epoch in chain.first..chain.upto {
+    for epoch in chain.first..chain.end_epoch {
         let from = from.filter(|p| p.epoch == epoch);
         let reached = chain.walk(epoch, from, false, &mut |item| match item {
-            WalkItem::Record { at, offset, line } => {
-                let path = || layout.journal(epoch, at.segment);
+            WalkItem::Record {
+                at: position,
+                offset,
+                line,
+            } => {
+                let path = || layout.journal(epoch, position.segment);
                 let event = decode_event(&line).map_err(|damage| damaged(path(), offset, damage));
                 Ok(to.event(event?))
             }
@@ -231,7 +235,7 @@ fn replay(
             }
             WalkItem::Torn { path, from, .. } => {
                 notes.push(format!("{}:{from}: half a record", path.display()));
-                Ok(Flow::On)
+                Ok(Flow::Continue)
             }
         })?;
         if reached.stopped {

@@ -23,11 +23,11 @@ pub trait Restore {
     /// The record is not understood.
     fn record(&mut self, json: &[u8]) -> Result<(), String>;
 
-    /// One event; `at` is the position after it. Epoch and Seal events are passed on, too.
+    /// One event; `position` is the position after it. Epoch and Seal events are passed on, too.
     ///
     /// # Errors
     /// The event contradicts the state.
-    fn event(&mut self, at: Position, event: Event) -> Result<(), String>;
+    fn event(&mut self, position: Position, event: Event) -> Result<(), String>;
 }
 
 /// How [`recover`] handles what it finds.
@@ -37,7 +37,7 @@ pub struct Options {
     pub accept_loss: bool,
     /// Epoch whose leader is known to have led (according to the beat file): its journal must
     /// exist.
-    pub led: Option<u64>,
+    pub led_epoch: Option<u64>,
     /// Epochs are not sealed: simulations show that this protocol fails.
     pub unsealed: bool,
 }
@@ -70,8 +70,8 @@ pub fn recover(
     options: Options,
     to: &mut dyn Restore,
 ) -> Result<Recovered, Error> {
-    let mut out = Recovered::default();
-    let (chain, from) = from_snapshot(layout, cluster, epoch, to, &mut out)?;
+    let mut recovered = Recovered::default();
+    let (chain, from) = from_snapshot(layout, cluster, epoch, to, &mut recovered)?;
     if !options.accept_loss {
         refuse_broken_chain(layout, &chain, options.unsealed)?;
     }
@@ -79,13 +79,13 @@ pub fn recover(
         layout,
         options,
         to,
-        out,
+        recovered,
     };
     for e in chain.first..epoch {
         let from = from.filter(|p| p.epoch == e);
         job.replay_epoch(&chain, e, from)?;
     }
-    Ok(job.out)
+    Ok(job.recovered)
 }
 
 /// Reads the newest snapshot that is intact and permitted by the seals.
@@ -129,7 +129,7 @@ fn from_snapshot(
 ///
 /// # Errors
 /// A segment cannot be synced.
-pub fn secure(layout: &Layout, seals: &[Event]) -> Result<(), Error> {
+pub fn make_durable(layout: &Layout, seals: &[Event]) -> Result<(), Error> {
     let remote = sys::statfs::fs_kind(layout.root())? != sys::statfs::FsKind::Local;
     for seal in seals {
         if let Event::Seal {
@@ -168,7 +168,7 @@ struct Recovery<'a> {
     layout: &'a Layout,
     options: Options,
     to: &'a mut dyn Restore,
-    out: Recovered,
+    recovered: Recovered,
 }
 
 impl Recovery<'_> {
@@ -180,15 +180,18 @@ impl Recovery<'_> {
     ) -> Result<(), Error> {
         let reached = chain.walk(epoch, from, false, &mut |item| {
             self.item(epoch, item)?;
-            Ok(Flow::On)
+            Ok(Flow::Continue)
         })?;
-        if self.options.led == Some(epoch) && reached.at.seq <= 1 && chain.end(epoch).is_none() {
+        if self.options.led_epoch == Some(epoch)
+            && reached.at.seq <= 1
+            && chain.end(epoch).is_none()
+        {
             let path = self.layout.journal(epoch, 1);
             let why = "its leader was seen leading, but no event of it is there";
             self.missing(&path, why)?;
         }
         if chain.end(epoch).is_none() {
-            self.out.seals.push(Event::Seal {
+            self.recovered.seals.push(Event::Seal {
                 epoch,
                 segment: reached.at.segment,
                 bytes: reached.at.bytes,
@@ -200,22 +203,26 @@ impl Recovery<'_> {
 
     fn item(&mut self, epoch: u64, item: WalkItem<'_>) -> Result<(), Error> {
         match item {
-            WalkItem::Record { at, offset, line } => {
-                let path = self.layout.journal(epoch, at.segment);
+            WalkItem::Record {
+                at: position,
+                offset,
+                line,
+            } => {
+                let path = self.layout.journal(epoch, position.segment);
                 let event = match decode_event(&line) {
                     Ok(event) => event,
                     Err(damage) => {
                         let damaged = Damaged { offset, damage };
-                        return self.damaged(&path, &damaged, Some((offset, at.bytes)));
+                        return self.damaged(&path, &damaged, Some((offset, position.bytes)));
                     }
                 };
-                self.out.events += 1;
-                match self.to.event(at, event) {
+                self.recovered.events += 1;
+                match self.to.event(position, event) {
                     Ok(()) => Ok(()),
                     Err(why) if self.options.accept_loss => {
                         let damage = Damage::Content(why);
                         let damaged = Damaged { offset, damage };
-                        self.damaged(&path, &damaged, Some((offset, at.bytes)))
+                        self.damaged(&path, &damaged, Some((offset, position.bytes)))
                     }
                     Err(why) => Err(Error::Refused { path, offset, why }),
                 }
@@ -227,7 +234,7 @@ impl Recovery<'_> {
             } => self.damaged(path, damaged, skipped.map(|s| (s.from, s.to))),
             WalkItem::Missing { path, why } => self.missing(path, why),
             WalkItem::Torn { path, from, bytes } => {
-                self.out.notes.push(format!(
+                self.recovered.notes.push(format!(
                     "{}:{from}: dropped {bytes} bytes of a record that was never completed",
                     path.display()
                 ));
@@ -241,9 +248,11 @@ impl Recovery<'_> {
             let (path, why) = (path.to_path_buf(), why.to_owned());
             return Err(Error::Missing { path, why });
         }
-        self.out.loss = true;
+        self.recovered.loss = true;
         let path = path.display();
-        self.out.notes.push(format!("{path} is missing: {why}"));
+        self.recovered
+            .notes
+            .push(format!("{path} is missing: {why}"));
         Ok(())
     }
 
@@ -259,13 +268,13 @@ impl Recovery<'_> {
                 damaged: damaged.clone(),
             });
         }
-        self.out.loss = true;
+        self.recovered.loss = true;
         let mut note = format!("{} is damaged {damaged}", path.display());
         if let Some((from, to)) = bytes.filter(|(from, to)| to > from) {
-            let kept = set_aside(self.layout, path, from, to, &note)?;
-            note = format!("{note}; bytes {from} to {to} were copied to {kept}");
+            let copy = set_aside(self.layout, path, from, to, &note)?;
+            note = format!("{note}; bytes {from} to {to} were copied to {copy}");
         }
-        self.out.notes.push(note);
+        self.recovered.notes.push(note);
         Ok(())
     }
 }

@@ -76,11 +76,12 @@ impl SnapshotWriter {
         let number = numbers(layout)?.last().map_or(1, |n| n + 1);
         let path = path_of(layout, number);
         let pid = sys::proc::own_pid();
-        let aside = path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
-        sys::fs::remove(&aside)?;
+        let temporary_path =
+            path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
+        sys::fs::remove(&temporary_path)?;
         let mut writer = SnapshotWriter {
-            app: Appender::create_new(&aside)?,
-            temporary: aside,
+            app: Appender::create_new(&temporary_path)?,
+            temporary: temporary_path,
             path,
             number,
             covers,
@@ -225,7 +226,7 @@ enum Inspected {
 }
 
 /// What the first records of a snapshot say.
-enum Front {
+enum SnapshotHead {
     Covers(Position, i64),
     /// As [`Inspected::Newer`].
     Newer(String),
@@ -239,9 +240,9 @@ fn refuse(offset: u64, why: impl Into<String>) -> LineError {
 /// Checks the first records and the last one of a snapshot.
 fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Inspected, LineError> {
     let mut lines = Lines::new(path, u64::MAX).small_chunks();
-    let (covers, t) = match front(&mut lines, cluster, number)? {
-        Front::Covers(at, t) => (at, t),
-        Front::Newer(why) => return Ok(Inspected::Newer(why)),
+    let (covers, t) = match read_front(&mut lines, cluster, number)? {
+        SnapshotHead::Covers(at, t) => (at, t),
+        SnapshotHead::Newer(why) => return Ok(Inspected::Newer(why)),
     };
     let records = last_mark(path)?;
     let bytes = sys::fs::stat(path)?.map_or(0, |s| s.len);
@@ -255,12 +256,12 @@ fn inspect(path: &Path, cluster: &str, number: u64) -> Result<Inspected, LineErr
     }))
 }
 
-fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<Front, LineError> {
+fn read_front(lines: &mut Lines, cluster: &str, number: u64) -> Result<SnapshotHead, LineError> {
     let step = lines.next_line()?.ok_or_else(|| refuse(0, "it is empty"))?;
     let header: Header = decode(&step.line, 0)?;
     if header.format > FORMAT {
         let found = header.format;
-        return Ok(Front::Newer(format!(
+        return Ok(SnapshotHead::Newer(format!(
             "its format {found} is newer than this program's {FORMAT}: upgrade it"
         )));
     }
@@ -272,7 +273,7 @@ fn front(lines: &mut Lines, cluster: &str, number: u64) -> Result<Front, LineErr
         .next_line()?
         .ok_or_else(|| refuse(0, "it has no second record"))?;
     match decode(&step.line, step.offset)? {
-        ContainerRecord::Covers { at, t } => Ok(Front::Covers(at, t)),
+        ContainerRecord::Covers { at, t } => Ok(SnapshotHead::Covers(at, t)),
         ContainerRecord::End { .. } => Err(refuse(step.offset, "it does not say what it covers")),
     }
 }

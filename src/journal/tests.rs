@@ -328,7 +328,7 @@ fn missing_segments_and_epochs_are_named() {
     fs::remove_dir_all(test.layout().epoch_dir(1)).unwrap();
     assert!(matches!(test.numbers(3), Err(Error::Missing { .. })));
     let led = Options {
-        led: Some(7),
+        led_epoch: Some(7),
         ..Options::default()
     };
     let test = TestJournal::new();
@@ -362,8 +362,8 @@ fn accepted_loss_costs_the_damaged_record_and_keeps_its_bytes() {
         recovered.loss && recovered.notes.len() == 1,
         "{recovered:?}"
     );
-    let kept: Vec<_> = fs::read_dir(test.layout().lost_found()).unwrap().collect();
-    assert_eq!(kept.len(), 2, "the bytes and the reason");
+    let set_aside: Vec<_> = fs::read_dir(test.layout().lost_found()).unwrap().collect();
+    assert_eq!(set_aside.len(), 2, "the bytes and the reason");
 }
 
 #[test]
@@ -684,7 +684,7 @@ fn the_last_record_that_was_read_is_known_though_it_was_not_given() {
         HistoryEntry::Problem(text) => panic!("{text}"),
     })
     .unwrap();
-    assert_eq!((new, next.is_whole()), (vec![2], true));
+    assert_eq!((new, next.is_complete()), (vec![2], true));
 }
 
 /// Speed, by hand in a release build.

@@ -28,13 +28,13 @@ impl RestorePast for EventsUntil {
 
     fn event(&mut self, event: Event) -> Flow {
         let Event::Cleaned { ids, t } = event else {
-            return Flow::On;
+            return Flow::Continue;
         };
         if t.0 > self.moment {
             return Flow::Stop;
         }
         self.numbers.push(ids[0]);
-        Flow::On
+        Flow::Continue
     }
 }
 

@@ -21,9 +21,10 @@ pub struct Writer {
     /// `None` until the first segment is open.
     app: Option<Appender>,
     /// The position after the last committed record.
-    at: Position,
-    /// The highest segment whose file was created; those after `at` contain nothing that counts.
-    made: u64,
+    position: Position,
+    /// The highest segment whose file was created; those after `position` contain nothing that
+    /// counts.
+    last_created: u64,
     /// Framed records that are not committed yet, and the number of the next one.
     buf: Vec<u8>,
     next_seq: u64,
@@ -50,13 +51,13 @@ impl Writer {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
             app: None,
-            at: Position {
+            position: Position {
                 epoch,
                 segment: 0,
                 bytes: 0,
                 seq: 1,
             },
-            made: 0,
+            last_created: 0,
             buf: Vec::with_capacity(64 << 10),
             next_seq: 1,
             segment_bytes: SEGMENT_BYTES,
@@ -70,7 +71,7 @@ impl Writer {
     /// # Errors
     /// As [`Writer::create`].
     pub fn open(&mut self) -> Result<(), Error> {
-        sys::fs::mkdir_p(&self.layout.epoch_dir(self.at.epoch), 0o755)?;
+        sys::fs::mkdir_p(&self.layout.epoch_dir(self.position.epoch), 0o755)?;
         sys::fs::fsync_dir(&self.layout.epochs())?;
         self.next_segment()
     }
@@ -92,7 +93,9 @@ impl Writer {
         let bytes = self.buf.len() - from;
         if bytes > frame::WRITE_MAX {
             self.buf.truncate(from);
-            let path = self.layout.journal(self.at.epoch, self.at.segment);
+            let path = self
+                .layout
+                .journal(self.position.epoch, self.position.segment);
             let what = format!(
                 "an event of {bytes} bytes, at most {} can be",
                 frame::WRITE_MAX
@@ -105,7 +108,7 @@ impl Writer {
 
     /// Number of events that wait for the commit.
     pub fn pending(&self) -> u64 {
-        self.next_seq - self.at.seq
+        self.next_seq - self.position.seq
     }
 
     /// Number of bytes that wait for the commit.
@@ -115,7 +118,7 @@ impl Writer {
 
     /// The position after the last committed record.
     pub fn position(&self) -> Position {
-        self.at
+        self.position
     }
 
     /// Makes all appended events durable: one write, one fdatasync. After a failure the same events
@@ -126,34 +129,36 @@ impl Writer {
     /// lack of room, the same commit may be repeated; after any other, the leader must end.
     pub fn commit(&mut self) -> Result<Position, Error> {
         if self.buf.is_empty() {
-            return Ok(self.at);
+            return Ok(self.position);
         }
         match self.write() {
             Ok(bytes) => {
                 failpoint::hit("journal.after_sync");
-                self.at.bytes = bytes;
-                self.at.seq = self.next_seq;
+                self.position.bytes = bytes;
+                self.position.seq = self.next_seq;
                 self.buf.clear();
             }
             Err(e) => {
-                tracing::error!("{e}: this segment ends at {} bytes", self.at.bytes);
+                tracing::error!("{e}: this segment ends at {} bytes", self.position.bytes);
                 self.failures += 1;
                 self.next_segment()?;
             }
         }
-        if self.at.bytes >= self.segment_bytes {
+        if self.position.bytes >= self.segment_bytes {
             self.next_segment()?;
         }
         // One huge group must not occupy its memory permanently.
         if self.buf.capacity() > 4 << 20 {
             self.buf = Vec::with_capacity(64 << 10);
         }
-        Ok(self.at)
+        Ok(self.position)
     }
 
     /// The single write of the group and its sync. Returns the length of the file.
     fn write(&mut self) -> sys::Result<u64> {
-        let path = self.layout.journal(self.at.epoch, self.at.segment);
+        let path = self
+            .layout
+            .journal(self.position.epoch, self.position.segment);
         let Some(app) = self.app.as_mut() else {
             return Err(sys::Error::invalid("append to", &path, "it is not open"));
         };
@@ -167,8 +172,8 @@ impl Writer {
     /// Opens the next segment: header, the seals of this one and of those that failed since, and
     /// what is not committed yet, in one write and one sync.
     fn next_segment(&mut self) -> Result<(), Error> {
-        let old = self.at;
-        let segment = self.made.max(old.segment) + 1;
+        let old = self.position;
+        let segment = self.last_created.max(old.segment) + 1;
         let mut front = Vec::with_capacity(self.buf.len() + 512);
         let header = Header::new(FileKind::Journal, &self.cluster, old.epoch, segment);
         put(&mut front, 0, &header)?;
@@ -196,14 +201,14 @@ impl Writer {
                 // The file may contain the seal of this segment, which must stay true: nothing more
                 // is written here.
                 if sys::fs::exists(&self.layout.journal(old.epoch, segment)) {
-                    self.made = segment;
+                    self.last_created = segment;
                     self.app = None;
                 }
                 return Err(e);
             }
         };
-        self.made = segment;
-        self.at = Position {
+        self.last_created = segment;
+        self.position = Position {
             epoch: old.epoch,
             segment,
             bytes: app.valid_len(),

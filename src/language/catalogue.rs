@@ -127,7 +127,7 @@ struct Pattern {
     /// The name of each value, or its number if it has no name.
     names: Vec<String>,
     /// Number of literal characters.
-    own: usize,
+    literal_chars: usize,
     /// The order of matching: patterns with more literal characters first; among short ones, those
     /// that join sentences first, since all their parts must be sentences.
     rank: usize,
@@ -156,10 +156,14 @@ impl Pattern {
                 }
             }
         }
-        let own = texts.iter().map(String::len).sum();
+        let literal_chars = texts.iter().map(String::len).sum();
         Pattern {
-            rank: if joins { JOINT_RANK.max(own) } else { own },
-            own,
+            rank: if joins {
+                JOINT_RANK.max(literal_chars)
+            } else {
+                literal_chars
+            },
+            literal_chars,
             texts,
             names,
             chinese,
@@ -170,7 +174,7 @@ impl Pattern {
     fn values<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
         let (first, rest) = self.texts.split_first()?;
         let (last, between) = rest.split_last()?;
-        if text.len() < self.own {
+        if text.len() < self.literal_chars {
             return None;
         }
         let mut left = text
@@ -238,7 +242,7 @@ impl Pattern {
 /// The catalogue, prepared for lookups.
 struct Catalogue {
     /// Sentences without values.
-    whole: HashMap<String, String>,
+    constant_sentences: HashMap<String, String>,
     /// The others in the order of matching.
     patterns: Vec<Pattern>,
 }
@@ -247,20 +251,21 @@ fn catalogue() -> &'static Catalogue {
     static ALL: OnceLock<Catalogue> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = Catalogue {
-            whole: HashMap::new(),
+            constant_sentences: HashMap::new(),
             patterns: Vec::new(),
         };
         for entry in entries() {
             let pattern = Pattern::of(&entry.english, entry.chinese, entry.flag == "joint");
             if pattern.names.is_empty() {
-                all.whole.insert(entry.english, pattern.chinese);
+                all.constant_sentences
+                    .insert(entry.english, pattern.chinese);
             } else {
                 all.patterns.push(pattern);
             }
         }
         // Stable: among equals, the first in the file.
         all.patterns
-            .sort_by_key(|p| std::cmp::Reverse((p.rank, p.own)));
+            .sort_by_key(|p| std::cmp::Reverse((p.rank, p.literal_chars)));
         all
     })
 }
@@ -282,7 +287,7 @@ impl Catalogue {
     }
 
     fn as_it_is(&self, line: &str, looks: &mut u32) -> Option<String> {
-        if let Some(found) = self.whole.get(line) {
+        if let Some(found) = self.constant_sentences.get(line) {
             return Some(found.clone());
         }
         self.patterns.iter().find_map(|pattern| {

@@ -76,7 +76,7 @@ fn the_first_variable_that_is_set_names_the_locale() {
 
 #[test]
 fn a_process_that_has_not_chosen_speaks_english() {
-    assert_eq!(here(), Language::English);
+    assert_eq!(of_process(), Language::English);
     assert_eq!(translated("held by its owner"), "held by its owner");
 }
 
@@ -442,11 +442,11 @@ fn every_reason_of_a_job_has_a_sentence() {
     // Names of keys of cb.yaml and of commands.
     let names = ["server", "cresume", "span", "cchkpnt"];
     let check = |english: &str| {
-        let said = zh(english);
-        assert!(is_chinese(&said), "{english}");
-        let mut left = english_words(&said);
+        let output = zh(english);
+        assert!(is_chinese(&output), "{english}");
+        let mut left = english_words(&output);
         left.retain(|word| !names.contains(&word.as_str()) && word != "slots");
-        assert!(left.is_empty(), "{left:?}: {english}\n{said}");
+        assert!(left.is_empty(), "{left:?}: {english}\n{output}");
     };
     // A kind that is missing above would not be seen: the codes say how many there are.
     let codes: BTreeSet<u32> = pending().iter().map(PendReason::code).collect();

@@ -40,7 +40,7 @@ enum ClaimantPhase {
 /// The state of one claimant. Lengths are of journals of one record, by leader.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Claimant {
-    at: ClaimantPhase,
+    phase: ClaimantPhase,
     skips: bool,
     /// Where it found, or learned, that each earlier journal ends.
     ends: [u8; LEADERS],
@@ -52,7 +52,7 @@ struct Claimant {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct ModelState {
-    all: [Claimant; LEADERS],
+    claimants: [Claimant; LEADERS],
     /// Every number that was written, and the first of them that a stale reader may read.
     written: Vec<u8>,
     horizon: u8,
@@ -61,13 +61,13 @@ struct ModelState {
 
 struct Rules {
     skip: WaitRule,
-    fresh: [bool; LEADERS],
+    opens_are_fresh: [bool; LEADERS],
 }
 
 impl ModelState {
     fn new() -> ModelState {
         let one = Claimant {
-            at: ClaimantPhase::Idle,
+            phase: ClaimantPhase::Idle,
             skips: false,
             ends: [0; LEADERS],
             sealed: false,
@@ -76,7 +76,7 @@ impl ModelState {
             beats: false,
         };
         ModelState {
-            all: [one; LEADERS],
+            claimants: [one; LEADERS],
             written: vec![0],
             horizon: 0,
             claims: 0,
@@ -85,7 +85,7 @@ impl ModelState {
 
     /// The numbers that leader `n` may read in the epoch file.
     fn epochs(&self, n: usize, rules: &Rules) -> BTreeSet<u8> {
-        let from = match rules.fresh[n] {
+        let from = match rules.opens_are_fresh[n] {
             true => self.written.len() - 1,
             false => usize::from(self.horizon),
         };
@@ -93,11 +93,11 @@ impl ModelState {
     }
 
     fn may_skip(&self, n: usize, rules: &Rules) -> bool {
-        let beat = (0..n).rev().find(|m| self.all[*m].beats).unwrap_or(0);
+        let beat = (0..n).rev().find(|m| self.claimants[*m].beats).unwrap_or(0);
         match rules.skip {
             WaitRule::None => false,
-            WaitRule::Own => rules.fresh[n],
-            WaitRule::Known => rules.fresh[beat..=n].iter().all(|fresh| *fresh),
+            WaitRule::Own => rules.opens_are_fresh[n],
+            WaitRule::Known => rules.opens_are_fresh[beat..=n].iter().all(|fresh| *fresh),
         }
     }
 
@@ -110,13 +110,13 @@ impl ModelState {
             f(&mut next);
             out.push(next);
         };
-        let to = |at: ClaimantPhase| move |w: &mut ModelState| w.all[n].at = at;
-        match self.all[n].at {
+        let to = |at: ClaimantPhase| move |w: &mut ModelState| w.claimants[n].phase = at;
+        match self.claimants[n].phase {
             ClaimantPhase::Idle if self.claims == own - 1 => {
                 let skips = self.may_skip(n, rules);
                 go(&|w| {
                     w.claims = own;
-                    (w.all[n].at, w.all[n].skips) = (ClaimantPhase::Claimed, skips);
+                    (w.claimants[n].phase, w.claimants[n].skips) = (ClaimantPhase::Claimed, skips);
                 });
             }
             ClaimantPhase::Claimed => {
@@ -131,14 +131,14 @@ impl ModelState {
             ClaimantPhase::MayWrite if self.written.len() < 7 => go(&|w| {
                 w.written.push(own);
                 let wrote = w.written.len() as u8 - 1;
-                w.all[n].at = match w.all[n].skips {
+                w.claimants[n].phase = match w.claimants[n].skips {
                     true => ClaimantPhase::Confirming,
                     false => ClaimantPhase::Waiting(wrote),
                 };
             }),
             ClaimantPhase::Waiting(wrote) => go(&|w| {
                 w.horizon = w.horizon.max(wrote);
-                w.all[n].at = ClaimantPhase::Confirming;
+                w.claimants[n].phase = ClaimantPhase::Confirming;
             }),
             ClaimantPhase::Confirming if self.claims > own => go(&to(ClaimantPhase::Over)),
             ClaimantPhase::Confirming => {
@@ -149,22 +149,25 @@ impl ModelState {
                         std::cmp::Ordering::Greater => ClaimantPhase::Over,
                     };
                     // From here on it beats.
-                    go(&|w| (w.all[n].at, w.all[n].beats) = (at, at == ClaimantPhase::Reading));
+                    go(&|w| {
+                        (w.claimants[n].phase, w.claimants[n].beats) =
+                            (at, at == ClaimantPhase::Reading)
+                    });
                 }
             }
             ClaimantPhase::Reading => go(&|w| {
                 for before in 0..n {
-                    let sealed = (before + 1..n).find(|m| w.all[*m].sealed);
-                    w.all[n].ends[before] = match sealed {
-                        Some(m) => w.all[m].ends[before],
-                        None => w.all[before].len,
+                    let sealed = (before + 1..n).find(|m| w.claimants[*m].sealed);
+                    w.claimants[n].ends[before] = match sealed {
+                        Some(m) => w.claimants[m].ends[before],
+                        None => w.claimants[before].len,
                     };
                 }
-                w.all[n].at = ClaimantPhase::Sealing;
+                w.claimants[n].phase = ClaimantPhase::Sealing;
             }),
-            ClaimantPhase::Sealing => {
-                go(&|w| (w.all[n].sealed, w.all[n].at) = (true, ClaimantPhase::First))
-            }
+            ClaimantPhase::Sealing => go(&|w| {
+                (w.claimants[n].sealed, w.claimants[n].phase) = (true, ClaimantPhase::First)
+            }),
             at @ (ClaimantPhase::First | ClaimantPhase::Appended) => {
                 for epoch in self.epochs(n, rules) {
                     go(&to(match (epoch == own, at) {
@@ -175,10 +178,10 @@ impl ModelState {
                 }
             }
             ClaimantPhase::Leading => {
-                go(&|w| (w.all[n].len, w.all[n].at) = (1, ClaimantPhase::Appended))
+                go(&|w| (w.claimants[n].len, w.claimants[n].phase) = (1, ClaimantPhase::Appended))
             }
             ClaimantPhase::Looked => {
-                go(&|w| (w.all[n].acked, w.all[n].at) = (true, ClaimantPhase::Over))
+                go(&|w| (w.claimants[n].acked, w.claimants[n].phase) = (true, ClaimantPhase::Over))
             }
             ClaimantPhase::Idle | ClaimantPhase::MayWrite | ClaimantPhase::Over => {}
         }
@@ -186,34 +189,35 @@ impl ModelState {
     }
 
     /// Whether a leader that takes requests lacks what an earlier one has acknowledged.
-    fn has_lost(&self) -> bool {
+    fn has_lost_answers(&self) -> bool {
         (0..LEADERS).any(|n| {
             let leads = matches!(
-                self.all[n].at,
+                self.claimants[n].phase,
                 ClaimantPhase::Leading | ClaimantPhase::Appended | ClaimantPhase::Looked
             );
-            let knows = |m: usize| self.all[n].ends[m] >= self.all[m].len;
-            (leads || self.all[n].acked) && (0..n).any(|m| self.all[m].acked && !knows(m))
+            let knows = |m: usize| self.claimants[n].ends[m] >= self.claimants[m].len;
+            (leads || self.claimants[n].acked)
+                && (0..n).any(|m| self.claimants[m].acked && !knows(m))
         })
     }
 }
 
 /// Whether anything acknowledged can be lost, and the number of states.
 fn explore(rules: &Rules) -> (bool, usize) {
-    let mut seen = HashSet::from([ModelState::new()]);
+    let mut visited = HashSet::from([ModelState::new()]);
     let mut open = vec![ModelState::new()];
     let mut lost = false;
     while let Some(world) = open.pop() {
-        lost |= world.has_lost();
+        lost |= world.has_lost_answers();
         for n in 0..LEADERS {
             for next in world.steps(n, rules) {
-                if seen.insert(next.clone()) {
+                if visited.insert(next.clone()) {
                     open.push(next);
                 }
             }
         }
     }
-    (lost, seen.len())
+    (lost, visited.len())
 }
 
 fn mixtures() -> impl Iterator<Item = [bool; LEADERS]> {
@@ -222,36 +226,42 @@ fn mixtures() -> impl Iterator<Item = [bool; LEADERS]> {
 
 #[test]
 fn whoever_waits_needs_no_fresh_opens() {
-    for fresh in mixtures() {
+    for opens_are_fresh in mixtures() {
         let (lost, states) = explore(&Rules {
             skip: WaitRule::None,
-            fresh,
+            opens_are_fresh,
         });
-        assert!(!lost && states > 500, "{fresh:?}: {states} states");
+        assert!(
+            !lost && states > 500,
+            "{opens_are_fresh:?}: {states} states"
+        );
     }
 }
 
 #[test]
 fn nothing_is_lost_without_the_wait_where_all_that_count_have_fresh_opens() {
-    for fresh in mixtures() {
+    for opens_are_fresh in mixtures() {
         let (lost, _) = explore(&Rules {
             skip: WaitRule::Known,
-            fresh,
+            opens_are_fresh,
         });
-        assert!(!lost, "{fresh:?}");
+        assert!(!lost, "{opens_are_fresh:?}");
     }
 }
 
 #[test]
 fn without_the_wait_one_stale_leader_or_claimant_is_enough_to_lose() {
-    for fresh in mixtures() {
+    for opens_are_fresh in mixtures() {
         let (lost, _) = explore(&Rules {
             skip: WaitRule::Own,
-            fresh,
+            opens_are_fresh,
         });
         // The last one has no successor.
-        let stale = fresh[..LEADERS - 1].iter().any(|fresh| !fresh);
-        let skipped = fresh.windows(2).any(|w| !w[0] && w[1]) || !fresh[0] && fresh[2];
-        assert_eq!(lost, stale && skipped, "{fresh:?}");
+        let stale = opens_are_fresh[..LEADERS - 1]
+            .iter()
+            .any(|opens_are_fresh| !opens_are_fresh);
+        let skipped = opens_are_fresh.windows(2).any(|w| !w[0] && w[1])
+            || !opens_are_fresh[0] && opens_are_fresh[2];
+        assert_eq!(lost, stale && skipped, "{opens_are_fresh:?}");
     }
 }

@@ -110,7 +110,7 @@ pub enum Observation {
         highest: u64,
         /// All claims above the epoch of the last beat were made by claimants whose opens are
         /// fresh.
-        fresh: bool,
+        claims_are_fresh: bool,
     },
     /// After [`Intent::Claim`].
     Claimed(bool),
@@ -232,8 +232,14 @@ impl Lease {
     pub fn step(&mut self, now: u64, observation: Observation) -> Intent {
         match (self.phase.clone(), observation) {
             (Phase::Watching, Observation::Polled(poll)) => self.polled(now, poll),
-            (Phase::Listing, Observation::Highest { highest, fresh }) => {
-                self.no_wait = fresh && self.all_fresh();
+            (
+                Phase::Listing,
+                Observation::Highest {
+                    highest,
+                    claims_are_fresh,
+                },
+            ) => {
+                self.no_wait = claims_are_fresh && self.all_fresh();
                 let n = highest.max(self.highest_epoch()) + 1;
                 self.phase = Phase::Claiming(n);
                 Intent::Claim(self.doc(n))
@@ -319,11 +325,11 @@ impl Lease {
             true => self.settings.takeover_ms + self.settings.cache_ms,
             false => self.settings.takeover_ms,
         };
-        let heir = lock_is_proof(&poll);
+        let has_lock = lock_is_proof(&poll);
         let (locked, read_ms) = (poll.locked, poll.read_ms);
         self.last = Some((poll, now));
         self.too_slow = None;
-        if locked && heir {
+        if locked && has_lock {
             self.reason = "the lock is free: the last leader is gone";
         } else if self.silent_ms >= enough {
             self.reason = "the leader's beat stood still";

@@ -44,7 +44,7 @@ fn observation(words: &[&str]) -> Observation {
         }
         ["highest", n, rest @ ..] => Observation::Highest {
             highest: n.parse().unwrap(),
-            fresh: rest == ["fresh"],
+            claims_are_fresh: rest == ["fresh"],
         },
         ["won"] => Observation::Claimed(true),
         ["lost"] => Observation::Claimed(false),
@@ -195,8 +195,14 @@ fn nobody_waits_for_caches_that_nobody_has() {
             })
         };
         assert_eq!(lease.step(0, look(true)), Intent::ListClaims);
-        let (highest, fresh) = (7, between);
-        let claim = lease.step(0, Observation::Highest { highest, fresh });
+        let (highest, claims_are_fresh) = (7, between);
+        let claim = lease.step(
+            0,
+            Observation::Highest {
+                highest,
+                claims_are_fresh,
+            },
+        );
         assert!(matches!(claim, Intent::Claim(doc) if doc.epoch == 8 && doc.fresh == own));
         lease.step(0, Observation::Claimed(true));
         match lease.step(0, Observation::Wrote) {

@@ -41,7 +41,7 @@ struct MonthFile {
     file: Appender,
     seq: u64,
     /// Its name is not durable yet.
-    fresh: bool,
+    is_new: bool,
 }
 
 /// See the head of this file.
@@ -215,19 +215,19 @@ impl Accounts {
                 drop(fs::remove(&path));
                 return Err(e);
             }
-            let (seq, fresh) = (1, true);
-            return Ok(MonthFile { file, seq, fresh });
+            let (seq, is_new) = (1, true);
+            return Ok(MonthFile { file, seq, is_new });
         }
     }
 
     fn sync(&mut self) -> sys::Result<()> {
         for open in self.files.values_mut() {
             open.file.sync()?;
-            if open.fresh {
+            if open.is_new {
                 fs::fsync_dir(fs::parent(open.file.path()))?;
                 fs::fsync_dir(&self.layout.acct())?;
                 fs::fsync_dir(self.layout.root())?;
-                open.fresh = false;
+                open.is_new = false;
             }
         }
         failpoint::hit("acct.synced");

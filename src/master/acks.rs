@@ -71,15 +71,15 @@ impl Acks {
     ///
     /// # Errors
     /// On a failure for another reason, the leader must step down.
-    pub(super) fn turn_over(&mut self) -> sys::Result<()> {
+    pub(super) fn switch_file(&mut self) -> sys::Result<()> {
         if self.framed.file.valid_len() < self.part_bytes || !self.framed.buffer.is_empty() {
             return Ok(());
         }
         let now = self.layout.acks(self.epoch);
-        let aside = now.with_file_name(".acks.next");
-        fs::remove(&aside)?;
+        let next_file = now.with_file_name(".acks.next");
+        fs::remove(&next_file)?;
         let header = Header::new(FileKind::Acks, &self.cluster, self.epoch, self.part + 1);
-        let mut next = match FramedFile::create(&aside, &header, self.framed.sync) {
+        let mut next = match FramedFile::create(&next_file, &header, self.framed.sync) {
             Err(e) if e.is_no_space() => {
                 tracing::warn!("{e}: the answers continue in the present file");
                 return Ok(());
@@ -87,7 +87,7 @@ impl Acks {
             other => other?,
         };
         fs::rename(&now, &self.layout.acks_before(self.epoch))?;
-        fs::rename(&aside, &now)?;
+        fs::rename(&next_file, &now)?;
         next.file = Appender::open_existing(&now)?;
         self.framed = next;
         self.part += 1;
@@ -162,7 +162,7 @@ mod tests {
         for n in 1..=1000 {
             acks.push(&[ack(n)]);
             acks.flush().unwrap();
-            acks.turn_over().unwrap();
+            acks.switch_file().unwrap();
             let names = fs::names(&layout.epoch_dir(7), 10).unwrap();
             let sizes = names.iter().map(|name| {
                 let stat = fs::stat(&layout.epoch_dir(7).join(name)).unwrap();

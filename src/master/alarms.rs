@@ -11,21 +11,21 @@ const OVER_MS: u64 = 90_000;
 #[derive(Debug)]
 pub(super) struct Alarms {
     /// Alarms found at takeover; they last as long as it leads.
-    lasting: Vec<String>,
+    from_takeover: Vec<String>,
     now: BTreeMap<&'static str, (u64, String)>,
 }
 
 impl Alarms {
-    pub(super) fn new(lasting: Vec<String>) -> Alarms {
+    pub(super) fn new(from_takeover: Vec<String>) -> Alarms {
         let now = BTreeMap::new();
-        Alarms { lasting, now }
+        Alarms { from_takeover, now }
     }
 
     /// Raises an alarm about `what`; it replaces the previous one about the same thing.
     pub(super) fn raise(&mut self, what: &'static str, text: String, now_ms: u64) {
-        let said = self.now.insert(what, (now_ms, text));
+        let previous = self.now.insert(what, (now_ms, text));
         let (_, text) = &self.now[what];
-        if said.is_none_or(|(at, old)| old != *text || now_ms.saturating_sub(at) > OVER_MS) {
+        if previous.is_none_or(|(at, old)| old != *text || now_ms.saturating_sub(at) > OVER_MS) {
             tracing::error!("{text}");
         }
     }
@@ -34,7 +34,7 @@ impl Alarms {
     pub(super) fn texts(&self, now_ms: u64) -> impl Iterator<Item = &String> {
         let recent = move |(at, _): &&(u64, String)| now_ms.saturating_sub(*at) <= OVER_MS;
         let now = self.now.values().filter(recent).map(|(_, text)| text);
-        self.lasting.iter().chain(now)
+        self.from_takeover.iter().chain(now)
     }
 }
 

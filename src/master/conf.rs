@@ -23,7 +23,7 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Stores it as the last good configuration. Only a configuration that is in force, activated
     /// by an administrator or by the start of a leader, may be stored there.
-    pub(super) fn keep(&self, layout: &Layout) {
+    pub(super) fn store_last_good(&self, layout: &Layout) {
         if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
             tracing::warn!("{e}: the last good configuration is not kept");
         }
@@ -139,7 +139,7 @@ mod tests {
         write(1);
         let first = read(&layout, owners).unwrap();
         assert!(!last_good(&layout).exists());
-        first.keep(&layout);
+        first.store_last_good(&layout);
         write(2);
         assert_ne!(read(&layout, owners).unwrap().digest, first.digest);
         fs::durable_write(&layout.config(), b"hosts: [").unwrap();

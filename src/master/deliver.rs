@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 impl Leader {
     /// Writes acknowledgements that have waited long enough.
     pub(super) fn write_report_acks(&mut self, now: u64) -> Result<(), LeaderEnd> {
-        let due = self.out.report_acks.take_due(now);
+        let due = self.outgoing.report_acks.take_due(now);
         if due.is_empty() {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl Leader {
     ) -> Result<Vec<(String, AttemptId)>, LeaderEnd> {
         let (core, now) = (&self.core, clock::boot_ms());
         let at = self.store.journal.position();
-        self.out
+        self.outgoing
             .orders
             .follow_from(core.state.point((at.segment, at.seq)));
         let again = |host: &str| {
@@ -40,32 +40,32 @@ impl Leader {
                 .collect()
         };
         // Orders that were not sent are repeated unless the state shows that they were withdrawn.
-        let tried = match self.out.unsent.is_empty() {
-            true => self.out.orders.retry_writes(now, &core.state, &again),
+        let tried = match self.outgoing.unsent.is_empty() {
+            true => self.outgoing.orders.retry_writes(now, &core.state, &again),
             false => Vec::new(),
         };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
-        let unsent = self.out.orders.write(orders, now, &core.state, &again);
-        let (mut unsent, for_room) = (unsent.held_up, unsent.for_room);
+        let unsent = self.outgoing.orders.write(orders, now, &core.state, &again);
+        let (mut unsent, for_room) = (unsent.blocked, unsent.without_space);
         let untried = |(host, _): &(String, AttemptId)| !tried.contains(host);
         unsent.retain(untried);
         for host in given {
             self.hosts.expect(&host, now);
             if let Some(endpoint) = self.hosts.endpoint(&host) {
-                self.hints.ordered(endpoint);
+                self.hints.hint_host(endpoint);
             }
         }
-        if let Some(why) = self.out.orders.lacks_room() {
+        if let Some(why) = self.outgoing.orders.lacks_room() {
             // Find out whether only one host's directory is full, or the whole share.
-            if self.reserve.has_some() {
-                self.out.orders.have_room(now);
+            if self.reserve.has_room() {
+                self.outgoing.orders.have_room(now);
                 unsent.extend(for_room.into_iter().filter(untried));
             } else {
                 self.reserve.fill(why, &self.leadership);
                 self.reserve.release_for_deferrable();
             }
         }
-        if self.out.orders.take_failed() {
+        if self.outgoing.orders.take_failed() {
             self.view.summary.changed();
             // Find out whether only one host's files fail, or the whole share. The latter ends this
             // leader.

@@ -21,14 +21,14 @@ const SHARE: u64 = 16;
 const PART_MIN: u64 = 16 << 10;
 /// How often the free space is checked, in milliseconds; less often if there is plenty: if a share
 /// fills faster, the write that fails shows it.
-const LOOK_MS: u64 = 1000;
-const PLENTY_LOOK_MS: u64 = 10_000;
-const PLENTY: u64 = 1 << 30;
+const POLL_MS: u64 = 1000;
+const AMPLE_POLL_MS: u64 = 10_000;
+const AMPLE_BYTES: u64 = 1 << 30;
 /// How often a write is tried while nothing can be written, in milliseconds.
 const RETRY_MS: u64 = 1000;
 /// How often a part is released so that hosts can report on their jobs, in milliseconds. This stops
 /// at half of the reserve.
-const GIVE_MS: u64 = 10_000;
+const RELEASE_MS: u64 = 10_000;
 
 /// The reserve, and the known free space on the share.
 pub(super) struct DiskReserve {
@@ -40,7 +40,7 @@ pub(super) struct DiskReserve {
     /// Since when the share is full (boot clock, ms), and the first message about it.
     full: Option<(u64, String)>,
     checked_at: u64,
-    gave_at: u64,
+    released_at: u64,
     free: Option<u64>,
     /// Parts of an existing reserve are missing: DISK FULL was in force.
     used_before: bool,
@@ -61,7 +61,7 @@ impl DiskReserve {
             parts: 0,
             full: None,
             checked_at: 0,
-            gave_at: 0,
+            released_at: 0,
             free: None,
             used_before: false,
         };
@@ -143,7 +143,7 @@ impl DiskReserve {
                 )));
             }
             // Whatever can be created can be released.
-            while self.part > 0 && self.parts < parts.min(PARTS) && self.take().is_ok() {}
+            while self.part > 0 && self.parts < parts.min(PARTS) && self.create_part().is_ok() {}
             if self.part == 0 || self.give_parts(parts) {
                 return Ok(());
             }
@@ -153,42 +153,42 @@ impl DiskReserve {
     /// Releases this many parts, or none; all possible parts are always enough.
     fn give_parts(&mut self, parts: u32) -> bool {
         let parts = parts.min(PARTS);
-        self.parts >= parts && (0..parts).all(|_| self.give())
+        self.parts >= parts && (0..parts).all(|_| self.release_part())
     }
 
     /// Releases a part for a write that can wait, if half of the reserve remains.
     pub(super) fn release_for_deferrable(&mut self) {
         if self.may_spend() {
-            self.give();
+            self.release_part();
         }
     }
 
     /// Removes a part of the reserve. Returns false if none is left.
-    fn give(&mut self) -> bool {
-        let gone = give_one(&self.layout);
-        match gone {
+    fn release_part(&mut self) -> bool {
+        let removed = remove_part(&self.layout);
+        match removed {
             true => self.parts = self.parts.saturating_sub(1),
             false => self.parts = 0,
         }
-        self.gave_at = clock::boot_ms();
-        gone
+        self.released_at = clock::boot_ms();
+        removed
     }
 
     /// Creates a missing part of the reserve.
-    fn take(&mut self) -> sys::Result<()> {
+    fn create_part(&mut self) -> sys::Result<()> {
         let Some(n) = (0..PARTS).find(|n| !self.part_exists(*n)) else {
             self.parts = PARTS;
             return Ok(());
         };
         fs::mkdir_p(&self.layout.reserve(), 0o755)?;
         fs::remove(&self.layout.reserve_part(n))?;
-        fs::make_with_room(&self.layout.reserve_part(n), self.part)?;
+        fs::create_with_space(&self.layout.reserve_part(n), self.part)?;
         self.parts += 1;
         Ok(())
     }
 
     /// Whether a write finds room on the share now, even if another one found none.
-    pub(super) fn has_some(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.full.is_none() && self.probe()
     }
 
@@ -196,7 +196,7 @@ impl DiskReserve {
         let path = self.layout.reserve().join("probe");
         let made = fs::mkdir_p(&self.layout.reserve(), 0o755)
             .and_then(|()| fs::remove(&path))
-            .and_then(|()| fs::make_with_room(&path, self.part.max(4096)))
+            .and_then(|()| fs::create_with_space(&path, self.part.max(4096)))
             .and_then(|()| fs::remove(&path));
         made.is_ok()
     }
@@ -204,8 +204,8 @@ impl DiskReserve {
     /// Checks the free space from time to time, creates missing parts of the reserve, and ends DISK
     /// FULL when the reserve is complete again. Returns true if the state changed.
     pub(crate) fn maintain(&mut self, now: u64, leadership: &Leadership) -> bool {
-        let plenty = self.free.is_some_and(|free| free > PLENTY) && !self.is_full();
-        let every = if plenty { PLENTY_LOOK_MS } else { LOOK_MS };
+        let plenty = self.free.is_some_and(|free| free > AMPLE_BYTES) && !self.is_full();
+        let every = if plenty { AMPLE_POLL_MS } else { POLL_MS };
         if now.saturating_sub(self.checked_at) < every {
             return false;
         }
@@ -217,8 +217,8 @@ impl DiskReserve {
         if let Some(free) = self.free.filter(|free| *free < self.part) {
             self.fill(&format!("{} kB are free", free >> 10), leadership);
             let hosts_wait = free < self.part / 4 && self.parts > PARTS / 2;
-            if before && hosts_wait && now.saturating_sub(self.gave_at) >= GIVE_MS {
-                self.give();
+            if before && hosts_wait && now.saturating_sub(self.released_at) >= RELEASE_MS {
+                self.release_part();
             }
             return !before;
         }
@@ -226,7 +226,7 @@ impl DiskReserve {
         // once.
         let enough = |free: Option<u64>, part: u64| free.is_none_or(|free| free > 3 * part);
         while self.part > 0 && self.parts < PARTS && enough(self.free, self.part) {
-            if let Err(e) = self.take() {
+            if let Err(e) = self.create_part() {
                 if !e.is_no_space() {
                     // The failure is not a lack of room: a part that cannot be created is not
                     // waited for.
@@ -253,7 +253,7 @@ impl DiskReserve {
 }
 
 /// Removes one part of the reserve. Returns false if none is left.
-pub(super) fn give_one(layout: &Layout) -> bool {
+pub(super) fn remove_part(layout: &Layout) -> bool {
     (0..PARTS).rev().any(|n| {
         let path = layout.reserve_part(n);
         fs::exists(&path) && fs::remove(&path).is_ok()

@@ -35,15 +35,15 @@ const REMOTE_CACHE_MS: u64 = 3000;
 const STANDBY_EVERY_MS: u64 = 30_000;
 /// A new candidate polls this often (ms), and for this long (ms): the lock of a process that was
 /// just killed is released after a moment.
-const EAGER_MS: u64 = 25;
-const EAGER_FOR_MS: u64 = 2000;
+const FREQUENT_POLL_MS: u64 = 25;
+const FREQUENT_FOR_MS: u64 = 2000;
 /// Maximum number of claims after the last leader's that are read; if there are more, the next one
 /// waits.
 const CLAIMS_READ: u64 = 16;
 /// How often a damaged read of a fixed document is repeated: the document is being overwritten.
 const READ_TRIES: u32 = 5;
 /// How often a claim may use a part of the reserve (ms).
-const GIVE_MS: u64 = 5000;
+const RESERVE_RELEASE_MS: u64 = 5000;
 /// How often a candidate logs that the share is too slow (ms).
 const SLOW_EVERY_MS: u64 = 60_000;
 /// How often the candidate looks for a claim that a cache may hide (ms).
@@ -57,27 +57,27 @@ const NOTES_MAX: usize = 10;
 
 /// Why a daemon must not work on this share. The program ends with code 2.
 #[derive(Debug)]
-pub struct Refused(pub String);
+pub struct CandidateError(pub String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for CandidateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for CandidateError {}
 
 /// Reads the cluster file and rejects a share that is missing, empty, foreign or of a newer format.
 /// `pin`: a file of this host that stores the cluster id at the first start. Creates nothing on the
 /// share.
 ///
 /// # Errors
-/// [`Refused`] with the problem and the remedy.
-pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, Refused> {
+/// [`CandidateError`] with the problem and the remedy.
+pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, CandidateError> {
     let path = layout.cluster();
     let shown = path.display();
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
-        Refused(if e.is_not_found() {
+        CandidateError(if e.is_not_found() {
             format!(
                 "{shown} does not exist: the share is probably not mounted on this host, or \
                  CB_SHARE in cb.conf names another directory; nothing was written"
@@ -86,11 +86,11 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
             e.to_string()
         })
     })?;
-    let doc = ClusterDoc::decode(&bytes).map_err(|e| Refused(format!("{shown}: {e}")))?;
+    let doc = ClusterDoc::decode(&bytes).map_err(|e| CandidateError(format!("{shown}: {e}")))?;
     for needed in [layout.lock(), layout.epoch(), layout.beat()] {
         if !sys::fs::exists(&needed) {
             let needed = needed.display();
-            return Err(Refused(format!(
+            return Err(CandidateError(format!(
                 "{needed} is missing, and no daemon creates it again: 'cadmin fsck' lists what \
                  else is missing"
             )));
@@ -102,14 +102,14 @@ pub fn open_cluster(layout: &Layout, pin: Option<&Path>) -> Result<ClusterDoc, R
     Ok(doc)
 }
 
-fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), Refused> {
-    let refuse = |e: sys::Error| Refused(e.to_string());
+fn check_pin(pin: &Path, doc: &ClusterDoc) -> Result<(), CandidateError> {
+    let refuse = |e: sys::Error| CandidateError(e.to_string());
     match sys::fs::read_optional(pin, PIN_MAX).map_err(refuse)? {
         None => {
             sys::fs::durable_write(pin, format!("{}\n", doc.cluster).as_bytes()).map_err(refuse)
         }
         Some(known) if known.trim_ascii() == doc.cluster.as_bytes() => Ok(()),
-        Some(known) => Err(Refused(format!(
+        Some(known) => Err(CandidateError(format!(
             "the share belongs to cluster {}, this host to {}, as {} says: check the mount and \
              CB_SHARE; a host that changes its cluster needs a new local directory (CB_LOCAL)",
             doc.cluster,
@@ -158,7 +158,7 @@ pub struct Leadership {
     /// Why leadership was free, for the log.
     pub reason: &'static str,
     /// The epoch whose leader took requests, according to the previous beat.
-    pub led: Option<u64>,
+    pub led_epoch: Option<u64>,
     /// Notes for administrators about the files of leadership.
     pub notes: Vec<String>,
     threads: RenewalThreads,
@@ -168,12 +168,12 @@ pub struct Leadership {
 
 impl Leadership {
     pub fn epoch(&self) -> u64 {
-        self.shared.own.epoch
+        self.shared.own_doc.epoch
     }
 
     /// The document in `leader/epoch`.
     pub fn doc(&self) -> &EpochDoc {
-        &self.shared.own
+        &self.shared.own_doc
     }
 
     /// Whether the share is a file system of this machine.
@@ -228,15 +228,16 @@ impl Leadership {
 /// end the process even if the caller's thread hangs.
 ///
 /// # Errors
-/// [`Refused`] if the share does not belong to this cluster. `Ok(None)`: `wait` returned true.
+/// [`CandidateError`] if the share does not belong to this cluster. `Ok(None)`: `wait` returned
+/// true.
 pub fn campaign(
     layout: &Layout,
     cluster: ClusterDoc,
     settings: &Settings,
     wait: &dyn Fn(u64) -> bool,
     on_lost: impl Fn(&LeadershipLost) + Send + 'static,
-) -> Result<Option<Leadership>, Refused> {
-    let kind = sys::statfs::fs_kind(layout.root()).map_err(|e| Refused(e.to_string()))?;
+) -> Result<Option<Leadership>, CandidateError> {
+    let kind = sys::statfs::fs_kind(layout.root()).map_err(|e| CandidateError(e.to_string()))?;
     let local = kind == FsKind::Local;
     let cache = if local { 0 } else { REMOTE_CACHE_MS };
     let takeover_ms = settings.takeover_ms.max(3000);
@@ -258,9 +259,9 @@ pub fn campaign(
         lock: LockState::Free,
         last_beat: None,
         last_complaint: String::new(),
-        gave_at: None,
-        named: 0,
-        wrong: None,
+        reserve_released_at: None,
+        found_epoch: 0,
+        not_found_reason: None,
         notes: Vec::new(),
         slow_logged_at: None,
         beat_mark: None,
@@ -285,8 +286,8 @@ pub fn campaign(
             candidate.publish_standby(&settings.host);
         }
         let ms = match &intent {
-            Intent::Poll { in_ms, .. } if clock::boot_ms() < began + EAGER_FOR_MS => {
-                (*in_ms).min(EAGER_MS)
+            Intent::Poll { in_ms, .. } if clock::boot_ms() < began + FREQUENT_FOR_MS => {
+                (*in_ms).min(FREQUENT_POLL_MS)
             }
             Intent::Poll { in_ms, .. } => *in_ms,
             Intent::WaitCache(ms) => *ms,
@@ -302,13 +303,13 @@ pub fn campaign(
         }
         let observation = candidate.carry_out(&intent);
         intent = lease.step(clock::boot_ms(), observation);
-        serves(&mut served);
+        log_candidacy(&mut served);
         candidate.log_slow_share(&rules, lease.too_slow());
     }
 }
 
 /// Logs once that this candidate takes part.
-fn serves(served: &mut bool) {
+fn log_candidacy(served: &mut bool) {
     if !std::mem::replace(served, true) {
         service::ready("stands by to lead");
     }
@@ -345,7 +346,7 @@ fn own_document(settings: &Settings) -> EpochDoc {
 enum LockState {
     Free,
     /// A thread of its own is trying it.
-    Asked(Receiver<sys::Result<Option<Lock>>>),
+    Requested(Receiver<sys::Result<Option<Lock>>>),
     Held(Lock),
 }
 
@@ -357,10 +358,10 @@ struct Candidate<'a> {
     last_beat: Option<BeatDoc>,
     last_complaint: String,
     /// When a part of the reserve was last released for a claim.
-    gave_at: Option<u64>,
+    reserve_released_at: Option<u64>,
     /// The epoch that the last check found, 0 if none, and why it found none.
-    named: u64,
-    wrong: Option<String>,
+    found_epoch: u64,
+    not_found_reason: Option<String>,
     /// Problems of the epoch file, for the leader's alarms.
     notes: Vec<String>,
     /// When it was last logged that the share is too slow to lead.
@@ -460,8 +461,8 @@ impl Candidate<'_> {
                 let read_ms = clock::boot_ms().saturating_sub(began);
                 self.last_beat.clone_from(&beat);
                 let (epoch, wrong) = read_epoch(self.layout, self.owners)?;
-                self.wrong = wrong;
-                self.named = epoch.as_ref().map_or(0, |doc| doc.epoch);
+                self.not_found_reason = wrong;
+                self.found_epoch = epoch.as_ref().map_or(0, |doc| doc.epoch);
                 Observation::Polled(PollResult {
                     locked: matches!(self.lock, LockState::Held(_)),
                     epoch,
@@ -473,15 +474,18 @@ impl Candidate<'_> {
                 let highest = highest_claim(self.layout, self.owners)?;
                 self.note_wrong_epoch(highest);
                 let beat = self.last_beat.as_ref().map_or(0, |beat| beat.epoch);
-                let fresh = self.claims_are_fresh(beat, highest);
-                Observation::Highest { highest, fresh }
+                let claims_are_fresh = self.claims_are_fresh(beat, highest);
+                Observation::Highest {
+                    highest,
+                    claims_are_fresh,
+                }
             }
             Intent::Claim(doc) => {
                 tracing::info!("claiming epoch {}", doc.epoch);
                 let path = self.layout.claim(doc.epoch);
                 let won = sys::fs::link_exclusive(&path, &encode(&path, doc)?);
                 if let Err(e) = &won {
-                    self.make_room(e);
+                    self.release_reserve(e);
                 }
                 Observation::Claimed(won?)
             }
@@ -515,10 +519,10 @@ impl Candidate<'_> {
 
     /// Logs once an epoch file that was not written by a claimant, before it is overwritten.
     fn note_wrong_epoch(&mut self, highest: u64) {
-        let named = self.named;
+        let named = self.found_epoch;
         let unclaimed =
             || format!("names epoch {named}, which has no claim (the highest claim is {highest})");
-        let wrong = self.wrong.take();
+        let wrong = self.not_found_reason.take();
         if let Some(wrong) = wrong.or_else(|| (named > highest).then(unclaimed)) {
             let path = self.layout.epoch();
             let note = format!(
@@ -550,14 +554,14 @@ impl Candidate<'_> {
 
     /// Releases a part of the reserve, so that a full share does not keep the cluster without a
     /// leader: the next claim finds room.
-    fn make_room(&mut self, e: &sys::Error) {
+    fn release_reserve(&mut self, e: &sys::Error) {
         let now = clock::boot_ms();
         let rested = self
-            .gave_at
-            .is_none_or(|at| now.saturating_sub(at) > GIVE_MS);
-        if e.is_no_space() && rested && super::disk_reserve::give_one(self.layout) {
+            .reserve_released_at
+            .is_none_or(|at| now.saturating_sub(at) > RESERVE_RELEASE_MS);
+        if e.is_no_space() && rested && super::disk_reserve::remove_part(self.layout) {
             tracing::warn!("DISK FULL: {e}: a part of the reserve is given to the next leader");
-            self.gave_at = Some(now);
+            self.reserve_released_at = Some(now);
         }
     }
 
@@ -569,8 +573,8 @@ impl Candidate<'_> {
             return;
         };
         let in_place = lock.still_in_place().unwrap_or(false);
-        let held = in_place && (self.local || lock.write(b"candidate\n").is_ok());
-        if !held {
+        let is_held = in_place && (self.local || lock.write(b"candidate\n").is_ok());
+        if !is_held {
             tracing::warn!("the election's lock was lost");
             self.lock = LockState::Free;
         }
@@ -580,7 +584,7 @@ impl Candidate<'_> {
     fn lead(
         self,
         (rules, check): (Rules, Check),
-        own: EpochDoc,
+        own_doc: EpochDoc,
         cluster: ClusterDoc,
         reason: &'static str,
         on_lost: impl Fn(&LeadershipLost) + Send + 'static,
@@ -600,14 +604,14 @@ impl Candidate<'_> {
             rules,
             check,
             owners: self.owners,
-            own,
+            own_doc,
         });
         let threads = RenewalThreads::start(&shared, self.lock, before.beat, on_lost);
         Leadership {
             shared,
             cluster,
             reason,
-            led: before.leading.then_some(before.epoch),
+            led_epoch: before.leading.then_some(before.epoch),
             notes: self.notes,
             threads,
             epoch: Mutex::default(),
@@ -628,9 +632,9 @@ fn try_lock(old: LockState, path: &Path, local: bool) -> sys::Result<LockState> 
         LockState::Held(lock) => return Ok(LockState::Held(lock)),
         LockState::Free if local => Lock::try_take(path)?,
         LockState::Free => return request_lock(path.to_path_buf()),
-        LockState::Asked(rx) => match rx.try_recv() {
+        LockState::Requested(rx) => match rx.try_recv() {
             Ok(answer) => answer?,
-            Err(crossbeam::channel::TryRecvError::Empty) => return Ok(LockState::Asked(rx)),
+            Err(crossbeam::channel::TryRecvError::Empty) => return Ok(LockState::Requested(rx)),
             Err(crossbeam::channel::TryRecvError::Disconnected) => None,
         },
     };
@@ -644,7 +648,7 @@ fn request_lock(path: PathBuf) -> sys::Result<LockState> {
     // candidate.
     match thread::recv_timeout(&rx, 500) {
         Ok(answer) => Ok(answer?.map_or(LockState::Free, LockState::Held)),
-        Err(_) => Ok(LockState::Asked(rx)),
+        Err(_) => Ok(LockState::Requested(rx)),
     }
 }
 

@@ -19,11 +19,11 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Number of hints that are accepted per second, and in a burst.
-const HEARD_PER_S: u64 = 2000;
-const HEARD_MAX: u64 = 500;
+const RECEIVED_PER_S: u64 = 2000;
+const RECEIVED_MAX: u64 = 500;
 /// Number of checks without result that hints may cause per second, and in a burst.
-const VAIN_PER_S: u64 = 50;
-const VAIN_MAX: u64 = 100;
+const FALSE_PER_S: u64 = 50;
+const FALSE_MAX: u64 = 100;
 /// Maximum number of boxes and hosts that wait for a check.
 const BOXES_MAX: usize = 256;
 /// Maximum number of requests of a box that are read by name; if hints name more, the box is
@@ -75,7 +75,7 @@ pub(super) struct Hints {
     boxes: NamedBoxes,
     hosts: BTreeSet<u64>,
     numbers: HintNumbers,
-    vain: Budget,
+    false_hints: Budget,
     /// The commands that wait for the answer to a token, oldest first.
     waiting: BTreeMap<Token, SocketAddr>,
     order: VecDeque<Token>,
@@ -85,35 +85,38 @@ pub(super) struct Hints {
 impl Hints {
     /// Starts to listen; without a listener there are no hints.
     pub(super) fn new(listener: Option<Listener>) -> Hints {
-        let heard = listener.as_ref().and_then(|listener| {
-            let (tag, mut budget) = (listener.endpoint.tag, Budget::new(HEARD_PER_S, HEARD_MAX));
+        let receiver = listener.as_ref().and_then(|listener| {
+            let (tag, mut budget) = (
+                listener.endpoint.tag,
+                Budget::new(RECEIVED_PER_S, RECEIVED_MAX),
+            );
             listener.socket.listen("hints", move |bytes, from| {
                 let what = hint::decode(bytes, tag)?;
-                let left = budget.left(clock::boot_ms());
+                let left = budget.available(clock::boot_ms());
                 budget.spend(1);
                 (left > 0).then_some((what, from))
             })
         });
         Hints {
             socket: listener.map(|listener| listener.socket),
-            received: heard.unwrap_or_else(never),
+            received: receiver.unwrap_or_else(never),
             boxes: NamedBoxes::new(),
             hosts: BTreeSet::new(),
             numbers: HintNumbers::default(),
-            vain: Budget::new(VAIN_PER_S, VAIN_MAX),
+            false_hints: Budget::new(FALSE_PER_S, FALSE_MAX),
             waiting: BTreeMap::new(),
             order: VecDeque::new(),
             answered: VecDeque::new(),
         }
     }
 
-    /// The channel to wait on; what it delivers must be passed to [`Hints::take`].
+    /// The channel to wait on; what it delivers must be passed to [`Hints::take_all`].
     pub(super) fn receiver(&self) -> &Receiver<ReceivedHint> {
         &self.received
     }
 
     /// Takes a hint, and those queued after it.
-    pub(super) fn take(&mut self, first: Option<ReceivedHint>) {
+    pub(super) fn take_all(&mut self, first: Option<ReceivedHint>) {
         let mut next = first.or_else(|| self.received.try_recv().ok());
         while let Some((what, from)) = next {
             self.note(what, from);
@@ -167,7 +170,7 @@ impl Hints {
     /// Whether there is something to check, and checks are left.
     pub(super) fn call(&mut self, now: u64) -> bool {
         let some = !self.boxes.is_empty() || !self.hosts.is_empty();
-        some && self.vain.left(now) > 0
+        some && self.false_hints.available(now) > 0
     }
 
     /// How long until what the hints named can be checked, in milliseconds.
@@ -178,14 +181,14 @@ impl Hints {
         ) {
             (true, _) => 0,
             (false, true) => u64::MAX,
-            (false, false) => 1000 / VAIN_PER_S,
+            (false, false) => 1000 / FALSE_PER_S,
         }
     }
 
     /// The users whose boxes and the hosts whose reports must be checked now: at most as many as
     /// there are checks without result left. The rest waits.
     pub(super) fn due(&mut self, now: u64, hosts: &Hosts) -> (NamedBoxes, BTreeSet<String>) {
-        let mut left = self.vain.left(now);
+        let mut left = self.false_hints.available(now);
         let mut boxes = NamedBoxes::new();
         while left > 0
             && let Some((uid, tokens)) = self.boxes.pop_first()
@@ -200,7 +203,7 @@ impl Hints {
             left -= 1;
             match hosts.name_of(tag) {
                 Some(name) => drop(names.insert(name.to_owned())),
-                None => self.vain.spend(1),
+                None => self.false_hints.spend(1),
             }
         }
         (boxes, names)
@@ -208,7 +211,7 @@ impl Hints {
 
     /// Records that this many checks caused by hints found nothing.
     pub(super) fn note_futile_hints(&mut self, looks: usize) {
-        self.vain.spend(looks as u64);
+        self.false_hints.spend(looks as u64);
     }
 
     /// Sends hints to the commands that wait for these answers, which are on the share now.
@@ -235,7 +238,7 @@ impl Hints {
     }
 
     /// Sends a hint to a host that has new orders.
-    pub(super) fn ordered(&self, to: &Endpoint) {
+    pub(super) fn hint_host(&self, to: &Endpoint) {
         if let Some(socket) = &self.socket {
             let number = clock::short_number();
             let bytes = hint::encode(to.tag, Hint::Orders { number });
@@ -283,7 +286,7 @@ mod tests {
                 looks += boxes.len() as u64;
             }
         }
-        let most = VAIN_MAX + 10 * VAIN_PER_S;
+        let most = FALSE_MAX + 10 * FALSE_PER_S;
         assert!(looks <= most && looks > most / 2, "{looks} looks");
         assert!(hints.waiting.len() <= WAITING_MAX && hints.hosts.len() <= HOSTS_MAX);
         assert_eq!(hints.waiting.len(), hints.order.len());
@@ -338,9 +341,9 @@ mod tests {
             command.send(&hint::encode(tag ^ 1, Hint::Orders { number: 0 }), &leader);
             let what = Hint::DropBox { uid, token };
             command.send(&hint::encode(tag, what), &leader);
-            let heard = clock_wait(&hints);
-            assert_eq!(heard.0, what, "what is for another is not heard");
-            hints.take(Some(heard));
+            let receiver = clock_wait(&hints);
+            assert_eq!(receiver.0, what, "what is for another is not heard");
+            hints.take_all(Some(receiver));
             if !late {
                 hints.answered(&[ack(token)]);
             }

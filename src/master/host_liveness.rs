@@ -44,7 +44,7 @@ pub(super) struct BeatNames {
     /// The mark that the server returned just now, before this listing.
     server_mark: Option<FileMark>,
     /// The last listing failed: it is not known whose name changes.
-    blind: bool,
+    listing_failed: bool,
 }
 
 impl BeatNames {
@@ -54,7 +54,7 @@ impl BeatNames {
             owners,
             mark: None,
             server_mark: None,
-            blind: false,
+            listing_failed: false,
         }
     }
 
@@ -66,7 +66,7 @@ impl BeatNames {
 
     /// Whether the last listing failed, so that silence means nothing.
     pub(super) fn has_failed_listing(&self) -> bool {
-        self.blind
+        self.listing_failed
     }
 
     /// All beats by host.
@@ -75,14 +75,14 @@ impl BeatNames {
     /// The directory is missing, cannot be read, or belongs to another account.
     pub(super) fn list(&mut self) -> crate::sys::Result<BTreeMap<String, Vec<Beat>>> {
         let mut all: BTreeMap<String, Vec<Beat>> = BTreeMap::new();
-        let asked = self.server_mark.take();
-        self.mark = asked.or_else(|| fs::mark(&self.dir).ok());
-        self.blind = true;
+        let new_mark = self.server_mark.take();
+        self.mark = new_mark.or_else(|| fs::mark(&self.dir).ok());
+        self.listing_failed = true;
         if let Some(uid) = self.owners.untrusted_owner(&self.dir) {
             self.owners.check("believe", &self.dir, uid)?;
         }
         let names = fs::names(&self.dir, NAMES_MAX)?;
-        self.blind = false;
+        self.listing_failed = false;
         for name in names {
             if let Some(beat) = name.to_str().and_then(Beat::parse) {
                 let own = all.entry(beat.host.clone()).or_default();
@@ -113,7 +113,7 @@ pub(super) struct HostLiveness {
     doc: Option<LoadDoc>,
     reported: Option<(LoadDoc, u64)>,
     /// When the document may be read again after it lacked the expected content.
-    again_at: u64,
+    retry_at: u64,
     /// When it was last due to be read, and whether it could not be.
     load_due_at: u64,
     unread: bool,
@@ -163,7 +163,7 @@ impl HostLiveness {
                 .as_ref()
                 .is_some_and(|doc| beat.matches_document(doc))
         };
-        now >= self.again_at && self.name.as_ref().is_some_and(|beat| !read(beat))
+        now >= self.retry_at && self.name.as_ref().is_some_and(|beat| !read(beat))
     }
 
     /// Whether only its load document can show that the host is alive, because no name does: if it
@@ -190,7 +190,7 @@ impl HostLiveness {
     }
 
     /// Whether it is not known to be up, or has no executor.
-    pub(super) fn is_asleep(&self) -> bool {
+    pub(super) fn is_inactive(&self) -> bool {
         self.silent_ms >= SILENT_MS || self.doc.as_ref().is_none_or(|doc| !doc.executor)
     }
 
@@ -204,7 +204,7 @@ impl HostLiveness {
     pub(super) fn read(&mut self, doc: Option<LoadDoc>, now: u64, wall_ms: i64) {
         (self.load_due_at, self.unread, self.changed) = (now, doc.is_none(), true);
         let Some(mut doc) = doc else {
-            self.again_at = now + AGAIN_MS;
+            self.retry_at = now + AGAIN_MS;
             return;
         };
         let beat = Some((doc.incarnation.clone(), doc.beat));
@@ -223,7 +223,7 @@ impl HostLiveness {
         self.last_read = beat;
         self.watched_at.get_or_insert(now);
         match &self.name {
-            Some(beat) if !beat.matches_document(&doc) => self.again_at = now + AGAIN_MS,
+            Some(beat) if !beat.matches_document(&doc) => self.retry_at = now + AGAIN_MS,
             Some(beat) if beat.beat >= doc.beat => beat.put_into(&mut doc),
             _ => {}
         }
@@ -247,8 +247,8 @@ impl HostLiveness {
 
     /// What the turn receives: the sample, and how long the host has been silent. The `iso_timeout`
     /// of the host is unknown if its last document was not read, or if it is silent and was not
-    /// checked a short time ago; with `blind`, also if names cannot be read.
-    pub(super) fn evaluate(&mut self, now: u64, blind: bool) -> Option<(LoadDoc, u64)> {
+    /// checked a short time ago; with `listing_failed`, also if names cannot be read.
+    pub(super) fn evaluate(&mut self, now: u64, listing_failed: bool) -> Option<(LoadDoc, u64)> {
         let doc = self.doc.as_ref()?;
         let watched_at = *self.watched_at.get_or_insert(now);
         let silent_ms = match self.beat_at {
@@ -280,7 +280,7 @@ impl HostLiveness {
             .is_some_and(|beat| !beat.matches_document(doc));
         let unseen = is_silent && now.saturating_sub(self.load_due_at) > LIMIT_MS;
         let mut doc = doc.clone();
-        if outdated || unseen || self.unread || (blind && self.name.is_some()) {
+        if outdated || unseen || self.unread || (listing_failed && self.name.is_some()) {
             doc.iso_ms = None;
         }
         let same = |(last, _): &(LoadDoc, u64)| {
@@ -320,84 +320,84 @@ mod tests {
 
     #[test]
     fn a_name_that_moves_is_life_and_one_that_stands_is_none() {
-        let mut life = HostLiveness::default();
-        life.note_beats(vec![name(7, 1)], 1_000, WALL);
-        assert!(life.has_document(1_000) && life.evaluate(1_000, false).is_none());
-        life.read(Some(doc(7, 1)), 1_000, WALL);
+        let mut liveness = HostLiveness::default();
+        liveness.note_beats(vec![name(7, 1)], 1_000, WALL);
+        assert!(liveness.has_document(1_000) && liveness.evaluate(1_000, false).is_none());
+        liveness.read(Some(doc(7, 1)), 1_000, WALL);
         assert_eq!(
-            life.evaluate(1_000, false).unwrap().1,
+            liveness.evaluate(1_000, false).unwrap().1,
             SILENT_MS,
             "may be left over"
         );
-        life.note_beats(vec![name(8, 1)], 6_000, WALL);
-        assert!(!life.has_document(6_000) && life.is_named(6_000));
-        let (load, silent) = life.evaluate(6_000, false).unwrap();
+        liveness.note_beats(vec![name(8, 1)], 6_000, WALL);
+        assert!(!liveness.has_document(6_000) && liveness.is_named(6_000));
+        let (load, silent) = liveness.evaluate(6_000, false).unwrap();
         assert_eq!((load.beat, silent), (8, 0));
-        life.note_beats(vec![name(9, 1)], 11_000, WALL);
-        assert!(life.evaluate(11_000, false).is_none(), "no news");
+        liveness.note_beats(vec![name(9, 1)], 11_000, WALL);
+        assert!(liveness.evaluate(11_000, false).is_none(), "no news");
         for now in [16_000, 30_000] {
-            life.note_beats(vec![name(9, 1)], now, WALL);
-            life.note_beats(Vec::new(), now, WALL);
-            assert!(life.evaluate(now, false).is_none());
+            liveness.note_beats(vec![name(9, 1)], now, WALL);
+            liveness.note_beats(Vec::new(), now, WALL);
+            assert!(liveness.evaluate(now, false).is_none());
         }
-        life.note_beats(vec![name(9, 1)], 31_000, WALL);
-        assert_eq!(life.evaluate(31_000, false).unwrap().1, 20_000);
+        liveness.note_beats(vec![name(9, 1)], 31_000, WALL);
+        assert_eq!(liveness.evaluate(31_000, false).unwrap().1, 20_000);
     }
 
     #[test]
     fn of_two_names_the_one_that_moves_counts_and_a_dead_one_does_not_revive() {
-        let mut life = HostLiveness::default();
-        life.read(Some(doc(7, 1)), 0, WALL);
+        let mut liveness = HostLiveness::default();
+        liveness.read(Some(doc(7, 1)), 0, WALL);
         // The left-over document has a later time.
         let mut left = name(900, 1);
         left.t = 99;
-        life.note_beats(vec![left.clone(), name(7, 1)], 1_000, WALL);
+        liveness.note_beats(vec![left.clone(), name(7, 1)], 1_000, WALL);
         for n in 8..10 {
-            life.note_beats(vec![left.clone(), name(n, 1)], n * 1000, WALL);
-            assert_eq!(life.name, Some(name(n, 1)));
+            liveness.note_beats(vec![left.clone(), name(n, 1)], n * 1000, WALL);
+            assert_eq!(liveness.name, Some(name(n, 1)));
         }
         for now in [10_000, 20_000, 30_000] {
-            life.note_beats(vec![left.clone(), name(9, 1)], now, WALL);
+            liveness.note_beats(vec![left.clone(), name(9, 1)], now, WALL);
         }
-        assert_eq!(life.evaluate(30_000, false).unwrap().1, 21_000);
+        assert_eq!(liveness.evaluate(30_000, false).unwrap().1, 21_000);
     }
 
     #[test]
     fn a_document_is_read_when_its_number_grows_and_again_until_it_has_it() {
-        let mut life = HostLiveness::default();
-        life.note_beats(vec![name(1, 1)], 1_000, 0);
-        life.read(Some(doc(1, 1)), 1_000, 0);
-        life.evaluate(1_000, false);
-        life.note_beats(vec![name(2, 2)], 6_000, 0);
-        assert!(life.has_document(6_000));
-        life.read(Some(doc(1, 1)), 6_000, 0);
-        assert!(!life.has_document(6_500) && life.has_document(7_000));
-        life.read(None, 7_000, 0);
-        assert!(life.has_document(8_000));
+        let mut liveness = HostLiveness::default();
+        liveness.note_beats(vec![name(1, 1)], 1_000, 0);
+        liveness.read(Some(doc(1, 1)), 1_000, 0);
+        liveness.evaluate(1_000, false);
+        liveness.note_beats(vec![name(2, 2)], 6_000, 0);
+        assert!(liveness.has_document(6_000));
+        liveness.read(Some(doc(1, 1)), 6_000, 0);
+        assert!(!liveness.has_document(6_500) && liveness.has_document(7_000));
+        liveness.read(None, 7_000, 0);
+        assert!(liveness.has_document(8_000));
         let changed = LoadDoc {
             executor: false,
             ..doc(2, 2)
         };
-        life.read(Some(changed), 8_000, 0);
-        assert!(!life.has_document(60_000));
-        let (load, silent) = life.evaluate(8_000, false).unwrap();
+        liveness.read(Some(changed), 8_000, 0);
+        assert!(!liveness.has_document(60_000));
+        let (load, silent) = liveness.evaluate(8_000, false).unwrap();
         assert_eq!((load.executor, silent), (false, 2_000));
-        assert!(life.is_asleep());
+        assert!(liveness.is_inactive());
     }
 
     #[test]
     fn a_host_that_goes_back_to_an_older_version_lives_by_its_document() {
-        let mut life = HostLiveness::default();
-        life.note_beats(vec![name(1, 1)], 1_000, 0);
-        life.read(Some(doc(1, 1)), 1_000, 0);
-        life.evaluate(1_000, false);
-        assert!(!life.lives_by_document(10_000, true));
+        let mut liveness = HostLiveness::default();
+        liveness.note_beats(vec![name(1, 1)], 1_000, 0);
+        liveness.read(Some(doc(1, 1)), 1_000, 0);
+        liveness.evaluate(1_000, false);
+        assert!(!liveness.lives_by_document(10_000, true));
         assert!(
-            life.lives_by_document(11_000, false),
+            liveness.lives_by_document(11_000, false),
             "its name stands still"
         );
         for n in 1..9 {
-            life.read(
+            liveness.read(
                 Some(LoadDoc {
                     incarnation: "old".into(),
                     ..doc(n, 0)
@@ -406,7 +406,7 @@ mod tests {
                 0,
             );
         }
-        let (_, silent) = life.evaluate(20_000, false).unwrap();
+        let (_, silent) = liveness.evaluate(20_000, false).unwrap();
         assert_eq!(silent, 20_000 - 11_008);
     }
 
@@ -416,23 +416,32 @@ mod tests {
             iso_ms: Some(ms),
             ..doc(beat, written)
         };
-        let mut life = HostLiveness::default();
-        life.note_beats(vec![name(1, 1)], 0, WALL);
-        life.read(Some(limited(1, 1, 20_000)), 0, WALL);
-        let limit =
-            |life: &mut HostLiveness, now, blind| life.evaluate(now, blind).unwrap().0.iso_ms;
-        assert_eq!(limit(&mut life, 30_000, false), None, "not looked at");
-        life.read(Some(limited(1, 1, 20_000)), 36_000, WALL);
-        assert_eq!(limit(&mut life, 36_000, false), Some(20_000));
-        assert_eq!(limit(&mut life, 42_000, true), None, "its name may move");
-        life.read(Some(limited(1, 2, 10_000)), 48_000, WALL);
+        let mut liveness = HostLiveness::default();
+        liveness.note_beats(vec![name(1, 1)], 0, WALL);
+        liveness.read(Some(limited(1, 1, 20_000)), 0, WALL);
+        let limit = |liveness: &mut HostLiveness, now, listing_failed| {
+            liveness.evaluate(now, listing_failed).unwrap().0.iso_ms
+        };
+        assert_eq!(limit(&mut liveness, 30_000, false), None, "not looked at");
+        liveness.read(Some(limited(1, 1, 20_000)), 36_000, WALL);
+        assert_eq!(limit(&mut liveness, 36_000, false), Some(20_000));
+        assert_eq!(
+            limit(&mut liveness, 42_000, true),
+            None,
+            "its name may move"
+        );
+        liveness.read(Some(limited(1, 2, 10_000)), 48_000, WALL);
         let text = "one that it could not finish, perhaps";
-        assert_eq!(limit(&mut life, 48_000, false), None, "{text}");
-        life.note_beats(vec![name(2, 3)], 50_000, WALL);
-        assert_eq!(limit(&mut life, 60_000, false), None, "it wrote another");
-        life.read(Some(limited(2, 3, 60_000)), 60_000, WALL);
-        assert_eq!(limit(&mut life, 61_000, false), Some(60_000));
-        life.read(None, 62_000, WALL);
-        assert_eq!(limit(&mut life, 63_000, false), None);
+        assert_eq!(limit(&mut liveness, 48_000, false), None, "{text}");
+        liveness.note_beats(vec![name(2, 3)], 50_000, WALL);
+        assert_eq!(
+            limit(&mut liveness, 60_000, false),
+            None,
+            "it wrote another"
+        );
+        liveness.read(Some(limited(2, 3, 60_000)), 60_000, WALL);
+        assert_eq!(limit(&mut liveness, 61_000, false), Some(60_000));
+        liveness.read(None, 62_000, WALL);
+        assert_eq!(limit(&mut liveness, 63_000, false), None);
     }
 }

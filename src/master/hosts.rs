@@ -30,7 +30,7 @@ const CHUNK: usize = 4 << 20;
 /// How often beats are listed, in milliseconds.
 const LOAD_EVERY_MS: u64 = 5000;
 /// How often the leader checks whether a host with jobs has news, in milliseconds.
-const NEWS_EVERY_MS: u64 = 1000;
+const REPORTS_EVERY_MS: u64 = 1000;
 /// Maximum time for reading load documents and report files that are new to this leader in one
 /// pass, in milliseconds, and the pause before the next pass if there are more.
 const READ_MS: u64 = 100;
@@ -40,8 +40,8 @@ const FIRST_READ_MS: u64 = 1000;
 const READ_PAUSE_MS: u64 = 20;
 /// Number of hosts without a beat that are checked with each listing of beats, and while hosts
 /// start up.
-const OLD_LOOKS: usize = 2;
-const OLD_LOOKS_EAGER: usize = 16;
+const OLD_FILE_POLLS: usize = 2;
+const OLD_FILE_POLLS_FREQUENT: usize = 16;
 /// Up to this number of hosts, all may be checked when something changed and it is not known where.
 const FEW_HOSTS: usize = 64;
 /// Maximum number of checks for reports per second without a hint, over all hosts, if none find
@@ -50,7 +50,7 @@ const POLLS_PER_S: u64 = 20;
 /// The same while an expected host has not started up yet...
 const LOAD_EAGER_MS: u64 = 250;
 /// ...for at most this long after the leader or the host appeared, in milliseconds.
-const EAGER_FOR_MS: u64 = 15_000;
+const FREQUENT_FOR_MS: u64 = 15_000;
 /// Clocks further apart than this are reported, in milliseconds.
 const SKEW_MS: u64 = 5_000;
 /// Maximum number of hosts with damaged reports that are named, and for how long (ms).
@@ -84,7 +84,7 @@ struct HostReader {
     seq: u64,
     /// When its directory was last listed to find newer report files.
     listed_at: u64,
-    life: HostLiveness,
+    liveness: HostLiveness,
     /// By how much its clock was ahead of the file server's when it last wrote its load.
     clock_ahead_ms: Option<i64>,
     /// A position at which reading the current file does not continue.
@@ -92,7 +92,7 @@ struct HostReader {
     /// Damage that was established: in which file, when, and the text of the alarm.
     damage: Option<(u64, u64, String)>,
     /// A file of another account has the name of the host's file: logged once.
-    foreign: bool,
+    foreign_logged: bool,
     /// The address at which it takes hints.
     endpoint: Option<Endpoint>,
 }
@@ -106,11 +106,11 @@ impl Default for HostReader {
             offset: 0,
             seq: 0,
             listed_at: 0,
-            life: HostLiveness::default(),
+            liveness: HostLiveness::default(),
             clock_ahead_ms: None,
             suspect: Suspect::default(),
             damage: None,
-            foreign: false,
+            foreign_logged: false,
             endpoint: None,
         }
     }
@@ -179,7 +179,7 @@ pub struct Hosts {
     tags: BTreeMap<u64, String>,
     names: HostNames,
     beats: Beats,
-    eager_until: u64,
+    frequent_until: u64,
     rotation: HostRotation,
     time: ReadTime,
     /// The owners whose files are read.
@@ -188,7 +188,7 @@ pub struct Hosts {
     pub alarms: Vec<String>,
     /// The host that has followed the highest epoch, that epoch, and the highest job id that was
     /// sent to any host.
-    pub ahead: (String, u64, u32),
+    pub most_advanced: (String, u64, u32),
     /// The positions of the journal that hosts remember, if not yet compared.
     pub points: BTreeMap<String, Points>,
 }
@@ -208,12 +208,12 @@ impl Hosts {
                 checked_at: 0,
                 unreadable: None,
             },
-            eager_until: 0,
+            frequent_until: 0,
             rotation: HostRotation::default(),
             time: ReadTime::default(),
             owners,
             alarms: Vec::new(),
-            ahead: Default::default(),
+            most_advanced: Default::default(),
             points: BTreeMap::new(),
         }
     }
@@ -226,11 +226,13 @@ impl Hosts {
 
     /// Hosts that beat but are not in the configuration, if there are few.
     pub fn unconfigured(&self, has: impl Fn(&str) -> bool) -> Vec<String> {
-        let heard = self
+        let listing = self
             .readers
             .iter()
-            .filter(|(_, reader)| reader.life.is_beating());
-        let unknown = heard.filter(|(host, _)| !has(host)).take(UNCONFIGURED_MAX);
+            .filter(|(_, reader)| reader.liveness.is_beating());
+        let unknown = listing
+            .filter(|(host, _)| !has(host))
+            .take(UNCONFIGURED_MAX);
         unknown.map(|(host, _)| host.clone()).collect()
     }
 
@@ -248,9 +250,9 @@ impl Hosts {
         let texts =
             texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
         let unlisted = self.names.alarm();
-        let unheard = self.beats.unreadable.iter();
-        let unheard = unheard.map(|e| format!("beats of hosts are not seen: {e}"));
-        let mut texts: Vec<String> = unheard.chain(unlisted).chain(texts).collect();
+        let unreadable = self.beats.unreadable.iter();
+        let unreadable = unreadable.map(|e| format!("beats of hosts are not seen: {e}"));
+        let mut texts: Vec<String> = unreadable.chain(unlisted).chain(texts).collect();
         if all.len() > DAMAGES_MAX {
             texts.push(format!("damaged reports of {} hosts in all", all.len()));
         }
@@ -262,7 +264,7 @@ impl Hosts {
     }
 
     /// How soon hosts must be checked again, in milliseconds.
-    pub fn pace(&self, now_ms: u64) -> u64 {
+    pub fn poll_pause_ms(&self, now_ms: u64) -> u64 {
         match self.time.unread_left {
             true => READ_PAUSE_MS,
             false => self.beat_pace(now_ms),
@@ -271,9 +273,9 @@ impl Hosts {
 
     /// How long beats may stay unread, in milliseconds; it is short while hosts start up.
     fn beat_pace(&self, now_ms: u64) -> u64 {
-        let asleep = |reader: &HostReader| reader.life.is_asleep();
+        let asleep = |reader: &HostReader| reader.liveness.is_inactive();
         let waiting = self.readers.is_empty() || self.readers.values().any(asleep);
-        match waiting && now_ms < self.eager_until {
+        match waiting && now_ms < self.frequent_until {
             true => LOAD_EAGER_MS,
             false => LOAD_EVERY_MS,
         }
@@ -317,7 +319,7 @@ impl Hosts {
         let first = self.names.is_new();
         let appeared = self.find_hosts(now_ms, hinted);
         if first || appeared {
-            self.eager_until = now_ms + EAGER_FOR_MS;
+            self.frequent_until = now_ms + FREQUENT_FOR_MS;
         }
         let beats = first || self.is_beat_time(now_ms, hinted, no_work);
         if beats {
@@ -328,7 +330,7 @@ impl Hosts {
         self.read_loads((now_ms, wall_ms), beats, no_work);
         for (host, reader) in &mut self.readers {
             if let Some((mut doc, silent_ms)) = reader
-                .life
+                .liveness
                 .evaluate(now_ms, self.beats.names.has_failed_listing())
             {
                 doc.clock_ahead_ms = reader.clock_ahead_ms;
@@ -358,7 +360,10 @@ impl Hosts {
     pub(super) fn begin_with(&mut self, host: &str, part: u64) {
         if part > 0 && self.readers.len() < HOSTS_MAX {
             self.tags.insert(tag_of(host), host.to_owned());
-            self.readers.entry(host.to_owned()).or_default().go_to(part);
+            self.readers
+                .entry(host.to_owned())
+                .or_default()
+                .go_to_part(part);
         }
     }
 
@@ -386,8 +391,8 @@ impl Hosts {
         if age >= self.beat_pace(now_ms) {
             return true;
         }
-        let ask =
-            age >= NEWS_EVERY_MS && now_ms.saturating_sub(self.beats.checked_at) >= NEWS_EVERY_MS;
+        let ask = age >= REPORTS_EVERY_MS
+            && now_ms.saturating_sub(self.beats.checked_at) >= REPORTS_EVERY_MS;
         if !(ask && (hinted || self.readers.keys().any(|host| !no_work(host)))) {
             return false;
         }
@@ -404,14 +409,14 @@ impl Hosts {
             }
             other => other,
         };
-        let unheard = listed.as_ref().err().map(ToString::to_string);
-        if let Some(e) = unheard
+        let unreadable = listed.as_ref().err().map(ToString::to_string);
+        if let Some(e) = unreadable
             .as_ref()
-            .filter(|_| unheard != self.beats.unreadable)
+            .filter(|_| unreadable != self.beats.unreadable)
         {
             tracing::error!("{e}");
         }
-        self.beats.unreadable = unheard;
+        self.beats.unreadable = unreadable;
         let Ok(listed) = listed else {
             return;
         };
@@ -419,7 +424,7 @@ impl Hosts {
             if self.readers.len() < HOSTS_MAX || self.readers.contains_key(&host) {
                 self.tags.insert(tag_of(&host), host.clone());
                 let reader = self.readers.entry(host).or_default();
-                reader.life.note_beats(beats, now_ms, wall_ms);
+                reader.liveness.note_beats(beats, now_ms, wall_ms);
             }
         }
     }
@@ -435,24 +440,24 @@ impl Hosts {
     ) {
         let mut due = Vec::new();
         for (host, reader) in &self.readers {
-            let (life, works) = (&reader.life, !no_work(host));
-            let old = now_ms.saturating_sub(life.load_due_at()) >= LOAD_EVERY_MS;
-            let lives = life.lives_by_document(now_ms, works) && (beats || old);
-            if lives || life.has_document(now_ms) {
-                due.push((!works, life.load_due_at(), host.clone()));
+            let (liveness, works) = (&reader.liveness, !no_work(host));
+            let old = now_ms.saturating_sub(liveness.load_due_at()) >= LOAD_EVERY_MS;
+            let lives = liveness.lives_by_document(now_ms, works) && (beats || old);
+            if lives || liveness.has_document(now_ms) {
+                due.push((!works, liveness.load_due_at(), host.clone()));
             }
         }
         due.sort_unstable();
         let mut due: Vec<String> = due.into_iter().map(|(.., host)| host).collect();
         if beats {
-            let looks = match now_ms < self.eager_until {
-                true => OLD_LOOKS_EAGER,
-                false => OLD_LOOKS,
+            let looks = match now_ms < self.frequent_until {
+                true => OLD_FILE_POLLS_FREQUENT,
+                false => OLD_FILE_POLLS,
             };
             let lifeless = |reader: &HostReader| {
-                !reader.life.is_named(now_ms) && reader.life.load_due_at() != now_ms
+                !reader.liveness.is_named(now_ms) && reader.liveness.load_due_at() != now_ms
             };
-            due.extend(in_turn(
+            due.extend(next_in_turn(
                 &self.readers,
                 &mut self.rotation.load,
                 looks,
@@ -472,18 +477,23 @@ impl Hosts {
             return;
         };
         let path = self.layout.load(host);
-        let doc = read_load(&path, self.owners, &mut reader.foreign, &mut self.alarms);
+        let doc = read_load(
+            &path,
+            self.owners,
+            &mut reader.foreign_logged,
+            &mut self.alarms,
+        );
         if let Some(doc) = &doc {
-            if doc.epoch > self.ahead.1 {
-                (self.ahead.0, self.ahead.1) = (host.to_owned(), doc.epoch);
+            if doc.epoch > self.most_advanced.1 {
+                (self.most_advanced.0, self.most_advanced.1) = (host.to_owned(), doc.epoch);
             }
-            self.ahead.2 = self.ahead.2.max(doc.top);
-            if reader.life.remembers_other(doc) {
+            self.most_advanced.2 = self.most_advanced.2.max(doc.top);
+            if reader.liveness.remembers_other(doc) {
                 self.points.insert(host.to_owned(), doc.journal.clone());
             }
             reader.clock_ahead_ms = clock_ahead_ms(&path, doc);
         }
-        reader.life.read(doc, now_ms, wall_ms);
+        reader.liveness.read(doc, now_ms, wall_ms);
     }
 
     /// Finds newer report files that beats do not announce, by listing directories of hosts: those
@@ -500,19 +510,20 @@ impl Hosts {
         }
         // The last beat of a host with jobs may be older than its last report file.
         let is_silent = |host: &String, reader: &HostReader| match no_work(host) {
-            true => reader.life.reports().is_none() && !reader.life.is_asleep(),
-            false => reader.life.reports().is_none() || !reader.life.is_named(now_ms),
+            true => reader.liveness.reports().is_none() && !reader.liveness.is_inactive(),
+            false => reader.liveness.reports().is_none() || !reader.liveness.is_named(now_ms),
         };
         let soon = |host: &String, reader: &HostReader| {
             let pause = match (hinted, no_work(host)) {
                 (true, _) if reader.part == 0 => LIST_EVERY_MS,
-                (_, false) => NEWS_EVERY_MS,
+                (_, false) => REPORTS_EVERY_MS,
                 (_, true) => LIST_IDLE_MS,
             };
             now_ms.saturating_sub(reader.listed_at) >= pause
         };
         let all = self.readers.iter();
-        let due = all.filter(|(host, reader)| !reader.life.is_unknown() && is_silent(host, reader));
+        let due =
+            all.filter(|(host, reader)| !reader.liveness.is_unknown() && is_silent(host, reader));
         let due = due.filter(|(host, reader)| soon(host, reader));
         let mut due: Vec<String> = due.map(|(host, _)| host.clone()).collect();
         let rested = |at: u64| now_ms.saturating_sub(at) >= LOAD_EVERY_MS;
@@ -520,10 +531,10 @@ impl Hosts {
             self.rotation.reports_at = Some(now_ms);
             // Also for hosts whose beats name a file: another user's file in front of it is
             // reported.
-            due.extend(in_turn(
+            due.extend(next_in_turn(
                 &self.readers,
                 &mut self.rotation.reports,
-                OLD_LOOKS,
+                OLD_FILE_POLLS,
                 |_: &HostReader| true,
             ));
         }
@@ -532,11 +543,11 @@ impl Hosts {
         }
         for reader in self.readers.values_mut() {
             if let Some((part, _)) = reader
-                .life
+                .liveness
                 .reports()
                 .filter(|(part, _)| *part > reader.part)
             {
-                reader.go_to(part);
+                reader.go_to_part(part);
             }
         }
     }
@@ -556,10 +567,10 @@ impl Hosts {
         while let Some(part) = newer.pop() {
             let path = self.layout.reports(host, part);
             let Some(e) = self.owners.refusal_of(&path) else {
-                reader.go_to(part);
+                reader.go_to_part(part);
                 break;
             };
-            log_foreign_file(&mut reader.foreign, &e, &mut self.alarms);
+            log_foreign_file(&mut reader.foreign_logged, &e, &mut self.alarms);
         }
     }
 
@@ -581,7 +592,7 @@ impl Hosts {
             .iter_mut()
             .filter(|(_, reader)| reader.part > 0)
         {
-            let (idle, end) = (no_work(host), reader.life.reports());
+            let (idle, end) = (no_work(host), reader.liveness.reports());
             reader.polled = !idle || end.is_none();
             let slow_ms = if idle { LOAD_EVERY_MS } else { poll_ms };
             reader.polling.set_slow(slow_ms.max(shared_ms));
@@ -590,15 +601,15 @@ impl Hosts {
                 HostSelection::Hosts(names) => names.contains(host),
                 HostSelection::Due => false,
             };
-            let news =
-                named || (end.is_some_and(|end| reader.lacks(end)) && !reader.is_stuck(now_ms));
-            if news || (reader.polled && reader.polling.is_due(now_ms)) {
-                due.push((reader.polling.due_ms(), host.clone(), news));
+            let has_reports = named
+                || (end.is_some_and(|end| reader.has_unread(end)) && !reader.is_stuck(now_ms));
+            if has_reports || (reader.polled && reader.polling.is_due(now_ms)) {
+                due.push((reader.polling.due_ms(), host.clone(), has_reports));
             }
         }
         due.sort_unstable();
         due.into_iter()
-            .map(|(_, host, news)| (host, news))
+            .map(|(_, host, has_reports)| (host, has_reports))
             .collect()
     }
 
@@ -637,7 +648,7 @@ impl Hosts {
             return false;
         }
         if let Err(e) = self.owners.check("believe", &path, chunk.uid) {
-            log_foreign_file(&mut reader.foreign, &e, &mut self.alarms);
+            log_foreign_file(&mut reader.foreign_logged, &e, &mut self.alarms);
             return false;
         }
         let read = parse_reports(&chunk, &path, &self.cluster, (reader.offset, reader.seq));
@@ -676,7 +687,7 @@ impl Hosts {
 }
 
 /// The next hosts in turn after `last` that are `wanted`.
-fn in_turn(
+fn next_in_turn(
     readers: &BTreeMap<String, HostReader>,
     last: &mut String,
     most: usize,
@@ -713,14 +724,14 @@ fn read_load(
 
 impl HostReader {
     /// Reads that file from its start from now on.
-    fn go_to(&mut self, part: u64) {
+    fn go_to_part(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.suspect.clear();
         self.endpoint = None;
     }
 
     /// Whether reports that end at file and offset `end` are not read yet.
-    fn lacks(&self, end: (u64, u64)) -> bool {
+    fn has_unread(&self, end: (u64, u64)) -> bool {
         end > (self.part, self.offset)
     }
 
@@ -767,8 +778,8 @@ impl HostReader {
 }
 
 /// Logs once that a file of another account is not read.
-fn log_foreign_file(said: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
-    if !std::mem::replace(said, true) {
+fn log_foreign_file(logged: &mut bool, e: &crate::sys::Error, alarms: &mut Vec<String>) {
+    if !std::mem::replace(logged, true) {
         tracing::error!("{e}");
         if alarms.len() < FOREIGN_MAX {
             alarms.push(e.to_string());

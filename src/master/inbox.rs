@@ -83,23 +83,23 @@ impl std::fmt::Display for RequestLocation {
 
 /// One request as it was read.
 pub struct ReadRequest {
-    pub who: Requester,
+    pub requester: Requester,
     pub head: RequestHead,
     pub verbs: Vec<Verb>,
-    pub place: RequestLocation,
+    pub location: RequestLocation,
 }
 
 /// A request that will never be carried out.
 pub struct RejectedRequest {
     pub token: Option<Token>,
-    pub place: RequestLocation,
-    pub why: String,
+    pub location: RequestLocation,
+    pub reason: String,
 }
 
 /// What the leader remembers about one user's unreadable files.
 #[derive(Default)]
 struct UnreadableFiles {
-    stuck: BTreeSet<OsString>,
+    unremovable: BTreeSet<OsString>,
     set_aside: u32,
     lines: u32,
     lines_since: u64,
@@ -113,7 +113,7 @@ pub enum BoxSelection<'a> {
     /// All: something changed, and it is not known where.
     All,
     /// Those of the named users (if requests are named, only these), and those whose poll is due.
-    Of(&'a NamedBoxes),
+    Named(&'a NamedBoxes),
 }
 
 /// When a user's box is checked.
@@ -133,9 +133,9 @@ pub struct Inbox {
     /// Boxes from which requests were taken in this turn.
     open: BTreeMap<u32, UserBox>,
     accounts: BTreeMap<u32, (Requester, u64)>,
-    rubbish: BTreeMap<u32, UnreadableFiles>,
+    unreadable: BTreeMap<u32, UnreadableFiles>,
     /// Owner of the drop box at which the last full turn stopped.
-    served: u32,
+    last_served: u32,
     /// Requests that turns are still processing, by number: no more requests of their users are
     /// taken.
     in_turns: BTreeMap<usize, RequestLocation>,
@@ -146,24 +146,24 @@ pub struct Inbox {
     /// Users whose boxes were not checked because of `in_turns`.
     passed_over: BTreeSet<u32>,
     account_pace: AccountPace,
-    look_up: fn(u32) -> sys::Result<Option<Requester>>,
+    look_up_account: fn(u32) -> sys::Result<Option<Requester>>,
 }
 
 /// What one turn has taken so far.
 #[derive(Default)]
 struct TakenRequests {
-    taken: Vec<ReadRequest>,
+    requests: Vec<ReadRequest>,
     rejected: Vec<RejectedRequest>,
     bytes: usize,
 }
 
 impl TakenRequests {
     fn len(&self) -> usize {
-        self.taken.len() + self.rejected.len()
+        self.requests.len() + self.rejected.len()
     }
 
     fn is_full(&self) -> bool {
-        self.taken.len() >= TAKE_MAX || self.bytes >= BYTES_MAX
+        self.requests.len() >= TAKE_MAX || self.bytes >= BYTES_MAX
     }
 }
 
@@ -176,15 +176,15 @@ impl Inbox {
             poll_ms: BOX_POLL_MAX_MS,
             open: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            rubbish: BTreeMap::new(),
-            served: 0,
+            unreadable: BTreeMap::new(),
+            last_served: 0,
             in_turns: BTreeMap::new(),
             last_held: 0,
             reading: LargeRead::default(),
             partial: PartialRequests::default(),
             passed_over: BTreeSet::new(),
             account_pace: AccountPace::default(),
-            look_up: account,
+            look_up_account: account,
         }
     }
 
@@ -211,7 +211,7 @@ impl Inbox {
         for name in self.directory.search(now_ms, known)? {
             self.add_entry(&name);
         }
-        self.try_stuck();
+        self.retry_removals();
         Ok(self.uids.len() != before)
     }
 
@@ -231,10 +231,10 @@ impl Inbox {
 
     /// Looks for the box of a user that a hint has named.
     pub fn find(&mut self, uid: u32) -> bool {
-        if !self.knows(uid) {
+        if !self.has_box(uid) {
             self.add_entry(OsStr::new(&uid.to_string()));
         }
-        self.knows(uid)
+        self.has_box(uid)
     }
 
     /// Whether some names have not been checked yet.
@@ -251,12 +251,12 @@ impl Inbox {
     ///
     /// # Errors
     /// It cannot be created.
-    pub fn make_again(&mut self) -> sys::Result<()> {
-        self.directory.make_again()
+    pub fn recreate(&mut self) -> sys::Result<()> {
+        self.directory.recreate()
     }
 
     /// Whether this user's box was found.
-    pub fn knows(&self, uid: u32) -> bool {
+    pub fn has_box(&self, uid: u32) -> bool {
         self.uids.contains_key(&uid)
     }
 
@@ -290,19 +290,19 @@ impl Inbox {
 
     /// Tries again to remove files that could not be removed: the first one of a user, and the
     /// others if that succeeded.
-    fn try_stuck(&mut self) {
+    fn retry_removals(&mut self) {
         let stuck = |(uid, r): (&u32, &mut UnreadableFiles)| {
-            let names = std::mem::take(&mut r.stuck);
+            let names = std::mem::take(&mut r.unremovable);
             (!names.is_empty()).then_some((*uid, names))
         };
-        let all: Vec<_> = self.rubbish.iter_mut().filter_map(stuck).collect();
+        let all: Vec<_> = self.unreadable.iter_mut().filter_map(stuck).collect();
         for (uid, mut names) in all {
             if let Some(own) = self.open_box(uid) {
                 while names.first().is_some_and(|name| own.remove(name).is_ok()) {
                     names.pop_first();
                 }
             }
-            self.rubbish.entry(uid).or_default().stuck = names;
+            self.unreadable.entry(uid).or_default().unremovable = names;
         }
     }
 
@@ -315,8 +315,8 @@ impl Inbox {
                 return Some(own);
             }
             Ok(own) if own.uid == uid => {
-                let rubbish = self.rubbish.entry(uid).or_default();
-                if !std::mem::replace(&mut rubbish.refused, true) {
+                let unreadable = self.unreadable.entry(uid).or_default();
+                if !std::mem::replace(&mut unreadable.refused, true) {
                     tracing::warn!("inbox/{uid} can be written by everyone: nothing is taken");
                 }
                 return None;
@@ -346,7 +346,7 @@ impl Inbox {
             // Other entries there change the directory's mark and are found by the next poll.
             let names = tokens.iter().map(|token| Layout::request_name(*token));
             let names = names.map(OsString::from);
-            let stuck = self.rubbish.get(&uid).map(|r| r.stuck.clone());
+            let stuck = self.unreadable.get(&uid).map(|r| r.unremovable.clone());
             let stuck = stuck.unwrap_or_default();
             let names = names.filter(|name| !stuck.contains(name)).collect();
             return Some((self.open_box(uid)?, names));
@@ -368,7 +368,7 @@ impl Inbox {
             }
             return None;
         };
-        let stuck = self.rubbish.get(&uid).map(|r| &r.stuck);
+        let stuck = self.unreadable.get(&uid).map(|r| &r.unremovable);
         let names = entries.into_iter().map(|e| e.name);
         let fresh =
             |n: &OsString| stuck.is_none_or(|stuck| stuck.len() < STUCK_MAX && !stuck.contains(n));
@@ -382,7 +382,7 @@ impl Inbox {
         uid: u32,
         boxes: BoxSelection<'_>,
         now_ms: u64,
-        haul: &mut TakenRequests,
+        taken: &mut TakenRequests,
     ) -> Option<Vec<OsString>> {
         if self.in_turns.values().any(|place| place.uid == uid) {
             self.passed_over.insert(uid);
@@ -391,7 +391,7 @@ impl Inbox {
         let none = BTreeSet::new();
         let (all, named, tokens) = match boxes {
             BoxSelection::All => (true, false, &none),
-            BoxSelection::Of(uids) => {
+            BoxSelection::Named(uids) => {
                 let ready = self.reading.is_ready(uid);
                 let tokens = uids.get(&uid).filter(|_| !ready);
                 (false, ready || tokens.is_some(), tokens.unwrap_or(&none))
@@ -401,22 +401,22 @@ impl Inbox {
         if !all && !named && !self.uids.get(&uid).is_some_and(due) {
             return None;
         }
-        let before = haul.len();
+        let before = taken.len();
         let fresh = self.unread_names(uid, all || named, tokens, now_ms);
         let names = fresh.as_ref().is_some_and(|(_, names)| !names.is_empty());
         let left = fresh.filter(|_| names).map(|(own, names)| {
-            let left = self.take_of(&own, names, SHARE, SHARE_BYTES, now_ms, haul);
+            let left = self.take_from_user(&own, names, SHARE, SHARE_BYTES, now_ms, taken);
             self.keep_open(own);
             left
         });
         if let Some(pace) = self.uids.get_mut(&uid) {
             pace.polling
-                .note_poll(now_ms, haul.len() > before, all || named);
+                .note_poll(now_ms, taken.len() > before, all || named);
             if names && tokens.is_empty() {
                 // What is not taken in this turn is found by the next check.
                 pace.gate.forget();
             }
-            if self.partial.are_in(uid) {
+            if self.partial.are_expected(uid) {
                 pace.polling.expect(now_ms);
                 pace.gate.forget();
             }
@@ -437,40 +437,40 @@ impl Inbox {
         now_ms: u64,
         boxes: BoxSelection<'_>,
     ) -> (Vec<ReadRequest>, Vec<RejectedRequest>) {
-        let mut haul = TakenRequests::default();
+        let mut taken = TakenRequests::default();
         self.open.clear();
         self.reading.note_search(now_ms);
         // The user who filled the last turn now comes last.
         let (first, rest): (Vec<u32>, Vec<u32>) =
-            self.uids.keys().partition(|uid| **uid > self.served);
+            self.uids.keys().partition(|uid| **uid > self.last_served);
         let mut more: Vec<(u32, Vec<OsString>)> = Vec::new();
         for uid in first.into_iter().chain(rest) {
             if self.must_wait(uid, now_ms) {
                 continue;
             }
-            let Some(left) = self.take_from_box(uid, boxes, now_ms, &mut haul) else {
+            let Some(left) = self.take_from_box(uid, boxes, now_ms, &mut taken) else {
                 continue;
             };
             if !left.is_empty() {
                 more.push((uid, left));
             }
-            if haul.is_full() {
-                self.served = uid;
-                return (haul.taken, haul.rejected);
+            if taken.is_full() {
+                self.last_served = uid;
+                return (taken.requests, taken.rejected);
             }
         }
         for (uid, names) in more {
             let Some(own) = self.reopen_box(uid) else {
                 continue;
             };
-            self.take_of(&own, names, TAKE_MAX, BYTES_MAX, now_ms, &mut haul);
+            self.take_from_user(&own, names, TAKE_MAX, BYTES_MAX, now_ms, &mut taken);
             self.keep_open(own);
-            if haul.is_full() {
-                self.served = uid;
+            if taken.is_full() {
+                self.last_served = uid;
                 break;
             }
         }
-        (haul.taken, haul.rejected)
+        (taken.requests, taken.rejected)
     }
 
     /// Returns the box that this turn holds open, or opens it.
@@ -483,38 +483,42 @@ impl Inbox {
 
     /// Takes at most `most` of the named files and stops after `bytes`; returns the names that were
     /// not checked.
-    fn take_of(
+    fn take_from_user(
         &mut self,
         own: &UserBox,
         names: Vec<OsString>,
         most: usize,
         bytes: usize,
         now_ms: u64,
-        haul: &mut TakenRequests,
+        taken: &mut TakenRequests,
     ) -> Vec<OsString> {
         let uid = own.uid;
-        let begun = haul.bytes;
+        let begun = taken.bytes;
         let mut names = names.into_iter();
         for _ in 0..most {
-            if self.must_wait(uid, now_ms) || haul.is_full() || haul.bytes - begun >= bytes {
+            if self.must_wait(uid, now_ms) || taken.is_full() || taken.bytes - begun >= bytes {
                 break;
             }
             let Some(name) = names.next() else { break };
             let token = name.to_str().and_then(Layout::parse_request_name);
             let read = match token {
                 None => Err("not the name of a request".to_owned()),
-                Some(token) => self.read(own, token, &name, now_ms, &mut haul.bytes),
+                Some(token) => self.read(own, token, &name, now_ms, &mut taken.bytes),
             };
-            let place = RequestLocation { uid, name };
+            let location = RequestLocation { uid, name };
             match read {
                 Ok(None) => {}
-                Ok(Some((who, head, verbs))) => haul.taken.push(ReadRequest {
-                    who,
+                Ok(Some((requester, head, verbs))) => taken.requests.push(ReadRequest {
+                    requester,
                     head,
                     verbs,
-                    place,
+                    location,
                 }),
-                Err(why) => haul.rejected.push(RejectedRequest { token, place, why }),
+                Err(reason) => taken.rejected.push(RejectedRequest {
+                    token,
+                    location,
+                    reason,
+                }),
             }
         }
         names.collect()
@@ -551,10 +555,12 @@ impl Inbox {
         let (uid, name) = (own.uid, name.to_owned());
         let place = RequestLocation { uid, name };
         let (head, verbs) = match decoded.content {
-            Err(said) if said.partial && self.partial.may_grow(&place, now_ms) => return Ok(None),
-            said => {
+            Err(failure) if failure.partial && self.partial.may_grow(&place, now_ms) => {
+                return Ok(None);
+            }
+            failure => {
                 self.partial.forget(&place);
-                said.map_err(|said| said.why)?
+                failure.map_err(|failure| failure.why)?
             }
         };
         if head.token != token {
@@ -580,7 +586,7 @@ impl Inbox {
     ) -> Result<Option<DecodedRequest>, DropError> {
         let (uid, name) = (own.uid, name.to_owned());
         let place = RequestLocation { uid, name };
-        match self.reading.take(&place) {
+        match self.reading.take_read(&place) {
             Progress::Read(decoded) => return decoded.map(|decoded| Some(*decoded)),
             Progress::Waits => return Ok(None),
             Progress::Other => {}
@@ -594,7 +600,7 @@ impl Inbox {
     }
 
     /// Records a request that is being processed until it is released. Returns its number.
-    pub fn hold(&mut self, place: RequestLocation) -> usize {
+    pub fn record_held(&mut self, place: RequestLocation) -> usize {
         self.last_held += 1;
         self.in_turns.insert(self.last_held, place);
         self.last_held
@@ -610,7 +616,7 @@ impl Inbox {
                 true => drop(self.passed_over.insert(uid)),
                 false => {
                     if let Some(pace) = self.uids.get_mut(&uid) {
-                        pace.polling.at_once(now_ms);
+                        pace.polling.make_due(now_ms);
                         pace.gate.forget();
                     }
                 }
@@ -642,37 +648,38 @@ impl Inbox {
     /// Sets aside a request that will never be carried out, with a line that states why; a limited
     /// number for each user. A file that can be neither moved nor removed is ignored from now on.
     pub fn set_aside(&mut self, bad: &RejectedRequest, now_ms: u64) {
-        let uid = bad.place.uid;
-        let why = width::escape(&bad.why).into_owned();
-        let rubbish = self.rubbish.entry(uid).or_default();
-        if now_ms.saturating_sub(rubbish.lines_since) > LINES_MS {
-            (rubbish.lines, rubbish.lines_since) = (0, now_ms);
+        let uid = bad.location.uid;
+        let why = width::escape(&bad.reason).into_owned();
+        let unreadable = self.unreadable.entry(uid).or_default();
+        if now_ms.saturating_sub(unreadable.lines_since) > LINES_MS {
+            (unreadable.lines, unreadable.lines_since) = (0, now_ms);
         }
-        rubbish.lines = rubbish.lines.saturating_add(1);
-        match rubbish.lines {
-            n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.place),
+        unreadable.lines = unreadable.lines.saturating_add(1);
+        match unreadable.lines {
+            n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.location),
             LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not logged one by one"),
             _ => {}
         }
-        let kept = rubbish.set_aside;
+        let set_aside = unreadable.set_aside;
         let Some(own) = self.open_box(uid) else {
             return;
         };
-        let name = lost_found_name(&bad.place, kept);
+        let name = lost_found_name(&bad.location, set_aside);
         let dir = self.layout.lost_found();
-        let moved = kept < KEPT_MAX && own.move_to(&bad.place.name, &dir.join(&name)).is_ok();
-        let rubbish = self.rubbish.entry(uid).or_default();
+        let moved =
+            set_aside < KEPT_MAX && own.move_to(&bad.location.name, &dir.join(&name)).is_ok();
+        let unreadable = self.unreadable.entry(uid).or_default();
         if moved {
-            rubbish.set_aside += 1;
-            let text = format!("{}: {why}\n", bad.place);
+            unreadable.set_aside += 1;
+            let text = format!("{}: {why}\n", bad.location);
             let _ = fs::publish_mode(&dir.join(format!("{name}.why")), text.as_bytes(), 0o600);
-        } else if own.remove(&bad.place.name).is_err() {
-            self.skip_unremovable(&bad.place);
+        } else if own.remove(&bad.location.name).is_err() {
+            self.skip_unremovable(&bad.location);
         }
     }
 
     fn skip_unremovable(&mut self, place: &RequestLocation) {
-        let stuck = &mut self.rubbish.entry(place.uid).or_default().stuck;
+        let stuck = &mut self.unreadable.entry(place.uid).or_default().unremovable;
         if stuck.len() < STUCK_MAX {
             stuck.insert(place.name.clone());
         }
@@ -687,9 +694,9 @@ impl Inbox {
         }
         let known = known.map(|(who, _)| who.clone());
         let began = clock::boot_ms();
-        let found = (self.look_up)(uid);
+        let found = (self.look_up_account)(uid);
         let took = clock::boot_ms().saturating_sub(began);
-        self.account_pace.spent(took, found.is_err(), now_ms);
+        self.account_pace.note_look_up(took, found.is_err(), now_ms);
         match found {
             // An earlier answer is better than none.
             Err(e) => known.map(Some).ok_or(e),

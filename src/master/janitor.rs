@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of waiting errands, each for up to ten thousand jobs. Further ones are dropped:
 /// an old blob is removed by a later sweep; the directory of a forgotten job stays.
-const ERRANDS_MAX: usize = 10_000;
+const TASKS_MAX: usize = 10_000;
 /// Age below which an unreferenced blob is kept, in milliseconds: a request that is just being
 /// taken may refer to it, and so may a leader that does not know yet that it was replaced.
 const BLOB_AGE_MS: i64 = 7 * 24 * 3600 * 1000;
@@ -33,7 +33,7 @@ enum CleaningTask {
 
 /// Passes errands to the cleaning thread.
 pub(super) struct Janitor {
-    errands: Sender<CleaningTask>,
+    tasks: Sender<CleaningTask>,
     /// The directory of all drop boxes is being cleared.
     clearing: Arc<AtomicBool>,
     /// When clearing was last started (boot clock, ms).
@@ -42,7 +42,7 @@ pub(super) struct Janitor {
 
 impl Janitor {
     pub(super) fn start(layout: &Layout) -> Janitor {
-        let (errands, inbox) = bounded(ERRANDS_MAX);
+        let (tasks, inbox) = bounded(TASKS_MAX);
         let layout = layout.clone();
         let clearing = Arc::new(AtomicBool::new(false));
         let clears = clearing.clone();
@@ -67,7 +67,7 @@ impl Janitor {
             tracing::warn!("no thread for cleaning: {e}");
         }
         Janitor {
-            errands,
+            tasks,
             clearing,
             cleared_at: None,
         }
@@ -75,7 +75,7 @@ impl Janitor {
 
     /// Notes that jobs were forgotten: their directories may be removed.
     pub(super) fn forget(&self, ids: Vec<u32>) {
-        let _ = self.errands.try_send(CleaningTask::Jobs(ids));
+        let _ = self.tasks.try_send(CleaningTask::Jobs(ids));
     }
 
     /// Removes hidden names from the directory of all drop boxes, unless that is in progress or was
@@ -88,14 +88,14 @@ impl Janitor {
             return;
         }
         self.cleared_at = Some(now_ms);
-        if self.errands.try_send(CleaningTask::Inbox).is_err() {
+        if self.tasks.try_send(CleaningTask::Inbox).is_err() {
             self.clearing.store(false, Ordering::Release);
         }
     }
 
     /// Removes old blobs that are not in `live`.
-    pub(super) fn sweep(&self, live: BTreeSet<String>) {
-        let _ = self.errands.try_send(CleaningTask::Blobs(live));
+    pub(super) fn request_sweep(&self, live: BTreeSet<String>) {
+        let _ = self.tasks.try_send(CleaningTask::Blobs(live));
     }
 }
 
@@ -106,18 +106,18 @@ fn clear_hidden(layout: &Layout) {
     let (Ok(boxes), Ok(mut names)) = (DropBox::open(&inbox), Listing::open(&inbox)) else {
         return;
     };
-    let (mut gone, mut left) = (0, 0);
+    let (mut removed, mut left) = (0, 0);
     while let Ok(Some(name)) = names.next_name() {
         if name.as_encoded_bytes().first() != Some(&b'.') {
             continue;
         }
         match boxes.remove(&name) {
-            true => gone += 1,
+            true => removed += 1,
             false => left += 1,
         }
     }
     let inbox = inbox.display();
-    tracing::warn!("{inbox}: {gone} hidden names were removed, {left} could not be");
+    tracing::warn!("{inbox}: {removed} hidden names were removed, {left} could not be");
 }
 
 /// Removes files from the drop boxes that commands left when they were killed before they published

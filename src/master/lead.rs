@@ -59,7 +59,7 @@ pub(super) struct Leader {
     pub store: Store,
     pub reserve: DiskReserve,
     pub view: PublishedView,
-    pub out: Outgoing,
+    pub outgoing: Outgoing,
     pub inbox: Inbox,
     pub new_boxes: NewDropBoxes,
     pub notifier: Notifier,
@@ -159,7 +159,7 @@ impl Leader {
         self.leadership.set_leading(true);
         // Hints make hosts follow a new epoch at once.
         let endpoints = self.hosts.names().filter_map(|h| self.hosts.endpoint(h));
-        endpoints.for_each(|endpoint| self.hints.ordered(endpoint));
+        endpoints.for_each(|endpoint| self.hints.hint_host(endpoint));
         tracing::info!("epoch {epoch} is in force: orders repeated, requests taken");
         Ok(())
     }
@@ -187,15 +187,15 @@ impl Leader {
     /// Returns true if there was something to do.
     fn step(&mut self, now: u64, all: bool) -> Result<bool, LeaderEnd> {
         let mut inputs = Vec::new();
-        self.hints.take(None);
+        self.hints.take_all(None);
         let (boxes, hosts) = self.hints.due(now, &self.hosts);
         self.find_users(now, all, &boxes)?;
         // The watch comes first: a change after the check then gives a hint.
         self.wakeups.watch(self.inbox.directories());
         let (taken, mut rejected) = self.take_requests(now, all, &boxes);
-        let found = taken.iter().map(|request| &request.place);
-        let found = found.chain(rejected.iter().map(|bad| &bad.place));
-        let found: BTreeSet<u32> = found.map(|place| place.uid).collect();
+        let found = taken.iter().map(|request| &request.location);
+        let found = found.chain(rejected.iter().map(|bad| &bad.location));
+        let found: BTreeSet<u32> = found.map(|location| location.uid).collect();
         if self.inbox.is_waiting(now) {
             let text = "the user database does not answer or is slow: users that this leader has \
                         not seen yet wait";
@@ -208,29 +208,29 @@ impl Leader {
             let wants_config = request.verbs.contains(&Verb::Reconfig);
             let config = wants_config.then(|| self.read_config());
             let others = inbox::named_accounts(&request.verbs);
-            let place = self.inbox.hold(request.place);
+            let location = self.inbox.record_held(request.location);
             inputs.push(Input::Request(Box::new(RequestIn {
-                who: request.who,
+                requester: request.requester,
                 head: request.head,
                 verbs: request.verbs,
                 others,
                 config,
-                place,
+                location,
             })));
         }
         let reports = self.read_host_reports(now, all, &hosts, &mut inputs);
         let in_vain = boxes.keys().filter(|uid| !found.contains(uid));
-        let vain = in_vain.count() + hosts.len().saturating_sub(reports);
-        self.hints.note_futile_hints(vain);
+        let futile = in_vain.count() + hosts.len().saturating_sub(reports);
+        self.hints.note_futile_hints(futile);
         self.report_lost_history(&mut inputs);
-        let news = self.out.report_problems(&mut inputs);
-        if news {
+        let changed = self.outgoing.report_problems(&mut inputs);
+        if changed {
             self.view.summary.changed();
         }
         self.wakeups.watch(self.hosts.directories());
         let more = self.turn(inputs, now)?;
         self.reject(rejected, now)?;
-        Ok(more || requests || reports > 0 || news || self.out.orders.has_changes())
+        Ok(more || requests || reports > 0 || changed || self.outgoing.orders.has_changes())
     }
 
     /// Reads what hosts have reported. Returns how many of them had something.
@@ -265,7 +265,7 @@ impl Leader {
     fn keep_config(&mut self) {
         let digest = self.core.state.config_digest();
         if let Some(read) = self.configured.take_if(|read| read.digest == digest) {
-            read.keep(&self.site.layout);
+            read.store_last_good(&self.site.layout);
         }
     }
 
@@ -280,7 +280,7 @@ impl Leader {
         let (events, acks, wall_ms) = (&ready.events, &ready.acks, clock::wall_ms());
         self.view
             .meter
-            .turned(events, acks, &self.core.state, wall_ms);
+            .count_turn(events, acks, &self.core.state, wall_ms);
         if loads {
             self.view.summary.loads_changed();
         }
@@ -294,7 +294,7 @@ impl Leader {
         let more = self.carry_out(ready, now)?;
         self.keep_config();
         if let Some(witness) = &self.witness {
-            witness.turned(self.core.state.epoch(), &self.core.state, changed);
+            witness.after_turn(self.core.state.epoch(), &self.core.state, changed);
         }
         if burst {
             crate::sys::memory::release_freed();
@@ -307,7 +307,7 @@ impl Leader {
         // They are already stored: otherwise the requests that bring them were not passed to the
         // turn.
         for blob in &ready.blobs {
-            self.must(blob.bytes.len(), |leader| {
+            self.retry_until_room(blob.bytes.len(), |leader| {
                 Ok(leader.store.blobs.store(blob)?)
             })?;
         }
@@ -318,7 +318,7 @@ impl Leader {
         // On a local file system all orders are due now.
         if !self.wakeups.has_events() {
             let orders = std::mem::take(&mut ready.orders);
-            ready.orders = self.out.report_acks.hold(orders, now);
+            ready.orders = self.outgoing.report_acks.hold_back(orders, now);
         }
         // Answers without events (refusals, repeated tokens) are also statements of a leader.
         if ready.events.is_empty() && !(ready.acks.is_empty() && ready.orders.is_empty()) {
@@ -341,12 +341,12 @@ impl Leader {
             let unsent = self.write_orders(std::mem::take(&mut ready.orders))?;
             // An earlier leader may have sent starts that were not decided in this turn.
             let decided = |a: AttemptId| ready.events.iter().any(|e| starts_attempt(e, a));
-            self.out.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
+            self.outgoing.unsent = unsent.into_iter().filter(|(_, a)| decided(*a)).collect();
             failpoint::hit("leader.after_orders");
         }
         let damaged = std::mem::take(&mut ready.damaged);
-        self.out.orders.renew(damaged, now);
-        let taken = self.inbox.release(&ready.taken, now);
+        self.outgoing.orders.renew(damaged, now);
+        let taken = self.inbox.release(&ready.finished_requests, now);
         self.inbox.remove_done(&taken.iter().collect::<Vec<_>>());
         self.store.clean(&ready.events);
         self.after(committed, ready.units >= turn::TURN_UNITS, now)?;
@@ -355,7 +355,7 @@ impl Leader {
 
     /// Does something that must not fail, and repeats it as long as there is no room for its `need`
     /// bytes.
-    pub(super) fn must<T>(
+    pub(super) fn retry_until_room<T>(
         &mut self,
         need: usize,
         mut write: impl FnMut(&mut Leader) -> Result<T, journal::Error>,
@@ -377,10 +377,10 @@ impl Leader {
     }
 
     pub(super) fn answer(&mut self, acks: &[Ack]) -> Result<(), LeaderEnd> {
-        self.out.acks.push(acks);
-        self.must(0, |leader| Ok(leader.out.acks.flush()?))?;
+        self.outgoing.acks.push(acks);
+        self.retry_until_room(0, |leader| Ok(leader.outgoing.acks.flush()?))?;
         self.hints.answered(acks);
-        Ok(self.out.acks.turn_over()?)
+        Ok(self.outgoing.acks.switch_file()?)
     }
 
     /// Makes the events durable and verifies that no other process leads.
@@ -397,13 +397,13 @@ impl Leader {
         }
         let need = self.store.journal.pending_bytes();
         let began_ns = clock::boot_ns();
-        let at = self.must(need, |leader| leader.store.journal.commit())?;
+        let at = self.retry_until_room(need, |leader| leader.store.journal.commit())?;
         self.view.meter.timed(TimedWork::Sync, began_ns);
         if self.leadership.check() == Check::After {
             self.recheck()?;
         }
         failpoint::hit("leader.after_check");
-        self.store.snapshots.grew(bytes);
+        self.store.snapshots.note_written(bytes);
         Ok(at)
     }
 
@@ -420,8 +420,8 @@ impl Leader {
             self.view_lags(&e);
         }
         self.check_disk_space(now);
-        self.out.orders.sweep();
-        if self.out.orders.retry_at().is_some_and(|at| at <= now) {
+        self.outgoing.orders.remove_older_epochs();
+        if self.outgoing.orders.retry_at().is_some_and(|at| at <= now) {
             self.write_orders(Vec::new())?;
         }
         self.write_report_acks(now)?;
@@ -500,7 +500,7 @@ impl Leader {
             match thread::any(&self.wakeups.stop, events, heard, left) {
                 (Spoke::First, _) => return Err(LeaderEnd::Stopped),
                 (Spoke::Second, _) => return Ok(true),
-                (Spoke::Third, Some(hint)) => self.hints.take(Some(hint)),
+                (Spoke::Third, Some(hint)) => self.hints.take_all(Some(hint)),
                 (Spoke::Third, None) => self.hints.note_closed(),
                 (Spoke::Neither, _) => return Ok(busy && self.wakeups.has_events()),
             }
@@ -528,13 +528,13 @@ impl Leader {
         }
         let now = clock::boot_ms();
         ms = ms.min(self.view.wait_ms(self.hosts.count(), now));
-        ms = ms.min(self.out.remind_ms());
-        ms = ms.min(self.hosts.pace(now));
+        ms = ms.min(self.outgoing.remind_ms());
+        ms = ms.min(self.hosts.poll_pause_ms(now));
         let looks = [
             self.inbox.due_ms(),
             self.hosts.due_ms(),
-            self.out.orders.retry_at(),
-            self.out.report_acks.due_ms(),
+            self.outgoing.orders.retry_at(),
+            self.outgoing.report_acks.due_ms(),
             self.view.publisher.flush_at(),
             self.store.accounts.due_at(),
             self.notifier.due_at(!self.core.config.notices.is_empty()),

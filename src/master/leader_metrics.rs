@@ -52,7 +52,13 @@ impl LeaderMetrics {
     }
 
     /// Counts what a turn has decided; `state`: the state after it, `now_ms` since 1970.
-    pub(super) fn turned(&mut self, events: &[Event], acks: &[Ack], state: &State, now_ms: i64) {
+    pub(super) fn count_turn(
+        &mut self,
+        events: &[Event],
+        acks: &[Ack],
+        state: &State,
+        now_ms: i64,
+    ) {
         let figures = &mut self.figures;
         figures.events += events.len() as u64;
         figures.answers += acks.len() as u64;
@@ -212,9 +218,9 @@ mod tests {
         // One that creates jobs, one that was answered before, one of another kind.
         let acks = [ack(false), ack(true), Ack::empty(Token(2))];
         let mut meter = meter();
-        meter.turned(&events, &acks, &state, 1_000_000);
+        meter.count_turn(&events, &acks, &state, 1_000_000);
         meter.ended(&[AttemptRecord::default()]);
-        meter.turned(&[], &[], &state, 1_060_000);
+        meter.count_turn(&[], &[], &state, 1_060_000);
         let samples = &meter.figures.samples;
         let last = SampleCounter::ALL.map(|what| samples.of(what).last);
         assert_eq!((last, samples.periods), ([3, 1, 11, 0, 1], 1));

@@ -135,7 +135,7 @@ pub trait Witness: Send + Sync + std::fmt::Debug {
     /// The events of a turn that led to `state` are durable; nothing of it has been published yet.
     fn committed(&self, epoch: u64, state: &State);
     /// A turn of the leader of `epoch` was carried out; `changed`: it changed the state.
-    fn turned(&self, epoch: u64, state: &State, changed: bool);
+    fn after_turn(&self, epoch: u64, state: &State, changed: bool);
 }
 
 /// Runs a candidate at `site` until a message on `stop` or the loss of leadership. Returns an exit
@@ -240,16 +240,16 @@ impl From<LeaderEnd> for NotLeading {
 /// Rejects a mount that endangers locks or data, unless cb.conf insists; logs a warning about other
 /// problems.
 fn judge_mount(site: &Site, layout: &Layout) -> Result<(), String> {
-    let (grave, rest): (Vec<_>, Vec<_>) = hazards(layout)
+    let (severe, rest): (Vec<_>, Vec<_>) = hazards(layout)
         .into_iter()
-        .partition(|hazard| hazard.grave && !site.unsafe_mount);
+        .partition(|hazard| hazard.is_grave && !site.unsafe_mount);
     for hazard in rest {
         tracing::warn!("{}", hazard.text);
     }
-    if grave.is_empty() {
+    if severe.is_empty() {
         return Ok(());
     }
-    let all: Vec<String> = grave.into_iter().map(|hazard| hazard.text).collect();
+    let all: Vec<String> = severe.into_iter().map(|hazard| hazard.text).collect();
     Err(format!(
         "{}; nothing was written\nhint: CB_UNSAFE_MOUNT=yes in {} overrides this check",
         all.join("; "),
@@ -289,10 +289,11 @@ fn take_over(
     let core = core_of(state, (&config, problems), leadership.cluster.service_uid);
     let covered = recovered.snapshot.map_or(0, |(_, covers)| covers.epoch);
     let replayed = (recovered.events * 200, epoch.saturating_sub(covered));
-    let publisher = first.must(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
+    let publisher =
+        first.retry_until_room(|| Ok(publish::Publisher::new(&layout, &cluster, epoch)?))?;
     let most = options.acks_bytes;
     // Whatever blocks this name, the next epoch has a directory of its own.
-    let acks = first.must_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
+    let acks = first.retry_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     let orders = outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?;
     let owners = crate::spool::owners(&leadership.cluster);
     let (watcher, notes) = (Watcher::filtered(is_written_by_others), recovered.notes);
@@ -303,7 +304,7 @@ fn take_over(
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
         view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), meter, hinted),
-        out: outgoing::Outgoing::new(acks, orders),
+        outgoing: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
         new_boxes: new_drop_boxes::NewDropBoxes::new(),
         notifier: notifier::Notifier::new(options.notifier.as_deref(), epoch),
@@ -343,20 +344,20 @@ struct FirstWrites<'a> {
 }
 
 impl FirstWrites<'_> {
-    /// As [`FirstWrites::must`], but ends the leader on other failures; another candidate may
-    /// succeed.
-    fn must_or_end<T>(
+    /// As [`FirstWrites::retry_until_room`], but ends the leader on other failures; another
+    /// candidate may succeed.
+    fn retry_or_end<T>(
         &mut self,
         write: impl FnMut() -> Result<T, journal::Error>,
     ) -> Result<T, NotLeading> {
-        self.must(write).map_err(|e| match e {
+        self.retry_until_room(write).map_err(|e| match e {
             NotLeading::Refused(why) => NotLeading::Ended(LeaderEnd::Lost(why)),
             ended => ended,
         })
     }
 
     /// Tries until there is room for it.
-    fn must<T>(
+    fn retry_until_room<T>(
         &mut self,
         mut write: impl FnMut() -> Result<T, journal::Error>,
     ) -> Result<T, NotLeading> {
@@ -386,18 +387,18 @@ fn begin_journal(
     if let Some(bytes) = options.segment_bytes {
         writer = writer.with_segment_bytes(bytes);
     }
-    first.must(|| writer.open())?;
+    first.retry_until_room(|| writer.open())?;
     let seals = match options.protocol.seal {
         true => recovered.seals.as_slice(),
         false => &[],
     };
-    first.must(|| journal::secure(&layout, seals))?;
+    first.retry_until_room(|| journal::make_durable(&layout, seals))?;
     let begins = epoch_event(epoch, site, now);
     for event in std::iter::once(&begins).chain(seals) {
         writer.append(event).map_err(|e| e.to_string())?;
         state.apply(event);
     }
-    first.must(|| writer.commit())?;
+    first.retry_until_room(|| writer.commit())?;
     Ok(writer)
 }
 
@@ -465,7 +466,7 @@ fn restore(
     let mut loader = Loader::with_ends_after(accounted);
     let options = journal::Options {
         accept_loss: options.accept_loss,
-        led: leadership.led,
+        led_epoch: leadership.led_epoch,
         unsealed: !options.protocol.seal,
     };
     let mut recovered = journal::recover(

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Pause between two checks, and before a restart after an end, in milliseconds.
-const LOOK_MS: u64 = 5_000;
+const POLL_MS: u64 = 5_000;
 const FIRST_PAUSE_MS: u64 = 1_000;
 const LONGEST_PAUSE_MS: u64 = 60_000;
 /// A notifier that ran for this time (ms) is restarted at once.
@@ -45,7 +45,7 @@ impl Notifier {
         if now < self.next_at {
             return None;
         }
-        self.next_at = now + LOOK_MS;
+        self.next_at = now + POLL_MS;
         if !wanted {
             if let Some(mut helper) = self.running.take() {
                 helper.kill();
@@ -120,16 +120,16 @@ mod tests {
         assert!(notifier.running.is_none() && notifier.due_at(false).is_none());
         assert_eq!(notifier.supervise(true, 5_000), None);
         let mut now = 6_000;
-        let mut said = None;
+        let mut problem = None;
         for _ in 0..1_000 {
-            said = notifier.supervise(true, now);
-            if said.is_some() {
+            problem = notifier.supervise(true, now);
+            if problem.is_some() {
                 break;
             }
-            now += LOOK_MS;
+            now += POLL_MS;
             crate::sys::clock::sleep_ms(10);
         }
-        assert!(said.expect("its end is noticed").contains("in 2 s"));
+        assert!(problem.expect("its end is noticed").contains("in 2 s"));
         assert_eq!(notifier.due_at(true), Some(now + 2_000));
         assert!(notifier.supervise(true, now + 1_999).is_none() && notifier.running.is_none());
         assert!(notifier.supervise(true, now + 2_000).is_none() && notifier.running.is_some());
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
-        let said = notifier("/no/cbnotify")
+        let problem = notifier("/no/cbnotify")
             .supervise(true, 1)
             .expect("it says so");
-        assert!(said.contains("/no/cbnotify"), "{said}");
+        assert!(problem.contains("/no/cbnotify"), "{problem}");
         assert!(Notifier::new(None, 7).supervise(true, 1).is_none());
     }
 }

@@ -116,17 +116,17 @@ pub(super) struct Orders {
 #[derive(Default, Debug, PartialEq)]
 pub(super) struct UnsentStarts {
     /// The host's orders wait for something other than room.
-    pub held_up: Vec<(String, AttemptId)>,
+    pub blocked: Vec<(String, AttemptId)>,
     /// They wait for room on the share, unless it turns out to be a problem of the host alone
     /// ([`Orders::have_room`]).
-    pub for_room: Vec<(String, AttemptId)>,
+    pub without_space: Vec<(String, AttemptId)>,
 }
 
 #[derive(Default)]
 struct HostOrders {
     part: u64,
     /// The previous part, which the host may still be reading.
-    before: u64,
+    previous_part: u64,
     /// `None`: a write failed. All orders in force go to the next part.
     framed: Option<FramedFile>,
     /// Specifications defined in this part.
@@ -139,7 +139,7 @@ struct WriteProblem {
     text: String,
     no_room: bool,
     /// There is no room for this host, although the share has some.
-    own: bool,
+    host_only: bool,
     pause_ms: u64,
     retry_at: u64,
     /// When they could be written again.
@@ -150,13 +150,13 @@ impl WriteProblem {
     fn of(e: &sys::Error, before: Option<WriteProblem>, now: u64) -> WriteProblem {
         let recent = |t: &WriteProblem| t.over_at.is_none_or(|at| now.saturating_sub(at) < CALM_MS);
         let before = before.filter(|t| !t.no_room && recent(t));
-        let own = before.as_ref().is_some_and(|t| t.own);
-        let no_room = e.is_no_space() && !own;
+        let host_only = before.as_ref().is_some_and(|t| t.host_only);
+        let no_room = e.is_no_space() && !host_only;
         let pause_ms = before.map_or(RETRY_MS.0, |t| (t.pause_ms * 2).min(RETRY_MS.1));
         WriteProblem {
             text: e.to_string(),
             no_room,
-            own,
+            host_only,
             pause_ms,
             // This leader itself makes the room.
             retry_at: if no_room { now } else { now + pause_ms },
@@ -199,7 +199,7 @@ impl Orders {
     }
 
     /// Whether some host was sent the current point of the journal.
-    pub(super) fn is_remembered(&self) -> bool {
+    pub(super) fn has_sent_point(&self) -> bool {
         self.point == self.point_sent
     }
 
@@ -274,9 +274,9 @@ impl Orders {
             self.prepare(&host, now, state, again);
             let file = self.hosts.get_mut(&host).expect("just prepared");
             match &order {
-                Order::Start(start) if file.is_held_up() => unsent.held_up.push((host, start.a)),
+                Order::Start(start) if file.is_blocked() => unsent.blocked.push((host, start.a)),
                 Order::Start(start) if file.framed.is_none() => {
-                    unsent.for_room.push((host, start.a));
+                    unsent.without_space.push((host, start.a));
                 }
                 _ => {
                     file.push(&order, state);
@@ -375,7 +375,7 @@ impl Orders {
                 .get_mut(host)
                 .and_then(|f| f.write_problem.as_mut());
             if let Some(t) = trouble.filter(|t| t.no_room) {
-                (t.no_room, t.own) = (false, true);
+                (t.no_room, t.host_only) = (false, true);
                 t.retry_at = now + t.pause_ms;
                 self.wait_changes.push((host.clone(), Some(t.text.clone())));
             }
@@ -460,7 +460,7 @@ impl Orders {
         let Some(file) = self.hosts.get_mut(host) else {
             return;
         };
-        let was_held_up = file.is_held_up();
+        let was_held_up = file.is_blocked();
         match wrote {
             Ok(_) if self.waiting.remove(host) => {
                 tracing::info!("orders to {host} can be written again");
@@ -479,7 +479,7 @@ impl Orders {
                 self.waiting.insert(host.to_owned());
             }
         }
-        let held_up = file.is_held_up();
+        let held_up = file.is_blocked();
         if was_held_up != held_up {
             let text = file.write_problem.as_ref().map(|t| t.text.clone());
             self.wait_changes
@@ -514,15 +514,15 @@ impl Orders {
             }
         }
         // Every host has read beyond the part before the last, or reads the newest.
-        let gone = std::mem::replace(&mut file.before, last);
-        if gone > 0 {
-            let _ = fs::remove(&self.layout.orders(host, self.epoch, gone));
+        let old_part = std::mem::replace(&mut file.previous_part, last);
+        if old_part > 0 {
+            let _ = fs::remove(&self.layout.orders(host, self.epoch, old_part));
         }
         Ok(())
     }
 
     /// Removes the orders of older epochs of one host that has orders of this one.
-    pub(super) fn sweep(&mut self) {
+    pub(super) fn remove_older_epochs(&mut self) {
         let Some(host) = self.unswept.pop() else {
             return;
         };
@@ -539,7 +539,7 @@ impl Orders {
 
 impl HostOrders {
     /// Whether its orders wait, and not for room.
-    fn is_held_up(&self) -> bool {
+    fn is_blocked(&self) -> bool {
         let waits = |t: &WriteProblem| t.over_at.is_none() && !t.no_room;
         self.write_problem.as_ref().is_some_and(waits)
     }

@@ -51,7 +51,7 @@ impl Outgoing {
 
     /// How long the point of the journal need not be sent to a host, in milliseconds.
     pub(super) fn remind_ms(&self) -> u64 {
-        match self.orders.is_remembered() {
+        match self.orders.has_sent_point() {
             true => u64::MAX,
             false => REMIND_MS,
         }

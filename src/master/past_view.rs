@@ -38,7 +38,7 @@ pub(crate) fn view_at(layout: &Layout, moment: Stamp, dir: &Path) -> Result<Vec<
         RecoveredPast::Restored { notes } => notes,
         RecoveredPast::TooEarly { oldest } => return Err(too_early(layout, oldest)),
     };
-    if !restorer.began {
+    if !restorer.has_begun {
         return Err("the cluster had no leader before that time".to_owned());
     }
     let core = core_at(layout, &cluster, restorer.state, &mut notes)?;
@@ -143,9 +143,9 @@ fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crat
 struct Restorer {
     state: State,
     moment: Stamp,
-    held: Vec<Event>,
+    buffered: Vec<Event>,
     /// Events of the running cluster were found.
-    began: bool,
+    has_begun: bool,
 }
 
 impl Restorer {
@@ -153,13 +153,13 @@ impl Restorer {
         Restorer {
             state: State::new(),
             moment,
-            held: Vec::new(),
-            began: false,
+            buffered: Vec::new(),
+            has_begun: false,
         }
     }
 
     fn apply(&mut self, event: &Event) {
-        self.began = true;
+        self.has_begun = true;
         self.state.apply(event);
     }
 }
@@ -170,7 +170,7 @@ impl RestorePast for Restorer {
     }
 
     fn record(&mut self, json: &[u8]) -> Result<(), String> {
-        self.began = true;
+        self.has_begun = true;
         self.state.restore(SnapRecord::decode(json)?);
         Ok(())
     }
@@ -182,20 +182,20 @@ impl RestorePast for Restorer {
             if late {
                 return Flow::Stop;
             }
-            for held in std::mem::take(&mut self.held) {
-                self.apply(&held);
+            for buffered in std::mem::take(&mut self.buffered) {
+                self.apply(&buffered);
             }
             self.apply(&event);
-        } else if late || !self.held.is_empty() {
-            self.held.push(event);
+        } else if late || !self.buffered.is_empty() {
+            self.buffered.push(event);
             // Among so many events there was none with a leader's time: the moment has long passed.
-            if self.held.len() >= HELD_MAX {
+            if self.buffered.len() >= HELD_MAX {
                 return Flow::Stop;
             }
         } else {
             self.apply(&event);
         }
-        Flow::On
+        Flow::Continue
     }
 }
 
@@ -242,7 +242,11 @@ mod tests {
         let mut given = events.iter().cloned();
         let taken = given.position(|event| restorer.event(event) == Flow::Stop);
         let digest = restorer.state.config_digest().to_owned();
-        (taken.unwrap_or(events.len()), digest, restorer.held.len())
+        (
+            taken.unwrap_or(events.len()),
+            digest,
+            restorer.buffered.len(),
+        )
     }
 
     #[test]

@@ -37,7 +37,7 @@ const KEEP_MS: u64 = 30_000;
 const KEEP_MOST_MS: u64 = 600_000;
 /// How often the manifest is checked for a late rename by a stale leader, and old files are removed
 /// (ms).
-const TEND_MS: u64 = 10_000;
+const CLEANUP_MS: u64 = 10_000;
 /// Publishing takes at most one part in this many of the time; the first round takes half of the
 /// time.
 const DUTY: u64 = 5;
@@ -62,7 +62,7 @@ struct Delta {
     seq: u64,
     /// Specifications that it contains.
     specs: HashSet<u32>,
-    began: u64,
+    started_at: u64,
     rows: u64,
 }
 
@@ -109,7 +109,7 @@ struct Times {
     /// No part of a round is done before this time.
     not_before: u64,
     /// When old files were last removed.
-    tended: u64,
+    last_cleanup: u64,
     /// When rows were last written.
     flushed: u64,
 }
@@ -126,13 +126,13 @@ pub(super) struct Publisher {
     round: Option<PublishRound>,
     /// The first round, which writes everything, has ended.
     complete: bool,
-    trash: Vec<RemovableFile>,
+    removable: Vec<RemovableFile>,
     /// Hashes of the small documents, by their names.
     documents: HashMap<&'static str, u64>,
     counts: UndocumentedCounts,
     manifest: Published,
     times: Times,
-    out: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Publisher {
@@ -155,7 +155,7 @@ impl Publisher {
         let delta = match files.open_delta(1, now) {
             Err(e) if !e.is_no_space() => {
                 tracing::error!("{e}: the view lags");
-                Delta::lost(now)
+                Delta::without_file(now)
             }
             other => other?,
         };
@@ -168,16 +168,16 @@ impl Publisher {
             dirty: BTreeSet::new(),
             round: None,
             complete: false,
-            trash: Vec::new(),
+            removable: Vec::new(),
             documents: HashMap::new(),
             counts: UndocumentedCounts::default(),
             manifest: Published::default(),
             times: Times {
                 not_before: 0,
-                tended: now,
+                last_cleanup: now,
                 flushed: 0,
             },
-            out: Vec::new(),
+            buffer: Vec::new(),
         };
         publisher.adopt();
         match publisher.write_manifest() {
@@ -252,7 +252,7 @@ impl Publisher {
     }
 
     /// Notes that these shards have changed rows.
-    pub(super) fn touch(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
+    pub(super) fn mark_changed(&mut self, shards: impl IntoIterator<Item = ShardKey>) {
         self.dirty.extend(shards);
     }
 
@@ -339,7 +339,7 @@ impl Publisher {
             return true;
         };
         let bytes = app.valid_len();
-        let age = now.saturating_sub(self.delta.began);
+        let age = now.saturating_sub(self.delta.started_at);
         self.delta.rows > 0
             && (bytes > DELTA_FULL
                 || (age > DELTA_OLD_MS && bytes > DELTA_SMALL)
@@ -406,7 +406,7 @@ impl Publisher {
     fn end_round(&mut self, round: PublishRound, now: u64) -> sys::Result<()> {
         let generation = self.generation;
         let mut throw = |file: String| {
-            self.trash.push(RemovableFile {
+            self.removable.push(RemovableFile {
                 file,
                 generation,
                 at: now,
@@ -445,17 +445,17 @@ impl Publisher {
             return Ok(None);
         };
         let path = self.files.path(&info.file);
-        self.out.clear();
+        self.buffer.clear();
         let header = self.files.header(self.generation);
         let encode = |e: serde_json::Error| sys::Error::invalid("encode", &path, e.to_string());
-        frame::write(&mut self.out, 0, &header).map_err(encode)?;
+        frame::write(&mut self.buffer, 0, &header).map_err(encode)?;
         for (n, row) in rows.iter().enumerate() {
-            frame::write(&mut self.out, n as u64 + 1, row).map_err(encode)?;
+            frame::write(&mut self.buffer, n as u64 + 1, row).map_err(encode)?;
         }
         // Left by a round that failed half way; no manifest names it.
         free_name(&path)?;
         let mut shard = Appender::create_new(&path)?;
-        shard.append(&self.out)?;
+        shard.append(&self.buffer)?;
         // Only now a network file system may report that it had no room for the data it accepted.
         if self.files.sync {
             shard.sync()?;
@@ -509,10 +509,10 @@ impl Publisher {
 
     /// Removes old files, and restores the manifest if a stale leader renamed its own over it.
     fn remove_old_files(&mut self, now: u64) -> sys::Result<()> {
-        if now < self.times.tended + TEND_MS {
+        if now < self.times.last_cleanup + CLEANUP_MS {
             return Ok(());
         }
-        self.times.tended = now;
+        self.times.last_cleanup = now;
         let path = self.files.path(view::MANIFEST);
         if self.manifest.stale || sys::fs::stat(&path)?.map_or(0, |s| s.ino) != self.manifest.ino {
             self.generation += 1;
@@ -524,10 +524,10 @@ impl Publisher {
             (age >= KEEP_MS && generation >= t.generation + 2) || age >= KEEP_MOST_MS
         };
         for _ in 0..REMOVE_MOST {
-            let Some(at) = self.trash.iter().position(old) else {
+            let Some(at) = self.removable.iter().position(old) else {
                 break;
             };
-            let trash = self.trash.swap_remove(at);
+            let trash = self.removable.swap_remove(at);
             sys::fs::remove(&self.files.path(&trash.file))?;
         }
         Ok(())
@@ -537,7 +537,7 @@ impl Publisher {
     fn find_strays(&mut self, now: u64) -> sys::Result<()> {
         sys::fs::sweep_asides(&self.files.layout.view(), clock::wall_ms(), 3_600_000)?;
         let mut known: HashSet<&str> = self.shards.values().map(|s| s.file.as_str()).collect();
-        known.extend(self.trash.iter().map(|t| t.file.as_str()));
+        known.extend(self.removable.iter().map(|t| t.file.as_str()));
         known.insert(&self.delta.name);
         let mut strays = Vec::new();
         for entry in sys::fs::list_dir(&self.files.layout.view(), LIST_MAX)? {
@@ -553,7 +553,7 @@ impl Publisher {
                 });
             }
         }
-        self.trash.append(&mut strays);
+        self.removable.append(&mut strays);
         Ok(())
     }
 }
@@ -615,7 +615,7 @@ impl ViewFiles {
 
 impl Delta {
     /// A delta without a file: the next round starts another one.
-    fn lost(now: u64) -> Delta {
+    fn without_file(now: u64) -> Delta {
         Delta::new(String::new(), None, now)
     }
 
@@ -626,7 +626,7 @@ impl Delta {
             buf: Vec::new(),
             seq: 1,
             specs: HashSet::new(),
-            began: now,
+            started_at: now,
             rows: 0,
         }
     }

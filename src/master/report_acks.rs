@@ -18,14 +18,18 @@ pub(super) struct ReportAcks(BTreeMap<String, (Order, u64)>);
 impl ReportAcks {
     /// Holds back acknowledgements to hosts that get no other orders. Returns what must be written,
     /// with the acknowledgements that waited for it.
-    pub(super) fn hold(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, Order)> {
+    pub(super) fn hold_back(
+        &mut self,
+        orders: Vec<(String, Order)>,
+        now: u64,
+    ) -> Vec<(String, Order)> {
         let is_receipt = |order: &Order| matches!(order, Order::Ack { .. });
         let busy = orders.iter().filter(|(_, order)| !is_receipt(order));
         let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
-        let (held, mut now_written): (Vec<_>, Vec<_>) = orders
+        let (held_back, mut now_written): (Vec<_>, Vec<_>) = orders
             .into_iter()
             .partition(|(host, order)| is_receipt(order) && !busy.contains(host));
-        for (host, order) in held {
+        for (host, order) in held_back {
             let since = self.0.get(&host).map_or(now, |(_, since)| *since);
             self.0.insert(host, (order, since));
         }
@@ -57,7 +61,7 @@ impl ReportAcks {
         all.map(|(host, (order, _))| (host, order)).collect()
     }
 
-    pub(super) fn take(&mut self, host: &str) -> Vec<(String, Order)> {
+    pub(super) fn take_held_back(&mut self, host: &str) -> Vec<(String, Order)> {
         let taken = self.0.remove_entry(host);
         taken.into_iter().map(|(host, (o, _))| (host, o)).collect()
     }
@@ -72,15 +76,15 @@ mod tests {
         let ack = |host: &str, seq| (host.to_owned(), Order::Ack { part: 1, seq });
         let limit = |host: &str| (host.to_owned(), Order::Limit { iso_ms: 1 });
         let mut report_acks = ReportAcks::default();
-        assert!(report_acks.hold(vec![ack("h1", 1)], 100).is_empty());
+        assert!(report_acks.hold_back(vec![ack("h1", 1)], 100).is_empty());
         assert!(
             report_acks
-                .hold(vec![ack("h1", 4), ack("h2", 2)], 200)
+                .hold_back(vec![ack("h1", 4), ack("h2", 2)], 200)
                 .is_empty()
         );
         assert_eq!(report_acks.due_ms(), Some(100 + HOLD_MS));
         let orders = vec![limit("h1"), ack("h1", 5), ack("h2", 3)];
-        let written = report_acks.hold(orders, 300);
+        let written = report_acks.hold_back(orders, 300);
         assert_eq!(written, [ack("h1", 4), limit("h1"), ack("h1", 5)]);
         assert_eq!(report_acks.due_ms(), Some(200 + HOLD_MS));
         assert!(report_acks.take_due(199 + HOLD_MS).is_empty());

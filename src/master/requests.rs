@@ -47,7 +47,7 @@ impl Leader {
         let mut text = format!("new users are not seen: {e}");
         if is_missing(e) {
             self.recheck()?;
-            match self.inbox.make_again() {
+            match self.inbox.recreate() {
                 Ok(()) => {
                     self.new_boxes.expect();
                     text = format!("{e}: it was made again; requests that lay there are gone");
@@ -70,7 +70,7 @@ impl Leader {
         self.inbox.set_poll(self.poll_ms());
         let boxes = match all {
             true => BoxSelection::All,
-            false => BoxSelection::Of(hinted),
+            false => BoxSelection::Named(hinted),
         };
         if !self.reserve.is_full() {
             return self.inbox.take(now, boxes);
@@ -97,11 +97,12 @@ impl Leader {
             let mut stored = Ok(());
             for blob in turn::blobs(&request.head) {
                 let need = blob.bytes.len();
-                let kept = self.must(need, |leader| match leader.store.blobs.store(&blob) {
-                    Err(e) if !e.is_no_space() => Ok(Err(e.to_string())),
-                    other => Ok(Ok(other?)),
-                })?;
-                stored = stored.and(kept);
+                let result =
+                    self.retry_until_room(need, |leader| match leader.store.blobs.store(&blob) {
+                        Err(e) if !e.is_no_space() => Ok(Err(e.to_string())),
+                        other => Ok(Ok(other?)),
+                    })?;
+                stored = stored.and(result);
             }
             let Err(why) = stored else {
                 good.push(request);
@@ -111,8 +112,8 @@ impl Leader {
             self.view.raise("blobs", text, now);
             refused.push(RejectedRequest {
                 token: Some(request.head.token),
-                place: request.place,
-                why: format!("its script or environment cannot be stored: {why}"),
+                location: request.location,
+                reason: format!("its script or environment cannot be stored: {why}"),
             });
         }
         if !refused.is_empty() {
@@ -134,7 +135,7 @@ impl Leader {
         }
         for bad in rejected {
             if let Some(tok) = bad.token {
-                let error = format!("the request was not accepted: {}", bad.why);
+                let error = format!("the request was not accepted: {}", bad.reason);
                 self.answer(&[Ack::refused(tok, error)])?;
             }
             self.inbox.set_aside(&bad, now);

@@ -14,8 +14,8 @@ impl Leader {
     /// share is older than what happened. When hosts already follow the next leader, the NFS client
     /// of an overtaken leader may still show old files.
     pub(super) fn report_lost_history(&mut self, inputs: &mut Vec<Input>) {
-        let id = self.hosts.ahead.2;
-        let Some((host, epoch)) = self.host_ahead_of_share() else {
+        let id = self.hosts.most_advanced.2;
+        let Some((host, epoch)) = self.more_advanced_host() else {
             return;
         };
         let state = &self.core.state;
@@ -35,20 +35,20 @@ impl Leader {
 
     /// A host that has followed a later epoch, or was sent orders that follow from events that this
     /// journal lacks; with the epoch.
-    fn host_ahead_of_share(&mut self) -> Option<(String, u64)> {
+    fn more_advanced_host(&mut self) -> Option<(String, u64)> {
         let state = &self.core.state;
         let at = self.store.journal.position();
-        let here = (at.segment, at.seq);
-        let lacks = |seen: &&Point| state.lacks(seen, here);
+        let end = (at.segment, at.seq);
+        let is_lacking = |point: &&Point| state.is_behind(point, end);
         let points = &mut self.hosts.points;
-        points.retain(|_, seen| seen.iter().any(|seen| lacks(&seen)));
-        let (host, epoch, _) = &self.hosts.ahead;
+        points.retain(|_, points| points.iter().any(|point| is_lacking(&point)));
+        let (host, epoch, _) = &self.hosts.most_advanced;
         if *epoch > state.epoch() {
             return Some((host.clone(), *epoch));
         }
-        let lost = self.hosts.points.iter().find_map(|(host, seen)| {
-            let seen = seen.iter().find(lacks)?;
-            Some((host.clone(), seen.epoch))
+        let lost = self.hosts.points.iter().find_map(|(host, points)| {
+            let point = points.iter().find(is_lacking)?;
+            Some((host.clone(), point.epoch))
         });
         // More ids may be found after the alarm was raised.
         lost.or_else(|| {
@@ -77,22 +77,22 @@ impl Leader {
     /// share, the loss of jobs that were accepted and are pending for long is then noticed, too.
     pub(super) fn store_point_on_host(&mut self, now: u64) -> Result<(), LeaderEnd> {
         let at = self.store.journal.position();
-        let (core, here) = (&self.core, (at.segment, at.seq));
-        self.out.orders.follow_from(core.state.point(here));
-        if self.out.orders.is_remembered() {
-            self.out.point_unsent_since = None;
+        let (core, end) = (&self.core, (at.segment, at.seq));
+        self.outgoing.orders.follow_from(core.state.point(end));
+        if self.outgoing.orders.has_sent_point() {
+            self.outgoing.point_unsent_since = None;
             return Ok(());
         }
-        let since = *self.out.point_unsent_since.get_or_insert(now);
+        let since = *self.outgoing.point_unsent_since.get_or_insert(now);
         let early = now.saturating_sub(since) < REMIND_MS;
         if early || core.state.is_old() || self.reserve.is_full() {
             return Ok(());
         }
-        self.out.point_unsent_since = Some(now);
+        self.outgoing.point_unsent_since = Some(now);
         let Some(host) = self.host_for_point() else {
             return Ok(());
         };
-        let receipt = self.out.report_acks.take(&host);
+        let receipt = self.outgoing.report_acks.take_held_back(&host);
         if !receipt.is_empty() {
             self.recheck()?;
             return self.write_orders(receipt).map(drop);
@@ -102,10 +102,12 @@ impl Leader {
             let orders = turn::outstanding(core, Some(host)).into_iter();
             orders.map(|(_, order)| order).collect()
         };
-        self.out.orders.send_point(&host, now, &core.state, &again);
+        self.outgoing
+            .orders
+            .send_point(&host, now, &core.state, &again);
         // If the host found it without a hint, it would seem that hints do not arrive.
         if let Some(endpoint) = self.hosts.endpoint(&host) {
-            self.hints.ordered(endpoint);
+            self.hints.hint_host(endpoint);
         }
         Ok(())
     }
@@ -116,7 +118,7 @@ impl Leader {
         let state = &self.core.state;
         let is_up = |host: &&String| state.host_ctl(host).up;
         let mut up = state.known_hosts().filter(|(_, ctl)| ctl.up);
-        let waits = self.out.report_acks.any_host().filter(is_up);
+        let waits = self.outgoing.report_acks.any_host().filter(is_up);
         let host = waits.or(Some(&self.site.host).filter(is_up));
         host.or_else(|| up.next().map(|(name, _)| name)).cloned()
     }

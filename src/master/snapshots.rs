@@ -34,11 +34,11 @@ pub(super) struct Snapshots {
     begun_at: u64,
     every: u64,
     /// Writers that were killed and cannot end before the share answers them.
-    hung: Vec<Forked>,
+    hung_writers: Vec<Forked>,
     /// Why the last one failed, and since when none has succeeded (boot clock, ms).
     failed: Option<(String, u64)>,
     /// A snapshot was requested but could not begin yet.
-    asked: bool,
+    requested: bool,
     /// The pause after the last failure, and its end.
     pause: u64,
     not_before: u64,
@@ -66,9 +66,9 @@ impl Snapshots {
             },
             begun_at: 0,
             every,
-            hung: Vec::new(),
+            hung_writers: Vec::new(),
             failed: None,
-            asked: false,
+            requested: false,
             pause: 0,
             not_before: 0,
         }
@@ -76,7 +76,7 @@ impl Snapshots {
 
     fn is_due(&self, now_ms: u64) -> bool {
         let rested = self.begun_at == 0 || now_ms.saturating_sub(self.begun_at) > EVERY_MS;
-        let may = rested && now_ms >= self.not_before && self.hung.len() < HUNG_MAX;
+        let may = rested && now_ms >= self.not_before && self.hung_writers.len() < HUNG_MAX;
         may && (self.bytes >= self.every || self.failed.is_some())
     }
 
@@ -93,7 +93,7 @@ impl Snapshots {
     }
 
     /// Notes how many bytes were written to the journal.
-    pub(super) fn grew(&mut self, bytes: u64) {
+    pub(super) fn note_written(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
@@ -107,7 +107,7 @@ impl Snapshots {
         now_ms: u64,
         (keep, may_begin): (Retention, bool),
     ) -> bool {
-        self.hung
+        self.hung_writers
             .retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if let Some(mut child) = self.child.take() {
             match child.try_wait() {
@@ -121,23 +121,23 @@ impl Snapshots {
             }
             return false;
         }
-        self.asked |= failpoint::pass("snapshot.due").is_err();
-        if self.is_wanted(now_ms) && may_begin {
+        self.requested |= failpoint::pass("snapshot.due").is_err();
+        if self.must_begin(now_ms) && may_begin {
             self.begin(state, at, now_ms);
         }
         false
     }
 
     /// Whether a snapshot must begin as soon as it may.
-    pub(super) fn is_wanted(&self, now_ms: u64) -> bool {
-        self.child.is_none() && (self.asked || self.is_due(now_ms))
+    pub(super) fn must_begin(&self, now_ms: u64) -> bool {
+        self.child.is_none() && (self.requested || self.is_due(now_ms))
     }
 
     /// Ends a writer that hangs. A writer that waits for a file server ends when that answers.
     fn give_up(&mut self, child: Forked, now_ms: u64) {
         child.kill();
         let (pid, minutes) = (child.pid(), LIMIT_MS / 60_000);
-        self.hung.push(child);
+        self.hung_writers.push(child);
         let text = format!("its writer (pid {pid}) was killed, it had not ended in {minutes} min");
         self.fail(text, now_ms);
     }
@@ -152,7 +152,7 @@ impl Snapshots {
 
     fn begin(&mut self, state: &State, at: Position, now_ms: u64) {
         self.begun_at = now_ms.max(1);
-        (self.bytes, self.asked) = (0, false);
+        (self.bytes, self.requested) = (0, false);
         let (layout, cluster) = (&self.layout, &self.cluster);
         let forked = fork_snapshot(|| match write(layout, cluster, state, at) {
             Ok(()) => 0,
@@ -225,14 +225,14 @@ mod tests {
     }
 
     /// Takes steps at `now` until the child has ended. Returns whether a snapshot was finished.
-    fn settle(snapshots: &mut Snapshots, now: u64) -> bool {
+    fn run_to_end(snapshots: &mut Snapshots, now: u64) -> bool {
         let state = State::new();
         let end = clock::boot_ms() + 30_000;
         while clock::boot_ms() < end {
             if snapshots.step(&state, AT, now, (Retention::default(), true)) {
                 return true;
             }
-            if snapshots.child.is_none() && snapshots.hung.is_empty() {
+            if snapshots.child.is_none() && snapshots.hung_writers.is_empty() {
                 return false;
             }
             clock::sleep_ms(5);
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn none_begins_while_ends_are_not_accounted() {
         let (_dir, mut snapshots) = bed();
-        snapshots.grew(1 << 30);
-        assert!(snapshots.is_wanted(1_000));
+        snapshots.note_written(1 << 30);
+        assert!(snapshots.must_begin(1_000));
         assert!(!snapshots.step(&State::new(), AT, 1_000, (Retention::default(), false)));
-        assert!(snapshots.child.is_none() && snapshots.is_wanted(2_000));
-        assert!(settle(&mut snapshots, 3_000));
+        assert!(snapshots.child.is_none() && snapshots.must_begin(2_000));
+        assert!(run_to_end(&mut snapshots, 3_000));
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
         assert!(!snapshots.step(&state, AT, LIMIT_MS, (Retention::default(), true)));
         assert!(snapshots.child.is_some() && snapshots.alarm().is_none());
         let late = LIMIT_MS + 2;
-        assert!(!settle(&mut snapshots, late));
+        assert!(!run_to_end(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
         assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
         assert!(!snapshots.step(
@@ -273,7 +273,7 @@ mod tests {
             (Retention::default(), true)
         ));
         assert!(snapshots.child.is_none(), "too soon");
-        assert!(settle(&mut snapshots, late + PAUSE_MS.0));
+        assert!(run_to_end(&mut snapshots, late + PAUSE_MS.0));
         assert_eq!(snapshots.alarm(), None);
     }
 
@@ -286,8 +286,8 @@ mod tests {
         snapshots.bytes = 1 << 30;
         let (mut now, mut waits) = (1_000, Vec::new());
         for _ in 0..7 {
-            assert!(!settle(&mut snapshots, now));
-            assert!(!settle(&mut snapshots, now), "not at once again");
+            assert!(!run_to_end(&mut snapshots, now));
+            assert!(!run_to_end(&mut snapshots, now), "not at once again");
             waits.push((snapshots.not_before - now) / 60_000);
             now = snapshots.not_before;
         }
@@ -296,7 +296,7 @@ mod tests {
         assert!(alarm.contains("Not a directory"), "{alarm}");
         fs::remove(&dir).unwrap();
         fs::mkdir_p(&dir, 0o755).unwrap();
-        assert!(settle(&mut snapshots, now));
+        assert!(run_to_end(&mut snapshots, now));
         assert_eq!(snapshots.alarm(), None);
     }
 
@@ -307,14 +307,14 @@ mod tests {
             clock::sleep_ms(120_000);
             0
         };
-        snapshots.hung = (0..HUNG_MAX)
+        snapshots.hung_writers = (0..HUNG_MAX)
             .map(|_| fork_snapshot(stopped).unwrap())
             .collect();
         snapshots.bytes = 1 << 30;
         assert!(!snapshots.step(&State::new(), AT, 1_000_000, (Retention::default(), true)));
         assert!(snapshots.child.is_none());
-        snapshots.hung.iter().for_each(Forked::kill);
-        assert!(settle(&mut snapshots, 1_000_000) || settle(&mut snapshots, 1_000_001));
+        snapshots.hung_writers.iter().for_each(Forked::kill);
+        assert!(run_to_end(&mut snapshots, 1_000_000) || run_to_end(&mut snapshots, 1_000_001));
     }
 
     #[test]

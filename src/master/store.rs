@@ -45,14 +45,14 @@ impl Store {
             // Blobs that were stored long ago may be removed now: the next job that needs one
             // stores it again.
             self.blobs.forget();
-            self.janitor.sweep(live);
+            self.janitor.request_sweep(live);
         }
     }
 
     /// Writes accounting records; all of them before a snapshot. Returns true if its alarm was
     /// raised or cleared.
     pub(super) fn account(&mut self, at: Position, now: u64) -> bool {
-        let must = self.snapshots.is_wanted(now);
+        let must = self.snapshots.must_begin(now);
         self.accounts.write_due(at, now, must)
     }
 

@@ -31,7 +31,7 @@ impl Leader {
             self.view
                 .publisher
                 .rows(&rows, &|id| state.spec(id).as_ref());
-            self.view.publisher.touch(shards);
+            self.view.publisher.mark_changed(shards);
         }
         drop(rows);
         let soon =
@@ -47,7 +47,7 @@ impl Leader {
     }
 
     /// Notes the result of a write: on a full share the view that readers see may be out of date.
-    fn may_lag(&mut self, wrote: sys::Result<()>) {
+    fn note_write(&mut self, wrote: sys::Result<()>) {
         if let Err(e) = wrote {
             self.view_lags(&e);
         }
@@ -105,7 +105,7 @@ impl Leader {
             }
         };
         self.view.shown_groups = groups.is_ok().then_some(version);
-        self.may_lag(wrote.into_iter().chain([crons, groups]).collect());
+        self.note_write(wrote.into_iter().chain([crons, groups]).collect());
     }
 
     fn publish_documents(&mut self, now: u64) {
@@ -115,7 +115,7 @@ impl Leader {
         if self.view.meter.is_due(now) {
             let (name, figures) = self.view.meter.document();
             let wrote = self.view.publisher.document(name, figures);
-            self.may_lag(wrote);
+            self.note_write(wrote);
         }
     }
 
@@ -132,13 +132,13 @@ impl Leader {
         let back = core.state.restored_share();
         let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
-        let (orders, snapshots) = (self.out.orders.alarm(), self.store.snapshots.alarm());
+        let (orders, snapshots) = (self.outgoing.orders.alarm(), self.store.snapshots.alarm());
         let unreadable = self.hosts.damages(now);
         let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
         let accounts = self.store.accounts.alarm();
         let alarms = alarms.chain(&accounts);
         let alarms = alarms.chain(&snapshots).chain(self.view.alarms.texts(now));
-        let alarms = alarms.chain(self.out.orders.damages(now));
+        let alarms = alarms.chain(self.outgoing.orders.damages(now));
         let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);
         params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
         let configured = |host: &str| core.config.host(host).is_some();
@@ -153,7 +153,7 @@ impl Leader {
             publisher.document(view::USERS, &turn::user_rows(core)),
             publisher.document(view::LIMITS, &turn::limit_rows(core)),
         ];
-        self.may_lag(wrote.into_iter().collect());
+        self.note_write(wrote.into_iter().collect());
     }
 
     /// Compares the leader's clock with the file server's, using a file that this leader has just

@@ -18,7 +18,7 @@ pub(super) struct Wakeups {
     /// Changes on the share raise hints here (a local file system).
     events: bool,
     /// Budget of busy turns that need not wait for more inputs, for a leader with little to do.
-    alone: Budget,
+    immediate_turns: Budget,
 }
 
 impl Wakeups {
@@ -28,7 +28,7 @@ impl Wakeups {
             stop,
             watcher,
             events,
-            alone: Budget::new(ALONE_PER_S, ALONE_MAX),
+            immediate_turns: Budget::new(ALONE_PER_S, ALONE_MAX),
         }
     }
 
@@ -53,9 +53,9 @@ impl Wakeups {
 
     /// Whether a busy turn may run now without waiting for more inputs.
     pub(super) fn may_run_now(&mut self, now: u64) -> bool {
-        let may = self.alone.left(now) > 0;
+        let may = self.immediate_turns.available(now) > 0;
         if may {
-            self.alone.spend(1);
+            self.immediate_turns.spend(1);
         }
         may
     }

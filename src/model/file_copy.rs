@@ -23,7 +23,7 @@ pub enum CopyWay {
 }
 
 /// All ways by their operators; the first operator of a way is shown.
-const WAYS: &[(&str, CopyWay)] = &[
+const OPERATORS: &[(&str, CopyWay)] = &[
     (">", CopyWay::In),
     ("<", CopyWay::Out),
     ("<<", CopyWay::Append),
@@ -54,13 +54,13 @@ impl FileCopy {
             [local, operator, remote] => (local, operator, remote),
             _ => return Err("write LOCAL OPERATOR [REMOTE], separated by blanks".into()),
         };
-        let Some((_, way)) = WAYS.iter().find(|(word, _)| *word == operator) else {
-            let all: Vec<&str> = WAYS.iter().map(|(word, _)| *word).collect();
+        let Some((_, copy_way)) = OPERATORS.iter().find(|(word, _)| *word == operator) else {
+            let all: Vec<&str> = OPERATORS.iter().map(|(word, _)| *word).collect();
             return Err(format!("'{operator}' is not one of {}", all.join(" ")));
         };
         let copy = FileCopy {
             local: local.to_owned(),
-            way: *way,
+            way: *copy_way,
             remote: remote.to_owned(),
         };
         copy.check().map(|()| copy)
@@ -83,7 +83,7 @@ impl FileCopy {
     }
 
     pub fn operator(&self) -> &'static str {
-        let row = WAYS.iter().find(|(_, way)| *way == self.way);
+        let row = OPERATORS.iter().find(|(_, copy_way)| *copy_way == self.way);
         row.map_or(">", |(word, _)| word)
     }
 }

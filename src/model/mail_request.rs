@@ -43,8 +43,8 @@ impl MailRequest {
             (self.exit, "exit"),
             (self.suspend, "suspend"),
         ];
-        let asked = all.iter().filter(|(asked, _)| *asked);
-        let words: Vec<&str> = asked.map(|(_, word)| *word).collect();
+        let requested = all.iter().filter(|(requested, _)| *requested);
+        let words: Vec<&str> = requested.map(|(_, word)| *word).collect();
         words.join(" ")
     }
 
@@ -77,12 +77,12 @@ mod tests {
 
     #[test]
     fn words_are_read_back() {
-        let mut wish = MailRequest::default();
-        wish.add("exit, start").unwrap();
-        assert_eq!(wish.words(), "start exit");
-        assert!(wish.is_wanted() && !wish.done);
-        assert!(wish.add("end").unwrap_err().contains("'end'"));
-        assert!(wish.add(" ").is_err());
+        let mut request = MailRequest::default();
+        request.add("exit, start").unwrap();
+        assert_eq!(request.words(), "start exit");
+        assert!(request.is_wanted() && !request.done);
+        assert!(request.add("end").unwrap_err().contains("'end'"));
+        assert!(request.add(" ").is_err());
         assert!(MailRequest::default().is_none());
     }
 }

@@ -47,7 +47,7 @@ pub use now::{Mono, Now};
 pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
-pub use rerun_settings::{MOST_RETRIES, RerunSettings, Retry};
+pub use rerun_settings::{MAX_RETRIES, RerunSettings, Retry};
 pub use session::{Session, Terminal};
 pub use slurm::{SlurmArray, SlurmJob};
 pub use spec::{CloneOf, Limits, Orphans, Restart, Spec, Submission};

@@ -54,7 +54,7 @@ impl Retry {
 /// Longest pause before a retry, in seconds.
 const LONGEST_S: u64 = 300;
 /// Maximum value of `--retries` and the key `retries`.
-pub const MOST_RETRIES: u32 = 1_000;
+pub const MAX_RETRIES: u32 = 1_000;
 
 #[cfg(test)]
 mod tests {

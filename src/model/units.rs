@@ -65,7 +65,7 @@ fn is_whole(part: &u32) -> bool {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldUnit<'a> {
     pub name: &'a str,
-    pub place: Option<u32>,
+    pub position: Option<u32>,
     /// Thousandths of the unit.
     pub part: u32,
     /// Number of times that it is listed.
@@ -93,7 +93,7 @@ impl Units {
                 }
                 None => all.push(HeldUnit {
                     name,
-                    place: places.get(at).copied(),
+                    position: places.get(at).copied(),
                     part: self.part_of_each(),
                     times: 1,
                 }),
@@ -204,7 +204,7 @@ mod tests {
         Units::merge(&mut all, &[quarter(&["0", "1"])]);
         assert_eq!(all, [units("a", &["3"], &[]), quarter(&["0", "0", "1"])]);
         let held: Vec<_> = all[1].held();
-        let of = |unit: &HeldUnit<'_>| (unit.name.to_owned(), unit.place, unit.part, unit.times);
+        let of = |unit: &HeldUnit<'_>| (unit.name.to_owned(), unit.position, unit.part, unit.times);
         assert_eq!(of(&held[0]), ("0".into(), Some(0), 500, 2));
         assert_eq!(of(&held[1]), ("1".into(), Some(1), 250, 1));
         let shown: Vec<String> = all.iter().map(Units::to_string).collect();

@@ -32,10 +32,10 @@ pub(super) struct Jobs {
     history: History,
     /// Whether a position is known after which events are reported; false: only events after the
     /// first read are reported.
-    began: bool,
+    has_position: bool,
     /// Specifications that request notices, by their numbers.
-    asking: BTreeMap<u32, Box<Spec>>,
-    /// The first and last number read: a number between them that is not in `asking` requests no
+    specs: BTreeMap<u32, Box<Spec>>,
+    /// The first and last number read: a number between them that is not in `specs` requests no
     /// notices.
     read: Option<(u32, u32)>,
     jobs: HashMap<u32, JobFacts>,
@@ -47,16 +47,16 @@ pub(super) struct Jobs {
 impl Jobs {
     pub(super) fn new(source: &Source, cluster: &str, state: &NotifierState) -> Jobs {
         let history = History::new(&source.layout, cluster);
-        let began = state.seen != (0, 0, 0);
-        let history = match began {
+        let has_position = state.seen != (0, 0, 0);
+        let history = match has_position {
             true => history.after(state.seen),
             // Existing events are not reported.
             false => history.after((u64::MAX, 0, 0)),
         };
         let mut jobs = Jobs {
             history,
-            began,
-            asking: BTreeMap::new(),
+            has_position,
+            specs: BTreeMap::new(),
             read: None,
             jobs: HashMap::new(),
             hosts: BTreeMap::new(),
@@ -102,7 +102,7 @@ impl Jobs {
         let mut history = self.history.clone();
         let mut troubles = Vec::new();
         // The first read may return everything that is kept: no messages are created from it.
-        let old = self.began.then_some(state.seen);
+        let old = self.has_position.then_some(state.seen);
         let read = history.read(&mut |entry| match entry {
             HistoryEntry::Event { at, event } => {
                 self.note(source, &event);
@@ -119,17 +119,17 @@ impl Jobs {
             // The events are read again; `seen` prevents repeated messages.
             return vec![e.to_string()];
         }
-        if self.began && !history.is_whole() {
+        if self.has_position && !history.is_complete() {
             let text = "events since the last notifier are no longer kept: notices about some jobs \
                         are missing";
             troubles.push(text.to_owned());
         }
-        if !self.began {
+        if !self.has_position {
             // Only records to which later ones refer were passed: the last of them is not the end.
             state.seen = state.seen.max(history.last_read().unwrap_or_default());
         }
         // All events from here on are new.
-        (self.history, self.began) = (history.after((0, 0, 0)), true);
+        (self.history, self.has_position) = (history.after((0, 0, 0)), true);
         troubles
     }
 
@@ -139,15 +139,15 @@ impl Jobs {
             Event::Spec { id, spec } => {
                 let (first, last) = self.read.unwrap_or((*id, *id));
                 self.read = Some((first.min(*id), last.max(*id)));
-                self.asking.remove(id);
+                self.specs.remove(id);
                 if spec.mail.is_wanted() {
-                    self.asking.insert(*id, spec.clone());
+                    self.specs.insert(*id, spec.clone());
                 }
-                if self.asking.len() > JOBS_MAX {
-                    self.asking.pop_first();
+                if self.specs.len() > JOBS_MAX {
+                    self.specs.pop_first();
                 }
             }
-            Event::Submitted(job) => match self.asking.get(&job.s) {
+            Event::Submitted(job) => match self.specs.get(&job.s) {
                 Some(spec) if self.jobs.len() < JOBS_MAX => {
                     let facts = facts(spec, &job.name, &job.command, job.t.0);
                     self.jobs.insert(job.id, facts);
@@ -160,7 +160,7 @@ impl Jobs {
                 None => {}
             },
             Event::Changed { j, s, .. } if self.is_silent(*s) => _ = self.jobs.remove(&j.id),
-            Event::Changed { j, s, .. } => match (self.asking.get(s), self.jobs.get_mut(&j.id)) {
+            Event::Changed { j, s, .. } => match (self.specs.get(s), self.jobs.get_mut(&j.id)) {
                 (Some(spec), Some(job)) => {
                     let now = facts(spec, &job.name, &job.command, job.submit);
                     let hosts = std::mem::take(&mut job.hosts);
@@ -188,7 +188,7 @@ impl Jobs {
         let read = self
             .read
             .is_some_and(|(first, last)| (first..=last).contains(&s));
-        read && !self.asking.contains_key(&s)
+        read && !self.specs.contains_key(&s)
     }
 
     fn forget(&mut self, event: &Event) {
@@ -201,7 +201,7 @@ impl Jobs {
 
     /// Creates the messages for an event.
     fn create_messages(&self, context: &JobMessage<'_>, event: &Event, state: &mut NotifierState) {
-        let (j, happening) = match event {
+        let (j, notice) = match event {
             Event::AlertSilenced {
                 name,
                 until,
@@ -234,7 +234,7 @@ impl Jobs {
             ..job.clone()
         };
         let time = (context.wall, &self.zone);
-        if let Some(letter) = alert::job_message(context.cluster, j, &job, &happening, time) {
+        if let Some(letter) = alert::job_message(context.cluster, j, &job, &notice, time) {
             push(context, &letter, &job, state);
         }
     }
@@ -262,7 +262,7 @@ fn push(context: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut
 
 fn facts(spec: &Spec, name: &str, command: &str, submit: i64) -> JobFacts {
     JobFacts {
-        wish: spec.mail.clone(),
+        mail_request: spec.mail.clone(),
         user: spec.user.clone(),
         queue: spec.queue.clone(),
         project: spec.project.clone(),

@@ -26,7 +26,7 @@ use state_files::StateFiles;
 use std::sync::Arc;
 
 /// Interval at which the journal and due messages are checked, ms.
-const LOOK_MS: u64 = 500;
+const POLL_MS: u64 = 500;
 /// Interval at which the figures are evaluated, ms.
 const OBSERVE_MS: u64 = 5_000;
 /// Interval at which unchanged documents are published again, ms, so that readers see that the
@@ -101,7 +101,7 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
     tracing::info!("sends notices for epoch {epoch}");
     while notifier.is_in_force() && proc::parent() == parent {
         notifier.update()?;
-        notifier.sender.wait(LOOK_MS);
+        notifier.sender.wait(POLL_MS);
     }
     Ok(())
 }
@@ -127,8 +127,8 @@ impl Notifier {
             self.observed_at = Some(now);
         }
         let cluster = &self.cluster;
-        alert::release_held(&mut self.state, wall, &|whom, quota| {
-            alert::listing(cluster, whom, quota, wall)
+        alert::release_held(&mut self.state, wall, &|address, quota| {
+            alert::listing(cluster, address, quota, wall)
         });
         self.settle(wall);
         self.state.epoch = self.epoch;
@@ -211,8 +211,11 @@ impl Notifier {
     fn publish(&mut self, wall: i64) {
         let failing = self.state.outbox.iter().filter(|d| d.tries > 0);
         let failing = failing.map(|d| {
-            let whom = if d.to.is_empty() { &d.user } else { &d.to };
-            format!("{} to {whom} failed {} times: {}", d.id, d.tries, d.error)
+            let address = if d.to.is_empty() { &d.user } else { &d.to };
+            format!(
+                "{} to {address} failed {} times: {}",
+                d.id, d.tries, d.error
+            )
         });
         let old = self.troubles.1.len().saturating_sub(TROUBLES_MAX);
         self.troubles.1.drain(..old);

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 /// Maximum number of messages that are sent at a time.
-const AT_ONCE: usize = 8;
+const PARALLEL_MAX: usize = 8;
 /// Stack of a thread that sends, in bytes: TLS needs some.
 const STACK: usize = 1 << 20;
 /// Maximum size of a password or URL file, in bytes.
@@ -122,7 +122,7 @@ impl Sender {
         wall: i64,
     ) {
         for delivery in alert::due(state, wall) {
-            if self.in_progress.len() >= AT_ONCE {
+            if self.in_progress.len() >= PARALLEL_MAX {
                 return;
             }
             let key = key(delivery);
@@ -166,7 +166,7 @@ fn later(why: impl Into<String>) -> SendError {
     }
 }
 
-fn never(why: impl Into<String>) -> SendError {
+fn permanent(why: impl Into<String>) -> SendError {
     SendError {
         why: why.into(),
         retry: false,
@@ -195,22 +195,22 @@ fn resolve_receiver(
         notices
             .mail
             .clone()
-            .ok_or_else(|| never("cb.yaml names no mail server"))
+            .ok_or_else(|| permanent("cb.yaml names no mail server"))
     };
     if delivery.to.contains('@') || !delivery.user.is_empty() {
         let server = server()?;
         let address = match delivery.user.as_str() {
             "" => delivery.to.clone(),
-            user => at_home(user, &server),
+            user => local_address(user, &server),
         };
         if !is_address(&address) {
-            return Err(never(format!("{address:?} is not a mail address")));
+            return Err(permanent(format!("{address:?} is not a mail address")));
         }
         let timeout_ms = server.timeout_ms;
         return letter(delivery, vec![address], server, timeout_ms, owners);
     }
     let Some(receiver) = notices.receivers.get(&delivery.to) else {
-        return Err(never("cb.yaml names no such receiver any more"));
+        return Err(permanent("cb.yaml names no such receiver any more"));
     };
     let Receiver {
         way, timeout_ms, ..
@@ -235,7 +235,7 @@ fn resolve_receiver(
 }
 
 /// The address of a user who gave none.
-fn at_home(user: &str, server: &MailServer) -> String {
+fn local_address(user: &str, server: &MailServer) -> String {
     let domain = match server.domain.as_str() {
         "" => server
             .from
@@ -316,7 +316,7 @@ fn run(
     delivery: &Delivery,
 ) -> SendResult {
     let Some((program, args)) = words.split_first() else {
-        return Err(never("no program is named"));
+        return Err(permanent("no program is named"));
     };
     let program = Path::new(program);
     // An account that can change the program would act as the cluster's account.

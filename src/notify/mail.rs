@@ -17,7 +17,7 @@ fn later(why: impl ToString) -> SendError {
     }
 }
 
-fn never(why: impl ToString) -> SendError {
+fn permanent(why: impl ToString) -> SendError {
     SendError {
         why: why.to_string(),
         retry: false,
@@ -43,7 +43,7 @@ pub(crate) fn send(letter: &MailMessage) -> SendResult {
     }
     match transport.build().send(&message) {
         Ok(_) => Ok(()),
-        Err(e) if e.is_permanent() => Err(never(chain(&e))),
+        Err(e) if e.is_permanent() => Err(permanent(chain(&e))),
         Err(e) => Err(later(chain(&e))),
     }
 }
@@ -53,9 +53,9 @@ fn chain(e: &dyn std::error::Error) -> String {
     let mut text = e.to_string();
     let mut cause = e.source();
     while let Some(e) = cause {
-        let said = e.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        let source_text = e.to_string();
+        if !text.contains(&source_text) {
+            text = format!("{text}: {source_text}");
         }
         cause = e.source();
     }
@@ -63,7 +63,7 @@ fn chain(e: &dyn std::error::Error) -> String {
 }
 
 fn message(letter: &MailMessage) -> Result<Message, SendError> {
-    let from: Mailbox = letter.server.from.parse().map_err(never)?;
+    let from: Mailbox = letter.server.from.parse().map_err(permanent)?;
     let domain = from.email.domain().to_owned();
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "-_.".contains(c) {
@@ -84,9 +84,9 @@ fn message(letter: &MailMessage) -> Result<Message, SendError> {
             "auto-generated".to_owned(),
         ));
     for to in &letter.to {
-        builder = builder.to(to.parse().map_err(never)?);
+        builder = builder.to(to.parse().map_err(permanent)?);
     }
-    builder.body(letter.text.clone()).map_err(never)
+    builder.body(letter.text.clone()).map_err(permanent)
 }
 
 fn parameters(host: &str) -> Result<TlsParameters, SendError> {

@@ -90,10 +90,10 @@ mod tests {
     #[test]
     fn messages_do_not_tell_the_secret_part_of_a_url() {
         let url = "https://hooks.example.org/T0/secret";
-        let said = without_url(&format!("cannot reach {url} (/T0/secret)"), url);
-        assert!(!said.contains("secret"), "{said}");
-        let said = without_url("unknown issuer (/own)", "https://x.org/own");
-        assert_eq!(said, "unknown issuer (/...)");
+        let message = without_url(&format!("cannot reach {url} (/T0/secret)"), url);
+        assert!(!message.contains("secret"), "{message}");
+        let message = without_url("unknown issuer (/own)", "https://x.org/own");
+        assert_eq!(message, "unknown issuer (/...)");
         assert!(may_change(500) && may_change(401) && may_change(429) && !may_change(422));
     }
 

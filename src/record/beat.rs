@@ -39,7 +39,7 @@ pub fn short(id: &str) -> String {
 }
 
 /// A measured value as a multiple of `1 / per`.
-fn whole(value: f64, per: f64) -> u64 {
+fn scaled(value: f64, per: f64) -> u64 {
     // Casts of floats saturate, and convert NaN to 0.
     (value * per).round() as u64
 }
@@ -57,17 +57,17 @@ impl Beat {
             part,
             end,
             sample: [
-                whole(doc.r15s, 1000.0),
-                whole(doc.r1m, 1000.0),
-                whole(doc.r15m, 1000.0),
-                whole(doc.ut, 1000.0),
-                whole(doc.pg, 10.0),
-                whole(doc.io, 1.0),
-                whole(doc.ls, 1.0),
-                whole(doc.it, 1.0),
-                whole(doc.tmp, 1.0),
-                whole(doc.swp, 1.0),
-                whole(doc.mem, 1.0),
+                scaled(doc.r15s, 1000.0),
+                scaled(doc.r1m, 1000.0),
+                scaled(doc.r15m, 1000.0),
+                scaled(doc.ut, 1000.0),
+                scaled(doc.pg, 10.0),
+                scaled(doc.io, 1.0),
+                scaled(doc.ls, 1.0),
+                scaled(doc.it, 1.0),
+                scaled(doc.tmp, 1.0),
+                scaled(doc.swp, 1.0),
+                scaled(doc.mem, 1.0),
             ],
         }
     }
@@ -143,7 +143,7 @@ impl Beat {
 
 /// Whether a measured value has changed by more than the noise: a fraction of the larger value, and
 /// at least a floor.
-fn moved(old: f64, new: f64, floor: f64) -> bool {
+fn has_changed(old: f64, new: f64, floor: f64) -> bool {
     (old - new).abs() > floor.max(old.abs().max(new.abs()) / 20.0)
 }
 
@@ -151,17 +151,17 @@ fn moved(old: f64, new: f64, floor: f64) -> bool {
 /// change of values that are not measured, and changes of measured values above the noise.
 pub fn differs(old: &LoadDoc, new: &LoadDoc) -> bool {
     let noisy = [
-        moved(old.r15s, new.r15s, 0.1),
-        moved(old.r1m, new.r1m, 0.05),
-        moved(old.r15m, new.r15m, 0.05),
-        moved(old.ut, new.ut, 0.02),
-        moved(old.pg, new.pg, 1.0),
-        moved(old.io, new.io, 20.0),
-        moved(old.ls, new.ls, 0.0),
-        moved(old.it, new.it, 0.0),
-        moved(old.tmp, new.tmp, 16.0),
-        moved(old.swp, new.swp, 16.0),
-        moved(old.mem, new.mem, 16.0),
+        has_changed(old.r15s, new.r15s, 0.1),
+        has_changed(old.r1m, new.r1m, 0.05),
+        has_changed(old.r15m, new.r15m, 0.05),
+        has_changed(old.ut, new.ut, 0.02),
+        has_changed(old.pg, new.pg, 1.0),
+        has_changed(old.io, new.io, 20.0),
+        has_changed(old.ls, new.ls, 0.0),
+        has_changed(old.it, new.it, 0.0),
+        has_changed(old.tmp, new.tmp, 16.0),
+        has_changed(old.swp, new.swp, 16.0),
+        has_changed(old.mem, new.mem, 16.0),
     ];
     noisy.contains(&true) || material(old, new)
 }

@@ -44,7 +44,7 @@ impl DeviceUse {
 
     /// `new` merged after this: maxima are kept, counters never decrease.
     #[must_use]
-    pub fn then(self, new: DeviceUse) -> DeviceUse {
+    pub fn updated_by(self, new: DeviceUse) -> DeviceUse {
         let max = self.max_gpu_mem_mb.max(new.gpu_mem_mb);
         DeviceUse {
             max_gpu_mem_mb: max.max(new.max_gpu_mem_mb),
@@ -58,16 +58,16 @@ impl DeviceUse {
     /// The sum of both; maxima are added too.
     #[must_use]
     pub fn plus(self, more: DeviceUse) -> DeviceUse {
-        self.each(more, u64::saturating_add)
+        self.combined(more, u64::saturating_add)
     }
 
     /// The amounts beyond those in `known`.
     #[must_use]
-    pub fn beyond(self, known: DeviceUse) -> DeviceUse {
-        self.each(known, u64::saturating_sub)
+    pub fn excess_over(self, known: DeviceUse) -> DeviceUse {
+        self.combined(known, u64::saturating_sub)
     }
 
-    fn each(self, other: DeviceUse, of: fn(u64, u64) -> u64) -> DeviceUse {
+    fn combined(self, other: DeviceUse, of: fn(u64, u64) -> u64) -> DeviceUse {
         DeviceUse {
             gpu_util: of(self.gpu_util, other.gpu_util),
             gpu_mem_mb: of(self.gpu_mem_mb, other.gpu_mem_mb),
@@ -96,11 +96,11 @@ mod tests {
 
     #[test]
     fn counters_never_fall_and_present_values_do() {
-        let later = used(90, 700, 50, 8).then(used(10, 100, 20, 3));
+        let later = used(90, 700, 50, 8).updated_by(used(10, 100, 20, 3));
         assert_eq!((later.gpu_util, later.gpu_mem_mb), (10, 100));
         assert_eq!((later.max_gpu_mem_mb, later.gpu_ms), (700, 50));
         assert_eq!((later.net_in_kb, later.net_out_kb), (8, 16));
-        let seen = DeviceUse::default().then(DeviceUse {
+        let seen = DeviceUse::default().updated_by(DeviceUse {
             gpu_mem_mb: 5,
             ..DeviceUse::default()
         });
@@ -111,8 +111,8 @@ mod tests {
     fn what_hosts_have_used_is_added_and_nothing_is_counted_twice() {
         let two = used(90, 700, 50, 8).plus(used(90, 100, 20, 3));
         assert_eq!(two, used(180, 800, 70, 11));
-        assert_eq!(two.beyond(used(90, 700, 50, 8)), used(90, 100, 20, 3));
-        assert_eq!(used(1, 1, 1, 1).beyond(two), DeviceUse::default());
+        assert_eq!(two.excess_over(used(90, 700, 50, 8)), used(90, 100, 20, 3));
+        assert_eq!(used(1, 1, 1, 1).excess_over(two), DeviceUse::default());
         assert_eq!(two.totals().gpu_util + two.totals().gpu_mem_mb, 0);
         assert_eq!(two.totals().max_gpu_mem_mb, 800);
     }

@@ -298,8 +298,8 @@ mod tests {
     fn reordered_and_repeated_records_are_refused() {
         let good = sample(3);
         let lines: Vec<&[u8]> = good.split_inclusive(|b| *b == b'\n').collect();
-        let (kept, damage) = read_all(&[lines[0], lines[2], lines[1]].concat());
-        assert_eq!(kept.len(), 1);
+        let (intact, damage) = read_all(&[lines[0], lines[2], lines[1]].concat());
+        assert_eq!(intact.len(), 1);
         assert_eq!(
             damage.unwrap().damage,
             Damage::Sequence {
@@ -307,8 +307,8 @@ mod tests {
                 found: 2
             }
         );
-        let (kept, damage) = read_all(&[lines[0], lines[1], lines[1]].concat());
-        assert_eq!((kept.len(), damage.is_some()), (2, true));
+        let (intact, damage) = read_all(&[lines[0], lines[1], lines[1]].concat());
+        assert_eq!((intact.len(), damage.is_some()), (2, true));
     }
 
     #[test]

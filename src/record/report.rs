@@ -317,7 +317,7 @@ impl Usage {
             || self.maxswap_kb > known.maxswap_kb
             || self.read_kb > known.read_kb
             || self.write_kb > known.write_kb
-            || self.devices().totals().beyond(known.devices()) != DeviceUse::default()
+            || self.devices().totals().excess_over(known.devices()) != DeviceUse::default()
     }
 
     /// Adds usage that a host reports after the end, as far as it exceeds what `parts` has of this
@@ -341,9 +341,9 @@ impl Usage {
             *sum = sum.saturating_add(now.saturating_sub(*known));
             *known = now.max(*known);
         }
-        let (seen, now) = (known.devices(), now.devices().totals());
-        known.devices = seen.then(now).boxed();
-        self.devices = self.devices().plus(now.beyond(seen)).boxed();
+        let (known_totals, now) = (known.devices(), now.devices().totals());
+        known.devices = known_totals.updated_by(now).boxed();
+        self.devices = self.devices().plus(now.excess_over(known_totals)).boxed();
     }
 
     /// Adds the usage of another host, or of another command on this one. Process ids of this host
@@ -464,8 +464,8 @@ mod tests {
             u: net(net_in_kb),
         };
         let (mut sum, mut parts) = (net(10).totals(), Vec::new());
-        for (said, whole) in [(7, 17), (7, 17), (9, 19)] {
-            sum.add_late_usage(&mut parts, &late(said));
+        for (reported, whole) in [(7, 17), (7, 17), (9, 19)] {
+            sum.add_late_usage(&mut parts, &late(reported));
             assert_eq!(sum.devices().net_in_kb, whole);
         }
         assert_eq!(sum.devices().gpu_util, 0, "nothing is used any more");

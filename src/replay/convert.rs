@@ -93,18 +93,18 @@ impl Cluster {
 ///
 /// # Errors
 /// A table or line cannot be read; the message names it.
-pub fn aleang(from: &Aleang<'_>, wish: AleangOptions<'_>) -> Result<Converted, String> {
+pub fn aleang(from: &Aleang<'_>, options: AleangOptions<'_>) -> Result<Converted, String> {
     let tables = Tables {
         users: rows(from.users, "users", 4)?,
         groups: rows(from.groups, "groups", 4)?,
         queues: rows(from.queues, "queues", 4)?,
         clusters: clusters(from.machines)?,
     };
-    let (workload, members) = aleang_jobs(from.jobs, &tables, wish.estimates)?;
+    let (workload, members) = aleang_jobs(from.jobs, &tables, options.estimates)?;
     let mut out = "cluster: {name: aleang, administrators: [root]}\n".to_owned();
     aleang_hosts(&mut out, &tables.clusters);
     aleang_shares(&mut out, &tables, &members);
-    aleang_queues(&mut out, &tables, wish.backfill);
+    aleang_queues(&mut out, &tables, options.backfill);
     aleang_limits(&mut out, &tables, &workload.requests)?;
     Ok(Converted {
         workload,
@@ -494,11 +494,11 @@ mod tests {
 
     #[test]
     fn an_aleang_log_becomes_queues_shares_quotas_and_whole_nodes() {
-        let wish = AleangOptions {
+        let options = AleangOptions {
             backfill: "1",
             ..AleangOptions::default()
         };
-        let c = aleang(&LOG, wish).unwrap();
+        let c = aleang(&LOG, options).unwrap();
         loads(&c.config);
         let w = &c.workload;
         let row = |i: usize| {
@@ -539,11 +539,11 @@ mod tests {
 
     #[test]
     fn an_aleang_log_with_run_limits_as_estimates() {
-        let wish = AleangOptions {
+        let options = AleangOptions {
             estimates: Estimates::Limit,
             ..AleangOptions::default()
         };
-        let c = aleang(&LOG, wish).unwrap();
+        let c = aleang(&LOG, options).unwrap();
         loads(&c.config);
         let limits: Vec<_> = c.workload.jobs.iter().map(|j| j.est_ms).collect();
         assert_eq!(limits, [Some(7_200_000), Some(1_200_000), Some(1_200_000)]);

@@ -33,7 +33,7 @@ pub struct StartEstimates {
     /// Unfinished jobs without a run limit.
     pub unlimited: u64,
     /// The virtual time at which the simulation was stopped early, in milliseconds since the epoch.
-    pub cut_at: Option<i64>,
+    pub stopped_at: Option<i64>,
 }
 
 /// When one job starts.
@@ -74,7 +74,7 @@ pub fn estimate(
     let parties = Principals::of(&present.workload);
     let mut core = VirtualLeader::new(ClusterSetting {
         workload: &present.workload,
-        parties: &parties,
+        principals: &parties,
         config: begin.config,
         base_ms: begin.now.0,
         cores: 1,
@@ -86,11 +86,11 @@ pub fn estimate(
             zone: begin.zone,
         }),
     });
-    let mut replay = Replay::new(&present.workload, &parties.of_ask, None);
+    let mut replay = Replay::new(&present.workload, &parties.by_request, None);
     present.adopt(&mut replay, &core);
     let wanted = jobs.iter().filter_map(|j| place.get(j).copied());
-    replay.only_until(wanted.collect());
-    replay.while_allowed(go_on);
+    replay.end_after_starts(wanted.collect());
+    replay.end_when_disallowed(go_on);
     let outcome = replay.run(&mut core);
     let one = |j: &JobKey| {
         let at = place.get(j).and_then(|at| outcome.starts[*at as usize]);
@@ -103,7 +103,7 @@ pub fn estimate(
     StartEstimates {
         jobs: jobs.iter().map(one).collect(),
         unlimited: present.unlimited,
-        cut_at: outcome.cut_at.map(|ms| begin.now.0 + ms),
+        stopped_at: outcome.stopped_at.map(|ms| begin.now.0 + ms),
     }
 }
 
@@ -163,8 +163,8 @@ mod tests {
     }
 
     fn start_of(zone: TimeZone, id: u32) -> Option<i64> {
-        let got = estimate(begin(zone), &[JobKey::job(id)], Box::new(|| true));
-        got.jobs[0].at
+        let estimates = estimate(begin(zone), &[JobKey::job(id)], Box::new(|| true));
+        estimates.jobs[0].at
     }
 
     #[test]
@@ -183,8 +183,12 @@ mod tests {
             left -= 1;
             left >= 0
         });
-        let got = estimate(begin(TimeZone::UTC), &[JobKey::job(4)], go_on);
-        assert_eq!(got.jobs[0].at, None);
-        assert!(got.cut_at.is_some_and(|at| at > NOW.0), "{:?}", got.cut_at);
+        let estimates = estimate(begin(TimeZone::UTC), &[JobKey::job(4)], go_on);
+        assert_eq!(estimates.jobs[0].at, None);
+        assert!(
+            estimates.stopped_at.is_some_and(|at| at > NOW.0),
+            "{:?}",
+            estimates.stopped_at
+        );
     }
 }

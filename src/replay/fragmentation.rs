@@ -67,7 +67,7 @@ pub fn fragments(free: FreeAmounts<'_>, needs: &[TaskNeed], by_slots: bool) -> f
 mod tests {
     use super::*;
 
-    fn needs(units: &[i64]) -> Vec<TaskNeed> {
+    fn task_needs(units: &[i64]) -> Vec<TaskNeed> {
         let part = 1.0 / units.len() as f64;
         let each = units.iter().map(|unit| TaskNeed {
             part,
@@ -82,7 +82,7 @@ mod tests {
             amounts: &[4000],
             units,
         };
-        fragments(free, &needs(wants), false)
+        fragments(free, &task_needs(wants), false)
     }
 
     #[test]

@@ -336,15 +336,18 @@ pub(crate) mod tests {
             (w.request(job).user.as_str(), w.start_ms),
             ("ann", Some(1000))
         );
-        let said = w.left_out.sentences();
-        assert!(said[0].contains("journal.0001.yaml:14: "), "{said:?}");
+        let sentences = w.left_out.sentences();
         assert!(
-            said.contains(&"1 job left out: it had not ended".to_owned()),
-            "{said:?}"
+            sentences[0].contains("journal.0001.yaml:14: "),
+            "{sentences:?}"
         );
         assert!(
-            said.contains(&"1 job left out: it never started".to_owned()),
-            "{said:?}"
+            sentences.contains(&"1 job left out: it had not ended".to_owned()),
+            "{sentences:?}"
+        );
+        assert!(
+            sentences.contains(&"1 job left out: it never started".to_owned()),
+            "{sentences:?}"
         );
     }
 }

@@ -61,34 +61,34 @@ struct Shape {
 ///
 /// # Errors
 /// An argument is out of its range; the message names it and the allowed range.
-pub fn generate(wish: &WorkloadOptions) -> Result<Workload, String> {
-    check(wish)?;
-    let mut rng = Rng::new(wish.seed);
-    let mut shapes: Vec<Shape> = Vec::with_capacity(wish.jobs as usize);
-    let zeal = UserWeights::new(wish.users);
+pub fn generate(options: &WorkloadOptions) -> Result<Workload, String> {
+    check(options)?;
+    let mut rng = Rng::new(options.seed);
+    let mut shapes: Vec<Shape> = Vec::with_capacity(options.jobs as usize);
+    let submit_weights = UserWeights::new(options.users);
     let mut work = 0u128;
-    for _ in 0..wish.jobs {
+    for _ in 0..options.jobs {
         let shape = match shapes.last() {
             Some(last) if rng.chance(AGAIN) => repeat_job(&mut rng, *last),
             _ => {
-                let user = zeal.pick(&mut rng);
-                fresh(&mut rng, wish, user)
+                let user = submit_weights.pick(&mut rng);
+                new_shape(&mut rng, options, user)
             }
         };
         work += u128::from(shape.slots) * u128::from(shape.run_s);
         shapes.push(shape);
     }
-    let span_s = (work as f64 / (f64::from(wish.procs) * wish.load)).max(1.0);
+    let span_s = (work as f64 / (f64::from(options.procs) * options.load)).max(1.0);
     let arrivals = arrivals(&mut rng, shapes.len(), span_s);
     let mut builder = Builder::default();
-    builder.workload.procs = Some(wish.procs);
+    builder.workload.procs = Some(options.procs);
     builder.workload.start_ms = Some(START_MS);
-    let groups = groups_of(wish.users);
+    let groups = groups_of(options.users);
     for (n, (shape, at_s)) in shapes.iter().zip(arrivals).enumerate() {
         let ask = JobRequest {
             user: format!("u{}", shape.user + 1),
             group: format!("g{}", shape.user % groups + 1),
-            queue: format!("q{}", queue_of(shape.est_s, wish.queues)),
+            queue: format!("q{}", queue_of(shape.est_s, options.queues)),
             min: shape.slots,
             max: shape.slots,
             ..JobRequest::default()
@@ -105,26 +105,26 @@ pub fn generate(wish: &WorkloadOptions) -> Result<Workload, String> {
     Ok(builder.finish())
 }
 
-fn check(wish: &WorkloadOptions) -> Result<(), String> {
+fn check(options: &WorkloadOptions) -> Result<(), String> {
     let range = |name: &str, value: u32, most: u32| {
         if (1..=most).contains(&value) {
             return Ok(());
         }
         Err(format!("--{name} {value}: from 1 to {most}"))
     };
-    range("jobs", wish.jobs, super::workload::JOBS_MAX as u32)?;
-    range("procs", wish.procs, 10_000_000)?;
-    range("users", wish.users, 1_000_000)?;
-    range("queues", wish.queues, 1000)?;
-    if wish.load.is_finite() && wish.load > 0.0 && wish.load <= 100.0 {
+    range("jobs", options.jobs, super::workload::JOBS_MAX as u32)?;
+    range("procs", options.procs, 10_000_000)?;
+    range("users", options.users, 1_000_000)?;
+    range("queues", options.queues, 1000)?;
+    if options.load.is_finite() && options.load > 0.0 && options.load <= 100.0 {
         return Ok(());
     }
-    Err(format!("--load {}: above 0, at most 100", wish.load))
+    Err(format!("--load {}: above 0, at most 100", options.load))
 }
 
 /// Users by how much they submit: the second half as much as the first, the third a third.
 struct UserWeights {
-    upto: Vec<u64>,
+    cumulative: Vec<u64>,
 }
 
 impl UserWeights {
@@ -135,14 +135,14 @@ impl UserWeights {
             sum
         });
         UserWeights {
-            upto: each.collect(),
+            cumulative: each.collect(),
         }
     }
 
     fn pick(&self, rng: &mut Rng) -> u32 {
-        let all = self.upto.last().copied().unwrap_or(1);
+        let all = self.cumulative.last().copied().unwrap_or(1);
         let at = rng.below(all);
-        self.upto.partition_point(|upto| *upto <= at) as u32
+        self.cumulative.partition_point(|upto| *upto <= at) as u32
     }
 }
 
@@ -154,8 +154,8 @@ fn groups_of(users: u32) -> u32 {
     n
 }
 
-fn fresh(rng: &mut Rng, wish: &WorkloadOptions, user: u32) -> Shape {
-    let slots = size(rng, wish.procs);
+fn new_shape(rng: &mut Rng, options: &WorkloadOptions, user: u32) -> Shape {
+    let slots = size(rng, options.procs);
     let run_s = run_time(rng, slots);
     let est_s = estimate(rng, run_s);
     Shape {
@@ -230,11 +230,11 @@ fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
     }
     let all = sum + rng.exponential();
     let mut rhythm = ArrivalCycle::new();
-    let whole = rhythm.until(span_s);
+    let whole = rhythm.weight_until(span_s);
     rhythm = ArrivalCycle::new();
     times
         .iter()
-        .map(|t| rhythm.when(t / all * whole) as i64)
+        .map(|t| rhythm.time_of_weight(t / all * whole) as i64)
         .collect()
 }
 
@@ -242,14 +242,14 @@ fn arrivals(rng: &mut Rng, n: usize, span_s: f64) -> Vec<i64> {
 struct ArrivalCycle {
     hour: u64,
     /// Weight of all hours before this one.
-    before: f64,
+    weight_before: f64,
 }
 
 impl ArrivalCycle {
     fn new() -> ArrivalCycle {
         ArrivalCycle {
             hour: 0,
-            before: 0.0,
+            weight_before: 0.0,
         }
     }
 
@@ -259,22 +259,22 @@ impl ArrivalCycle {
     }
 
     /// Weight of the time until `at_s`.
-    fn until(&mut self, at_s: f64) -> f64 {
+    fn weight_until(&mut self, at_s: f64) -> f64 {
         while (self.hour + 1) as f64 * 3600.0 <= at_s {
-            self.before += ArrivalCycle::weight(self.hour);
+            self.weight_before += ArrivalCycle::weight(self.hour);
             self.hour += 1;
         }
         let part = at_s / 3600.0 - self.hour as f64;
-        self.before + ArrivalCycle::weight(self.hour) * part
+        self.weight_before + ArrivalCycle::weight(self.hour) * part
     }
 
     /// The time until which the weight is `weight`; must be called with increasing weights only.
-    fn when(&mut self, weight: f64) -> f64 {
-        while self.before + ArrivalCycle::weight(self.hour) <= weight {
-            self.before += ArrivalCycle::weight(self.hour);
+    fn time_of_weight(&mut self, weight: f64) -> f64 {
+        while self.weight_before + ArrivalCycle::weight(self.hour) <= weight {
+            self.weight_before += ArrivalCycle::weight(self.hour);
             self.hour += 1;
         }
-        let part = (weight - self.before) / ArrivalCycle::weight(self.hour);
+        let part = (weight - self.weight_before) / ArrivalCycle::weight(self.hour);
         (self.hour as f64 + part) * 3600.0
     }
 }

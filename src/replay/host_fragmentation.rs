@@ -37,7 +37,7 @@ impl HostFragmentation {
     pub fn new(workload: &Workload, config: &Config, hosts: &HostTable) -> HostFragmentation {
         let mut jobs = vec![0u64; workload.requests.len()];
         for job in &workload.jobs {
-            jobs[job.ask as usize] += 1;
+            jobs[job.request as usize] += 1;
         }
         let mut kinds: BTreeMap<TaskKind, u64> = BTreeMap::new();
         for (ask, n) in workload.requests.iter().zip(jobs) {
@@ -104,7 +104,7 @@ impl HostFragmentation {
             amounts.clear();
             amounts.push(engine.free_slots(at) * 1000);
             // A resource that no job has requested yet is completely free.
-            let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.left(at, res));
+            let left = |res: &Option<u16>| res.map_or(i64::MAX, |res| engine.free_amount(at, res));
             amounts.extend(numbers.iter().map(left));
             let units = device.map_or(Vec::new(), |res| engine.units_left(at, res));
             let free = FreeAmounts {

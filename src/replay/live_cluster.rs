@@ -40,7 +40,7 @@ impl LiveCluster {
     pub fn under(&self, mut config: Arc<Config>) -> (Arc<Config>, Samples) {
         let (mut sensors, mut samples) = (ClusterResources::default(), self.samples.clone());
         for (host, (doc, _)) in &mut samples {
-            sensors.take(host, Some(std::mem::take(&mut doc.sensors)));
+            sensors.take_report(host, Some(std::mem::take(&mut doc.sensors)));
         }
         if let Some(sensed) = sensors.define(&config, 0) {
             Arc::make_mut(&mut config).hosts.sensed = sensed;

@@ -20,11 +20,11 @@ pub struct Sample {
 pub struct ShareMeter {
     shares: Vec<f64>,
     /// Slots in use.
-    used: Vec<u64>,
+    slots_in_use: Vec<u64>,
     /// Number of waiting jobs.
     waiting: Vec<u32>,
     /// Slot milliseconds above (below, if negative) what the share entitles to.
-    beyond: Vec<f64>,
+    excess: Vec<f64>,
     /// Slot milliseconds used while at least two users or groups waited.
     contended: f64,
     /// Number of users or groups with waiting jobs.
@@ -36,9 +36,9 @@ impl ShareMeter {
         let n = shares.len();
         ShareMeter {
             shares,
-            used: vec![0; n],
+            slots_in_use: vec![0; n],
             waiting: vec![0; n],
-            beyond: vec![0.0; n],
+            excess: vec![0.0; n],
             contended: 0.0,
             backlog: Vec::new(),
         }
@@ -72,7 +72,7 @@ impl ShareMeter {
         }
         let (mut used, mut shares) = (0.0, 0.0);
         for at in self.backlog.iter().map(|at| *at as usize) {
-            used += self.used[at] as f64;
+            used += self.slots_in_use[at] as f64;
             shares += self.shares[at];
         }
         if shares <= 0.0 {
@@ -80,7 +80,7 @@ impl ShareMeter {
         }
         for at in self.backlog.iter().map(|at| *at as usize) {
             let entitled = used * self.shares[at] / shares;
-            self.beyond[at] += (self.used[at] as f64 - entitled) * dt;
+            self.excess[at] += (self.slots_in_use[at] as f64 - entitled) * dt;
         }
         self.contended += used * dt;
     }
@@ -90,7 +90,7 @@ impl ShareMeter {
         if self.contended <= 0.0 {
             return 0.0;
         }
-        let worst = self.beyond.iter().map(|b| b.abs()).fold(0.0, f64::max);
+        let worst = self.excess.iter().map(|b| b.abs()).fold(0.0, f64::max);
         worst / self.contended
     }
 }
@@ -177,17 +177,17 @@ impl Meter {
     }
 
     /// A job takes slots or returns them.
-    pub fn hold(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
+    pub fn change_slots(&mut self, user: u32, group: u32, slots: u32, plus: bool) {
         let n = u64::from(slots);
         let of = |used: &mut u64| *used = if plus { *used + n } else { *used - n };
-        of(&mut self.users.used[user as usize]);
-        of(&mut self.groups.used[group as usize]);
+        of(&mut self.users.slots_in_use[user as usize]);
+        of(&mut self.groups.slots_in_use[group as usize]);
         of(&mut self.slots);
-        self.take(0, i64::from(slots) * 1000, plus);
+        self.change_amount(0, i64::from(slots) * 1000, plus);
     }
 
     /// Thousandths of resource number `at` are taken or returned.
-    pub fn take(&mut self, at: usize, amount: i64, plus: bool) {
+    pub fn change_amount(&mut self, at: usize, amount: i64, plus: bool) {
         if self.resources.len() <= at {
             self.resources.resize(at + 1, (0, 0));
         }
@@ -249,11 +249,11 @@ mod tests {
     #[test]
     fn resources_are_used_over_time() {
         let mut m = meter(&[1.0]);
-        m.hold(0, 0, 4, true);
-        m.take(1, 2000, true);
+        m.change_slots(0, 0, 4, true);
+        m.change_amount(1, 2000, true);
         m.advance(50_000);
-        m.hold(0, 0, 4, false);
-        m.take(1, 2000, false);
+        m.change_slots(0, 0, 4, false);
+        m.change_amount(1, 2000, false);
         m.advance(100_000);
         let named = [("slots".to_owned(), 10_000), ("mem".to_owned(), 8000)];
         let uses = m.resources(100_000, &named);
@@ -267,15 +267,15 @@ mod tests {
         // Shares 2:1. While it waits alone, user 0 may use everything.
         let mut m = meter(&[2.0, 1.0]);
         m.wait(0, 0, 1, true);
-        m.hold(0, 0, 9, true);
+        m.change_slots(0, 0, 9, true);
         m.advance(1000);
         close(m.users.share_error(), 0.0);
         // Both wait, 9:0 instead of 6:3 for a second, then 6:3 for two seconds.
         m.wait(1, 0, 1, true);
         m.advance(2000);
         close(m.users.share_error(), 3.0 / 9.0);
-        m.hold(0, 0, 3, false);
-        m.hold(1, 0, 3, true);
+        m.change_slots(0, 0, 3, false);
+        m.change_slots(1, 0, 3, true);
         m.advance(4000);
         close(m.users.share_error(), 3.0 / 27.0);
     }

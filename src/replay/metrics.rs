@@ -42,7 +42,7 @@ impl FinishedJob {
         (self.response_ms() as f64 / self.run_ms.max(TAU_MS) as f64).max(1.0)
     }
 
-    fn work(&self) -> u128 {
+    fn slot_milliseconds(&self) -> u128 {
         u128::from(self.slots) * u128::from(self.run_ms)
     }
 }
@@ -153,7 +153,7 @@ pub fn summarize(done: &[FinishedJob], slots: u64) -> Summary {
     let first = done.iter().map(|d| d.submit_ms).min().unwrap_or(0);
     let last = done.iter().map(|d| d.end_ms).max().unwrap_or(0);
     let makespan_s = (last - first) as f64 / 1000.0;
-    let work: u128 = done.iter().map(FinishedJob::work).sum();
+    let work: u128 = done.iter().map(FinishedJob::slot_milliseconds).sum();
     let over = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
     let jct_s = Spread::of(done.iter().map(FinishedJob::response_ms).collect());
     Summary {
@@ -201,12 +201,12 @@ pub fn fairness(
     let mut slowdown = vec![(0.0, 0u32); shares.len()];
     for d in done {
         let at = of(d) as usize;
-        work[at] += d.work();
+        work[at] += d.slot_milliseconds();
         slowdown[at].0 += d.bounded_slowdown();
         slowdown[at].1 += 1;
     }
-    let had = |at: &usize| slowdown[*at].1 > 0;
-    let parties: Vec<usize> = (0..shares.len()).filter(had).collect();
+    let had_jobs = |at: &usize| slowdown[*at].1 > 0;
+    let parties: Vec<usize> = (0..shares.len()).filter(had_jobs).collect();
     // A party without a share of its own is compared with the smallest one.
     let least = shares
         .iter()

@@ -75,7 +75,7 @@ fn rounded(s: Spread) -> Spread {
     }
 }
 
-fn even(f: Fairness) -> Fairness {
+fn rounded_fairness(f: Fairness) -> Fairness {
     Fairness {
         parties: f.parties,
         jain_usage: round(f.jain_usage),
@@ -111,8 +111,8 @@ impl Report {
                 resources: used.collect(),
                 fragmentation: round(summary.fragmentation),
             },
-            users: even(summary.users),
-            groups: even(summary.groups),
+            users: rounded_fairness(summary.users),
+            groups: rounded_fairness(summary.groups),
             sla: Sla {
                 mean_late_s: round(summary.sla.mean_late_s),
                 ..summary.sla
@@ -121,7 +121,7 @@ impl Report {
                 at_limit: outcome.at_limit,
                 left_out,
                 refused: outcome.refused_jobs,
-                stuck: outcome.stuck_jobs,
+                stuck: outcome.never_ended_count,
             },
         }
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn shares(config: &Config, workload: &Workload, parties: &Principals) -> (Vec<f64>, Vec<f64>) {
     let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); parties.users.len()];
     let mut members: BTreeSet<(u32, u32)> = BTreeSet::new();
-    for (ask, (user, group)) in workload.requests.iter().zip(&parties.of_ask) {
+    for (ask, (user, group)) in workload.requests.iter().zip(&parties.by_request) {
         let groups = &mut groups_of[*user as usize];
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());
@@ -45,20 +45,20 @@ fn of_users(config: &Config, users: &[String], groups: &[Vec<String>]) -> Vec<f6
     // Shares of each node's children, by the path to the node.
     let mut children: BTreeMap<Vec<&str>, BTreeMap<&str, u32>> = BTreeMap::new();
     for path in &paths {
-        let mut way = Vec::new();
+        let mut names = Vec::new();
         for (node, shares) in path {
-            let level = children.entry(way.clone()).or_default();
+            let level = children.entry(names.clone()).or_default();
             level.insert(node, *shares);
-            way.push(node);
+            names.push(node);
         }
     }
     let weight = |path: &Vec<(String, u32)>| {
-        let mut way: Vec<&str> = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
         let mut weight = if path.is_empty() { 0.0 } else { 1.0 };
         for (node, shares) in path {
-            let all: u32 = children.get(&way).map_or(0, |level| level.values().sum());
+            let all: u32 = children.get(&names).map_or(0, |level| level.values().sum());
             weight *= f64::from(*shares) / f64::from(all.max(1));
-            way.push(node);
+            names.push(node);
         }
         weight
     };

@@ -34,7 +34,7 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Workload, String> {
             header(comment, &mut builder.workload);
         } else if !line.is_empty() {
             match fields(line) {
-                Ok(f) => take(&f, &mut builder)?,
+                Ok(f) => add_line(&f, &mut builder)?,
                 Err(why) => {
                     let left_out = &mut builder.workload.left_out;
                     left_out.bad_line(file, n as u64 + 1, &why);
@@ -44,12 +44,12 @@ pub fn read(bytes: &[u8], file: &str) -> Result<Workload, String> {
     }
     let workload = builder.finish();
     if workload.jobs.is_empty() {
-        return Err(nothing(file, &workload.left_out));
+        return Err(no_jobs_error(file, &workload.left_out));
     }
     Ok(workload)
 }
 
-fn nothing(file: &str, left_out: &LeftOut) -> String {
+fn no_jobs_error(file: &str, left_out: &LeftOut) -> String {
     let mut out = format!("{file} has no job that can be used");
     for sentence in left_out.sentences().iter().take(3) {
         out.push_str("; ");
@@ -112,17 +112,17 @@ fn fields(line: &str) -> Result<Line, String> {
         if at >= n {
             return Ok(-1);
         }
-        whole(words[at]).ok_or_else(|| wrong(at, words[at], "a whole number"))
+        integer(words[at]).ok_or_else(|| invalid(at, words[at], "a whole number"))
     };
     let time =
-        |at: usize| seconds(words[at]).ok_or_else(|| wrong(at, words[at], "a number of seconds"));
+        |at: usize| seconds(words[at]).ok_or_else(|| invalid(at, words[at], "a number of seconds"));
     let id = number(0)?;
     let submit_ms = time(1)?;
     if submit_ms < 0 {
-        return Err(wrong(1, words[1], "a time of submission"));
+        return Err(invalid(1, words[1], "a time of submission"));
     }
     Ok(Line {
-        id: u64::try_from(id).map_err(|_| wrong(0, words[0], "a job number"))?,
+        id: u64::try_from(id).map_err(|_| invalid(0, words[0], "a job number"))?,
         submit_ms,
         run_ms: time(3)?,
         given: number(4)?,
@@ -135,12 +135,12 @@ fn fields(line: &str) -> Result<Line, String> {
     })
 }
 
-fn wrong(at: usize, word: &str, what: &str) -> String {
+fn invalid(at: usize, word: &str, what: &str) -> String {
     format!("field {}: {word:?} is not {what}", at + 1)
 }
 
 /// An integer, which may be written with a fraction of zero.
-fn whole(word: &str) -> Option<i64> {
+fn integer(word: &str) -> Option<i64> {
     if let Ok(n) = word.parse() {
         return Some(n);
     }
@@ -149,7 +149,7 @@ fn whole(word: &str) -> Option<i64> {
 }
 
 /// Applies the rules to one line.
-fn take(f: &Line, builder: &mut Builder) -> Result<(), String> {
+fn add_line(f: &Line, builder: &mut Builder) -> Result<(), String> {
     let left_out = &mut builder.workload.left_out;
     if f.short {
         left_out

@@ -137,7 +137,7 @@ fn policies(
     let procs = args.procs.or(workload.procs).ok_or_else(|| {
         format!("{file} does not say how many processors there are: give --procs")
     })?;
-    workload.fit(procs);
+    workload.drop_oversized(procs);
     let each = args.policy.iter().map(|name| {
         let text = policy::config(name, procs)?;
         let config = load(text.as_bytes(), name)?;
@@ -219,7 +219,7 @@ fn workload(args: &TraceArgs, runs: &[TraceRun]) -> Result<(String, Workload), S
 fn replay(
     run: &TraceRun,
     workload: &Workload,
-    parties: &Principals,
+    principals: &Principals,
     args: &TraceArgs,
     live: Option<&LiveWorkload>,
 ) -> Replayed {
@@ -232,7 +232,7 @@ fn replay(
     };
     let mut core = VirtualLeader::new(ClusterSetting {
         workload,
-        parties,
+        principals,
         config,
         base_ms: match live {
             Some(found) => found.live.now.0,
@@ -245,9 +245,9 @@ fn replay(
     });
     let first = workload.jobs.first().map_or(0, |j| j.submit_ms);
     let first = if live.is_some() { 0 } else { first };
-    let (users, groups) = shares::shares(&run.config, workload, parties);
+    let (users, groups) = shares::shares(&run.config, workload, principals);
     let meter = Meter::new(first, users, groups, core.waste_capacity());
-    let mut replay = Replay::new(workload, &parties.of_ask, Some(meter));
+    let mut replay = Replay::new(workload, &principals.by_request, Some(meter));
     if let Some(found) = live {
         found.present.adopt(&mut replay, &core);
     }
@@ -272,14 +272,14 @@ pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
     let parties = Principals::of(workload);
     let mut core = VirtualLeader::new(ClusterSetting {
         workload,
-        parties: &parties,
+        principals: &parties,
         config,
         base_ms: workload.start_ms.unwrap_or(START_MS),
         cores: 1,
         waste: false,
         live: None,
     });
-    Replay::new(workload, &parties.of_ask, None).run(&mut core)
+    Replay::new(workload, &parties.by_request, None).run(&mut core)
 }
 
 fn measured(
@@ -310,11 +310,14 @@ fn report_errors(run: &TraceRun, outcome: &Outcome) {
     if outcome.refused_jobs > 0 {
         tell!("cbsim: {name}: {} jobs were refused", outcome.refused_jobs);
     }
-    for (id, why) in &outcome.stuck {
+    for (id, why) in &outcome.never_ended {
         tell!("cbsim: {name}: job {} never ended: {why}", print_id(*id));
     }
-    if outcome.stuck_jobs > 0 {
-        tell!("cbsim: {name}: {} jobs never ended", outcome.stuck_jobs);
+    if outcome.never_ended_count > 0 {
+        tell!(
+            "cbsim: {name}: {} jobs never ended",
+            outcome.never_ended_count
+        );
     }
 }
 

@@ -75,8 +75,8 @@ pub trait Decider {
     /// The job ended by itself or at its limit (`killed`).
     fn end(&mut self, job: u32, now_ms: i64, killed: bool);
 
-    /// Runs one pass; decisions are added to `acts`.
-    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Decision>) -> PassOutcome;
+    /// Runs one pass; decisions are added to `decisions`.
+    fn plan(&mut self, now_ms: i64, decisions: &mut Vec<Decision>) -> PassOutcome;
 
     /// Called when nothing is left to happen: [`Decider::why`] is called next.
     fn explain(&mut self, _now_ms: i64) {}
@@ -96,7 +96,7 @@ pub struct Outcome {
     /// First start of each job in the order of the workload; `None` = never.
     pub starts: Vec<Option<i64>>,
     /// The time at which it was stopped early: what had not started by then starts later or never.
-    pub cut_at: Option<i64>,
+    pub stopped_at: Option<i64>,
     pub done: Vec<FinishedJob>,
     /// Starts, suspensions, resumptions, requeues, kills and growths.
     pub decisions: u64,
@@ -106,8 +106,8 @@ pub struct Outcome {
     pub refused: Vec<(u64, String)>,
     pub refused_jobs: u64,
     /// Jobs that never ended: the first of them with the reason, and how many.
-    pub stuck: Vec<(u64, String)>,
-    pub stuck_jobs: u64,
+    pub never_ended: Vec<(u64, String)>,
+    pub never_ended_count: u64,
 }
 
 /// Maximum number of passes at one instant: a decider that never finishes must not stop the clock.
@@ -133,14 +133,14 @@ enum Stat {
 struct JobProgress {
     stat: Stat,
     /// Counts changes of its speed: events of earlier counts are void.
-    turn: u32,
+    speed_version: u32,
     first_start: Option<i64>,
     /// Since when it progresses at the current speed.
     since_ms: i64,
     /// How long this run has worked until then.
     worked_ms: u64,
     /// Remaining work at that time, in [`UNIT`]s.
-    left: u64,
+    remaining: u64,
     /// What is left of its run limit at that time, in milliseconds.
     limit_ms: Option<u64>,
     /// Units of work per millisecond.
@@ -153,7 +153,7 @@ struct JobProgress {
 impl JobProgress {
     /// Milliseconds until its work or its limit is reached, and whether the limit comes first.
     fn remaining(&self) -> (u64, bool) {
-        let work = self.left.div_ceil(self.speed.max(1));
+        let work = self.remaining.div_ceil(self.speed.max(1));
         match self.limit_ms {
             Some(limit) if limit < work => (limit, true),
             _ => (work, false),
@@ -162,7 +162,7 @@ impl JobProgress {
 
     fn progress(&mut self, now_ms: i64) {
         let ms = u64::try_from(now_ms - self.since_ms).unwrap_or(0);
-        self.left = self.left.saturating_sub(ms.saturating_mul(self.speed));
+        self.remaining = self.remaining.saturating_sub(ms.saturating_mul(self.speed));
         self.limit_ms = self.limit_ms.map(|l| l.saturating_sub(ms));
         self.worked_ms += ms;
         self.since_ms = now_ms;
@@ -181,7 +181,7 @@ pub struct StartedProgress {
 }
 
 /// The total work of a job, in [`UNIT`]s.
-fn work(job: &Job, limit_ms: Option<u64>) -> u64 {
+fn total_work(job: &Job, limit_ms: Option<u64>) -> u64 {
     let limit_ms = limit_ms.filter(|_| job.by_clock);
     limit_ms.unwrap_or(job.run_ms).saturating_mul(UNIT)
 }
@@ -190,7 +190,7 @@ fn work(job: &Job, limit_ms: Option<u64>) -> u64 {
 pub struct Replay<'a> {
     workload: &'a Workload,
     /// User and group number of each ask.
-    parties: &'a [(u32, u32)],
+    principals: &'a [(u32, u32)],
     live: Vec<JobProgress>,
     ends: BinaryHeap<Reverse<(i64, u32, u32)>>,
     next_job: usize,
@@ -203,22 +203,22 @@ pub struct Replay<'a> {
     partial: bool,
     /// Called before each instant: false ends the replay there.
     go_on: Option<Box<dyn FnMut() -> bool + 'a>>,
-    acts: Vec<Decision>,
+    decisions: Vec<Decision>,
     /// The integrals, if they are needed.
     pub meter: Option<Meter>,
-    out: Outcome,
+    outcome: Outcome,
 }
 
 impl<'a> Replay<'a> {
-    /// `parties`: number of the user and the group of each ask of the workload.
+    /// `principals`: number of the user and the group of each ask of the workload.
     pub fn new(
         workload: &'a Workload,
-        parties: &'a [(u32, u32)],
+        principals: &'a [(u32, u32)],
         meter: Option<Meter>,
     ) -> Replay<'a> {
         Replay {
             workload,
-            parties,
+            principals,
             live: vec![JobProgress::default(); workload.jobs.len()],
             ends: BinaryHeap::new(),
             next_job: 0,
@@ -228,9 +228,9 @@ impl<'a> Replay<'a> {
             wanted: Vec::new(),
             partial: false,
             go_on: None,
-            acts: Vec::new(),
+            decisions: Vec::new(),
             meter,
-            out: Outcome {
+            outcome: Outcome {
                 done: Vec::with_capacity(workload.jobs.len()),
                 ..Outcome::default()
             },
@@ -244,13 +244,13 @@ impl<'a> Replay<'a> {
     }
 
     /// Ends the replay once all of these have started.
-    pub fn only_until(&mut self, started: Vec<u32>) {
+    pub fn end_after_starts(&mut self, started: Vec<u32>) {
         self.wanted = started;
         self.partial = true;
     }
 
-    /// Ends the replay when `go_on` returns false; [`Outcome::cut_at`] is that time.
-    pub fn while_allowed(&mut self, go_on: Box<dyn FnMut() -> bool + 'a>) {
+    /// Ends the replay when `go_on` returns false; [`Outcome::stopped_at`] is that time.
+    pub fn end_when_disallowed(&mut self, go_on: Box<dyn FnMut() -> bool + 'a>) {
         self.go_on = Some(go_on);
     }
 
@@ -264,7 +264,7 @@ impl<'a> Replay<'a> {
         live.since_ms = self.begin_ms;
         live.worked_ms = begun.worked_ms;
         let worked = begun.worked_ms.saturating_mul(speed);
-        live.left = work(job, begun.limit_ms).saturating_sub(worked);
+        live.remaining = total_work(job, begun.limit_ms).saturating_sub(worked);
         let left = |ms: u64| ms.saturating_sub(begun.worked_ms);
         live.limit_ms = begun.limit_ms.map(left);
         live.cpuf = cpuf;
@@ -283,7 +283,7 @@ impl<'a> Replay<'a> {
             self.now_ms = now.max(self.begin_ms);
             let now = self.now_ms;
             if self.go_on.as_mut().is_some_and(|go_on| !go_on()) {
-                self.out.cut_at = Some(now);
+                self.outcome.stopped_at = Some(now);
                 break;
             }
             if let Some(meter) = &mut self.meter {
@@ -299,16 +299,16 @@ impl<'a> Replay<'a> {
                 break;
             }
         }
-        if self.out.cut_at.is_none() {
+        if self.outcome.stopped_at.is_none() {
             decider.explain(self.now_ms);
         }
-        let mut out = std::mem::take(&mut self.out);
+        let mut out = std::mem::take(&mut self.outcome);
         out.starts = self.live.iter().map(|l| l.first_start).collect();
         for (at, job) in self.workload.jobs.iter().enumerate() {
             if !matches!(self.live[at].stat, Stat::Ended | Stat::Refused) {
-                out.stuck_jobs += 1;
-                if out.stuck.len() < NAMED {
-                    out.stuck.push((job.id, decider.why(at as u32)));
+                out.never_ended_count += 1;
+                if out.never_ended.len() < NAMED {
+                    out.never_ended.push((job.id, decider.why(at as u32)));
                 }
             }
         }
@@ -317,7 +317,7 @@ impl<'a> Replay<'a> {
 
     fn next_instant(&mut self) -> Option<i64> {
         while let Some(Reverse((_, job, turn))) = self.ends.peek()
-            && self.live[*job as usize].turn != *turn
+            && self.live[*job as usize].speed_version != *turn
         {
             self.ends.pop();
         }
@@ -330,7 +330,7 @@ impl<'a> Replay<'a> {
 
     /// Whether something waits or is suspended, so that time may matter.
     fn busy(&self) -> bool {
-        self.out.done.len() + (self.out.refused_jobs as usize) < self.next_job
+        self.outcome.done.len() + (self.outcome.refused_jobs as usize) < self.next_job
     }
 
     fn end_due(&mut self, decider: &mut dyn Decider) {
@@ -338,7 +338,7 @@ impl<'a> Replay<'a> {
             && at <= self.now_ms
         {
             self.ends.pop();
-            if self.live[job as usize].turn == turn {
+            if self.live[job as usize].speed_version == turn {
                 let (_, killed) = self.live[job as usize].remaining();
                 self.finish(job, killed);
                 decider.end(job, self.now_ms, killed);
@@ -357,12 +357,12 @@ impl<'a> Replay<'a> {
                 continue;
             }
             match decider.submit(at, self.now_ms) {
-                Ok(()) => self.begin_to_wait(at),
+                Ok(()) => self.add_pending(at),
                 Err(why) => {
                     self.live[at as usize].stat = Stat::Refused;
-                    self.out.refused_jobs += 1;
-                    if self.out.refused.len() < NAMED {
-                        self.out.refused.push((job.id, why));
+                    self.outcome.refused_jobs += 1;
+                    if self.outcome.refused.len() < NAMED {
+                        self.outcome.refused.push((job.id, why));
                     }
                 }
             }
@@ -371,14 +371,14 @@ impl<'a> Replay<'a> {
 
     fn pass(&mut self, decider: &mut dyn Decider) {
         for _ in 0..PASSES_MAX {
-            let mut acts = std::mem::take(&mut self.acts);
-            let next = decider.plan(self.now_ms, &mut acts);
-            let idle = acts.is_empty();
-            self.out.decisions += acts.len() as u64;
-            for act in acts.drain(..) {
+            let mut decisions = std::mem::take(&mut self.decisions);
+            let next = decider.plan(self.now_ms, &mut decisions);
+            let idle = decisions.is_empty();
+            self.outcome.decisions += decisions.len() as u64;
+            for act in decisions.drain(..) {
                 self.carry_out(act);
             }
-            self.acts = acts;
+            self.decisions = decisions;
             self.wake_ms = next.wake_ms.filter(|at| *at > self.now_ms);
             if let Some(meter) = &mut self.meter {
                 meter.fragments(decider.fragments());
@@ -393,14 +393,14 @@ impl<'a> Replay<'a> {
         &self.workload.jobs[at as usize]
     }
 
-    fn begin_to_wait(&mut self, at: u32) {
+    fn add_pending(&mut self, at: u32) {
         self.live[at as usize].stat = Stat::Waiting;
         self.meter_wait(at, true);
     }
 
     fn meter_wait(&mut self, at: u32, plus: bool) {
         let job = self.job(at);
-        let (user, group) = self.parties[job.ask as usize];
+        let (user, group) = self.principals[job.request as usize];
         let min = self.workload.request(job).min;
         if let Some(meter) = &mut self.meter {
             meter.wait(user, group, min, plus);
@@ -408,9 +408,9 @@ impl<'a> Replay<'a> {
     }
 
     fn meter_hold(&mut self, at: u32, slots: u32, plus: bool) {
-        let (user, group) = self.parties[self.job(at).ask as usize];
+        let (user, group) = self.principals[self.job(at).request as usize];
         if let Some(meter) = &mut self.meter {
-            meter.hold(user, group, slots, plus);
+            meter.change_slots(user, group, slots, plus);
         }
     }
 
@@ -418,7 +418,7 @@ impl<'a> Replay<'a> {
     fn meter_take(&mut self, at: u32, plus: bool) {
         if let Some(meter) = &mut self.meter {
             for (n, amount) in &self.live[at as usize].uses {
-                meter.take(usize::from(*n), *amount, plus);
+                meter.change_amount(usize::from(*n), *amount, plus);
             }
         }
     }
@@ -441,7 +441,7 @@ impl<'a> Replay<'a> {
             Decision::Requeue { job } => {
                 self.stop(job);
                 self.meter_take(job, false);
-                self.begin_to_wait(job);
+                self.add_pending(job);
             }
             Decision::Kill { job } => {
                 self.stop(job);
@@ -468,7 +468,7 @@ impl<'a> Replay<'a> {
         live.first_start.get_or_insert(now);
         live.since_ms = now;
         live.worked_ms = 0;
-        live.left = work(job, limit_ms);
+        live.remaining = total_work(job, limit_ms);
         live.limit_ms = limit_ms;
         live.uses = uses;
         live.cpuf = cpuf;
@@ -498,7 +498,7 @@ impl<'a> Replay<'a> {
         }
         live.progress(self.now_ms);
         live.stat = Stat::Suspended;
-        live.turn += 1;
+        live.speed_version += 1;
         let slots = live.slots;
         self.meter_hold(at, slots, false);
     }
@@ -519,21 +519,21 @@ impl<'a> Replay<'a> {
         let speed = self.speed(at, live.slots, live.cpuf);
         let live = &mut self.live[at as usize];
         live.speed = speed;
-        live.turn += 1;
+        live.speed_version += 1;
         let (ms, _) = live.remaining();
         let end = self.now_ms.saturating_add_unsigned(ms);
-        self.ends.push(Reverse((end, at, live.turn)));
+        self.ends.push(Reverse((end, at, live.speed_version)));
     }
 
     fn finish(&mut self, at: u32, killed: bool) {
         self.stop(at);
         self.meter_take(at, false);
         let job = self.job(at);
-        let (user, group) = self.parties[job.ask as usize];
+        let (user, group) = self.principals[job.request as usize];
         let live = &mut self.live[at as usize];
         live.stat = Stat::Ended;
-        self.out.at_limit += u64::from(killed);
-        self.out.done.push(FinishedJob {
+        self.outcome.at_limit += u64::from(killed);
+        self.outcome.done.push(FinishedJob {
             job: at,
             submit_ms: job.submit_ms,
             start_ms: live.first_start.unwrap_or(self.now_ms),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Memory, swap and temporary space of a host whose entry does not state them, in megabytes: more
 /// than any job requests.
-const PLENTY_MB: u64 = 1 << 40;
+const UNLIMITED_MB: u64 = 1 << 40;
 
 /// See the head of this file.
 pub struct Hosts {
@@ -34,7 +34,11 @@ impl Hosts {
     }
 
     /// The hosts of a cluster whose samples are known; others of `config` are made up.
-    pub fn known(config: &Config, cores: u32, samples: BTreeMap<String, (LoadDoc, u64)>) -> Hosts {
+    pub fn from_samples(
+        config: &Config,
+        cores: u32,
+        samples: BTreeMap<String, (LoadDoc, u64)>,
+    ) -> Hosts {
         let mut out = Hosts::new(config, cores);
         for (name, sample) in samples {
             if config.host(&name).is_some() {
@@ -64,7 +68,7 @@ fn sample(name: &str, entry: &HostEntry, cores: u32) -> LoadDoc {
                 _ => None,
             })
     };
-    let size = |names| number(names).unwrap_or(PLENTY_MB);
+    let size = |names| number(names).unwrap_or(UNLIMITED_MB);
     let (mem, swp, tmp) = (
         size(["maxmem", "mem"]),
         size(["maxswp", "swp"]),

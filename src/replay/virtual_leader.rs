@@ -27,7 +27,7 @@ const STARTS_MAX: usize = 4096;
 /// First uid of users; they only need to be different.
 const UID_FIRST: u32 = 100_000;
 /// The state's list of changed rows, which is not used here, is emptied after this many passes.
-const TIDY_EVERY: u32 = 1024;
+const CLEANUP_EVERY: u32 = 1024;
 
 /// What determines a specification: ask, run limit, begin.
 type SpecKey = (u32, Option<u64>, Option<i64>);
@@ -47,7 +47,7 @@ pub struct VirtualLeader<'a> {
     base_ms: i64,
     /// Users by number, and the number of each ask's user.
     users: Vec<Requester>,
-    parties: &'a Principals,
+    principals: &'a Principals,
     /// Specifications that were accepted, or the reason why not.
     specs: HashMap<SpecKey, Result<(u32, Arc<Spec>), String>>,
     numbers: JobNumbers,
@@ -62,7 +62,7 @@ pub struct VirtualLeader<'a> {
 #[derive(Default)]
 struct JobNumbers {
     /// Place of each job by its number in the file, which dependencies use.
-    places: HashMap<u64, u32>,
+    places_by_number: HashMap<u64, u32>,
     /// Jobs of a live cluster by place, and back; a workload's own jobs are numbered by place.
     keys: Vec<JobKey>,
     places_of: HashMap<JobKey, u32>,
@@ -74,7 +74,7 @@ struct EndedJobs {
     /// Jobs that others may refer to: they stay in the state after they have ended.
     referenced: HashSet<u32>,
     /// Ended jobs that the state may forget.
-    over: Vec<u32>,
+    forgettable: Vec<u32>,
 }
 
 impl<'a> VirtualLeader<'a> {
@@ -82,7 +82,7 @@ impl<'a> VirtualLeader<'a> {
     pub fn new(set: ClusterSetting<'a>) -> VirtualLeader<'a> {
         let ClusterSetting {
             workload,
-            parties,
+            principals,
             config,
             base_ms,
             cores,
@@ -92,7 +92,7 @@ impl<'a> VirtualLeader<'a> {
         let (mut state, virtual_hosts, keys, zone) = match live {
             Some(live) => (
                 live.state,
-                Hosts::known(&config, cores, live.samples),
+                Hosts::from_samples(&config, cores, live.samples),
                 live.keys,
                 live.zone,
             ),
@@ -117,7 +117,7 @@ impl<'a> VirtualLeader<'a> {
         let mut engine = Engine::new(config.clone());
         engine.give_reasons(false);
         engine.set_zone(zone);
-        let users = requesters(workload, parties);
+        let users = requesters(workload, principals);
         for user in &users {
             engine.note_groups(&user.user, &user.groups);
         }
@@ -131,10 +131,10 @@ impl<'a> VirtualLeader<'a> {
             waste,
             base_ms,
             users,
-            parties,
+            principals,
             specs: HashMap::new(),
             numbers: JobNumbers {
-                places: HashMap::new(),
+                places_by_number: HashMap::new(),
                 places_of: keys.iter().copied().zip(0u32..).collect(),
                 keys,
             },
@@ -154,7 +154,7 @@ impl<'a> VirtualLeader<'a> {
         let mut out = vec![("slots".to_owned(), slots * 1000)];
         for (res, name) in (0u16..).zip(self.engine.resources()) {
             let all = (0..self.hosts.count())
-                .map(|at| self.engine.have(at, res))
+                .map(|at| self.engine.total_amount(at, res))
                 .sum();
             out.push((name.to_owned(), all));
         }
@@ -206,14 +206,14 @@ impl<'a> VirtualLeader<'a> {
         if jobs.iter().all(|j| j.depends.is_none()) {
             return;
         }
-        self.numbers.places = (0u32..).zip(jobs).map(|(at, j)| (j.id, at)).collect();
+        self.numbers.places_by_number = (0u32..).zip(jobs).map(|(at, j)| (j.id, at)).collect();
         for text in jobs.iter().filter_map(|j| j.depends.as_deref()) {
             let Ok(expr) = Expr::parse(text) else {
                 continue;
             };
             for cond in expr.conditions() {
                 if let JobRef::Id(id) = cond.target.job
-                    && let Some(at) = self.numbers.places.get(&u64::from(id))
+                    && let Some(at) = self.numbers.places_by_number.get(&u64::from(id))
                 {
                     self.ended.referenced.insert(*at);
                 }
@@ -227,7 +227,7 @@ impl<'a> VirtualLeader<'a> {
 
     /// The specification of a job, with its number in the state.
     fn spec(&mut self, job: &Job, now_ms: i64) -> Result<(u32, Arc<Spec>), String> {
-        let key = (job.ask, job.est_ms, job.begin_ms);
+        let key = (job.request, job.est_ms, job.begin_ms);
         // A job that depends on other jobs, or on how many wait, is checked again each time.
         let lasting = job.depends.is_none() && self.config.general.max_pend_jobs.is_none();
         if lasting && let Some(known) = self.specs.get(&key) {
@@ -287,7 +287,7 @@ impl<'a> VirtualLeader<'a> {
             cwd: "/".to_owned(),
             ..Spec::default()
         };
-        let who = &self.users[self.parties.of_ask[job.ask as usize].0 as usize];
+        let who = &self.users[self.principals.by_request[job.request as usize].0 as usize];
         let submission = Submission {
             spec,
             command: "-".to_owned(),
@@ -323,7 +323,7 @@ impl<'a> VirtualLeader<'a> {
             Expr::Not(inner) => self.renumber(inner),
             Expr::Is(cond) => match &mut cond.target.job {
                 JobRef::Id(id) => {
-                    let place = self.numbers.places.get(&u64::from(*id));
+                    let place = self.numbers.places_by_number.get(&u64::from(*id));
                     let place = place.ok_or(format!("depends: no job {id} in the workload"))?;
                     *id = place + 1;
                     Ok(())
@@ -334,7 +334,7 @@ impl<'a> VirtualLeader<'a> {
     }
 
     fn judge_dependencies(&mut self) {
-        depend::judge_all(&mut self.state, self.config.general.orphans);
+        depend::evaluate_due(&mut self.state, self.config.general.orphans);
     }
 
     fn attempt(&self, j: JobKey) -> AttemptId {
@@ -349,7 +349,7 @@ impl<'a> VirtualLeader<'a> {
 
     /// Ends an attempt; `requeue`: the job waits again.
     fn end_work(&mut self, j: JobKey, t: Stamp, reason: TermReason, requeue: bool) {
-        self.touch(j);
+        self.note_hosts_changed(j);
         let e = Box::new(Ended {
             a: self.attempt(j),
             t: t.0,
@@ -362,7 +362,7 @@ impl<'a> VirtualLeader<'a> {
         self.state.apply(&Event::Ended { e, requeue, hold });
         let place = self.place(j);
         if !requeue && self.numbers.keys.is_empty() && !self.ended.referenced.contains(&place) {
-            self.ended.over.push(j.id);
+            self.ended.forgettable.push(j.id);
         }
     }
 
@@ -393,8 +393,8 @@ impl<'a> VirtualLeader<'a> {
         let mut uses = Uses::new();
         let n = self.engine.resources().count();
         for res in 0..n {
-            let held = self.engine.held_by(j).iter();
-            let amount: i64 = held.map(|(_, bundle)| bundle.get(res)).sum();
+            let allocated = self.engine.allocation_of(j).iter();
+            let amount: i64 = allocated.map(|(_, bundle)| bundle.get(res)).sum();
             if amount != 0 {
                 uses.push((res as u16 + 1, amount));
             }
@@ -403,10 +403,10 @@ impl<'a> VirtualLeader<'a> {
     }
 
     /// Notes that the hosts of a job changed.
-    fn touch(&mut self, j: JobKey) {
+    fn note_hosts_changed(&mut self, j: JobKey) {
         if self.waste.is_some() {
-            let held = self.engine.held_by(j).iter();
-            self.touched.extend(held.map(|(at, _)| *at));
+            let allocated = self.engine.allocation_of(j).iter();
+            self.touched.extend(allocated.map(|(at, _)| *at));
         }
     }
 }
@@ -432,7 +432,7 @@ fn used(run: Option<&Run>, t: Stamp) -> Usage {
 /// The properties of a virtual cluster.
 pub struct ClusterSetting<'a> {
     pub workload: &'a Workload,
-    pub parties: &'a Principals,
+    pub principals: &'a Principals,
     pub config: Arc<Config>,
     /// Milliseconds since the epoch at which the workload starts.
     pub base_ms: i64,
@@ -464,7 +464,7 @@ fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
             groups: Vec::new(),
         })
         .collect();
-    for (ask, (user, _)) in workload.requests.iter().zip(&parties.of_ask) {
+    for (ask, (user, _)) in workload.requests.iter().zip(&parties.by_request) {
         let groups = &mut users[*user as usize].groups;
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());
@@ -477,7 +477,7 @@ fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
 struct ImmediateHosts<'a, 'w> {
     core: &'a mut VirtualLeader<'w>,
     now: Stamp,
-    acts: &'a mut Vec<Decision>,
+    decisions: &'a mut Vec<Decision>,
 }
 
 impl ImmediateHosts<'_, '_> {
@@ -517,8 +517,8 @@ impl Sink for ImmediateHosts<'_, '_> {
             limit_ms: core.limit_ms(a.j, &hosts),
             uses: core.uses(a.j),
         };
-        core.touch(a.j);
-        self.acts.push(Decision::Start(Box::new(start)));
+        core.note_hosts_changed(a.j);
+        self.decisions.push(Decision::Start(Box::new(start)));
     }
 
     fn signal(&mut self, j: JobKey, act: OrderAct, reason: TermReason) {
@@ -526,18 +526,18 @@ impl Sink for ImmediateHosts<'_, '_> {
         match act {
             OrderAct::Stop => {
                 self.suspended(j, true);
-                self.acts.push(Decision::Suspend { job });
+                self.decisions.push(Decision::Suspend { job });
             }
             OrderAct::Resume => {
                 self.suspended(j, false);
-                self.acts.push(Decision::Resume { job });
+                self.decisions.push(Decision::Resume { job });
             }
             _ => {
                 let work = self.core.state.work(j);
                 let killing = work.and_then(|work| work.run.as_ref()?.killing);
                 let requeue = matches!(killing, Some(SignalAct::Requeue { .. }));
                 self.core.end_work(j, self.now, reason, requeue);
-                self.acts.push(match requeue {
+                self.decisions.push(match requeue {
                     true => Decision::Requeue { job },
                     false => Decision::Kill { job },
                 });
@@ -550,7 +550,7 @@ impl Sink for ImmediateHosts<'_, '_> {
         let place = |Share(name, n): &Share| Some((core.state.host_id(name)?, *n));
         let added: Placement = added.iter().filter_map(place).collect();
         let (job, parts) = (core.place(j), core.parts(&added));
-        self.acts.push(Decision::Grow { job, parts });
+        self.decisions.push(Decision::Grow { job, parts });
     }
 }
 
@@ -588,13 +588,13 @@ impl Decider for VirtualLeader<'_> {
         self.end_work(self.key(job), self.stamp(now_ms), reason, false);
     }
 
-    fn plan(&mut self, now_ms: i64, acts: &mut Vec<Decision>) -> PassOutcome {
+    fn plan(&mut self, now_ms: i64, decisions: &mut Vec<Decision>) -> PassOutcome {
         let now = self.stamp(now_ms);
         self.judge_dependencies();
         self.engine.sync(&mut self.state, &mut self.hosts);
-        if !self.ended.over.is_empty() {
+        if !self.ended.forgettable.is_empty() {
             // Only after the engine has seen their usage.
-            let ids = std::mem::take(&mut self.ended.over);
+            let ids = std::mem::take(&mut self.ended.forgettable);
             self.state.apply(&Event::Cleaned { ids, t: now });
         }
         let plan = self.engine.plan(&self.state, &self.hosts, now, STARTS_MAX);
@@ -608,11 +608,11 @@ impl Decider for VirtualLeader<'_> {
             &mut ImmediateHosts {
                 core: self,
                 now,
-                acts,
+                decisions,
             },
         );
         self.passes += 1;
-        if self.passes.is_multiple_of(TIDY_EVERY) {
+        if self.passes.is_multiple_of(CLEANUP_EVERY) {
             self.state.take_dirty();
         }
         PassOutcome {
@@ -667,7 +667,7 @@ mod tests {
         let jobs = format!("id,submit,run,min,max,slots,queue\n{jobs}");
         let workload = csv::read(jobs.as_bytes(), "jobs", &|_| false).unwrap();
         let out = trace::run(&workload, config);
-        assert_eq!(out.stuck, vec![]);
+        assert_eq!(out.never_ended, vec![]);
         let id = |job: u32| workload.jobs[job as usize].id;
         let each = out.done.iter();
         let mut all: Vec<_> = each

@@ -105,7 +105,7 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
     let mut code = 0;
     let mut wanted = Vec::new();
     for text in &args.jobs {
-        let places = places(text, &found.present)?;
+        let places = job_places(text, &found.present)?;
         if places.is_empty() {
             tell!("cbsim: job {text} does not wait or run");
             code = 1;
@@ -141,9 +141,9 @@ pub fn main(args: &WhenArgs) -> Result<i32, String> {
 }
 
 /// The places of a job or of the first elements of an array.
-fn places(text: &str, present: &PresentWorkload) -> Result<Vec<u32>, String> {
-    let asked: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
-    let is = |j: &JobKey| j.id == asked.id && (asked.idx == 0 || asked.idx == j.idx);
+fn job_places(text: &str, present: &PresentWorkload) -> Result<Vec<u32>, String> {
+    let requested: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
+    let is = |j: &JobKey| j.id == requested.id && (requested.idx == 0 || requested.idx == j.idx);
     let all = (0u32..).zip(&present.keys).filter(|(_, j)| is(j));
     Ok(all.map(|(place, _)| place).take(ELEMENTS_MAX).collect())
 }
@@ -196,10 +196,14 @@ mod tests {
             now: 1_700_000_000_000,
             why: "it is not there".to_owned(),
         };
-        let said = |at| Language::Chinese.translate(&answer(at).text()).into_owned();
-        assert_eq!(said(None), "7 永远不会启动：它不存在");
-        assert!(said(Some(1)).starts_with("7 自 "), "{}", said(Some(1)));
-        let later = said(Some(1_700_000_060_000));
+        let translated = |at| Language::Chinese.translate(&answer(at).text()).into_owned();
+        assert_eq!(translated(None), "7 永远不会启动：它不存在");
+        assert!(
+            translated(Some(1)).starts_with("7 自 "),
+            "{}",
+            translated(Some(1))
+        );
+        let later = translated(Some(1_700_000_060_000));
         assert!(later.starts_with("7 将在 1m 后启动，时间 "), "{later}");
         let json = crate::language::in_chinese(|| answer(None).json());
         assert!(json.contains("\"never\":\"it is not there\""), "{json}");

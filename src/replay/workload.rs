@@ -44,7 +44,7 @@ pub struct Job {
     /// known of its work.
     pub by_clock: bool,
     /// Index in [`Workload::requests`].
-    pub ask: u32,
+    pub request: u32,
     /// Dependency with job numbers of the file, or `None`.
     pub depends: Option<Box<str>>,
 }
@@ -68,7 +68,7 @@ pub struct Principals {
     pub users: Vec<String>,
     pub groups: Vec<String>,
     /// Numbers of user and group of each ask.
-    pub of_ask: Vec<(u32, u32)>,
+    pub by_request: Vec<(u32, u32)>,
 }
 
 impl Principals {
@@ -91,7 +91,7 @@ impl Principals {
                 out.groups.push(ask.group.clone());
                 out.groups.len() as u32 - 1
             });
-            out.of_ask.push((user, group));
+            out.by_request.push((user, group));
         }
         out
     }
@@ -107,7 +107,7 @@ pub struct LeftOut {
     /// The first of them: `file:line: problem`.
     pub quoted: Vec<String>,
     /// Values that a reader filled in, by the correction.
-    pub mended: BTreeMap<&'static str, u64>,
+    pub corrected: BTreeMap<&'static str, u64>,
 }
 
 impl LeftOut {
@@ -116,7 +116,7 @@ impl LeftOut {
     }
 
     pub fn note_corrected(&mut self, what: &'static str) {
-        *self.mended.entry(what).or_default() += 1;
+        *self.corrected.entry(what).or_default() += 1;
     }
 
     pub fn bad_line(&mut self, file: &str, line: u64, why: &str) {
@@ -145,7 +145,7 @@ impl LeftOut {
         for (rule, n) in &self.by_rule {
             out.push(format!("{n} {} left out: {rule}", of(*n)));
         }
-        for (what, n) in &self.mended {
+        for (what, n) in &self.corrected {
             out.push(format!("{n} {}: {what}", of(*n)));
         }
         out
@@ -161,24 +161,24 @@ impl LeftOut {
 #[derive(Default)]
 pub struct Builder {
     pub workload: Workload,
-    known: HashMap<JobRequest, u32>,
+    request_numbers: HashMap<JobRequest, u32>,
 }
 
 impl Builder {
-    /// Adds a job with the request `ask`.
+    /// Adds a job with the request `request`.
     ///
     /// # Errors
     /// More than [`JOBS_MAX`] jobs.
-    pub fn push(&mut self, mut job: Job, ask: JobRequest) -> Result<(), String> {
+    pub fn push(&mut self, mut job: Job, request: JobRequest) -> Result<(), String> {
         if self.workload.jobs.len() >= JOBS_MAX {
             return Err(format!("more than {JOBS_MAX} jobs: split the workload"));
         }
-        job.ask = match self.known.get(&ask) {
+        job.request = match self.request_numbers.get(&request) {
             Some(at) => *at,
             None => {
                 let at = self.workload.requests.len() as u32;
-                self.workload.requests.push(ask.clone());
-                self.known.insert(ask, at);
+                self.workload.requests.push(request.clone());
+                self.request_numbers.insert(request, at);
                 at
             }
         };
@@ -195,18 +195,18 @@ impl Builder {
 
 impl Workload {
     pub fn request(&self, job: &Job) -> &JobRequest {
-        &self.requests[job.ask as usize]
+        &self.requests[job.request as usize]
     }
 
     /// Drops jobs that cannot start on `procs` processors, and notes that.
-    pub fn fit(&mut self, procs: u32) {
+    pub fn drop_oversized(&mut self, procs: u32) {
         let asks = &self.requests;
         let before = self.jobs.len();
-        self.jobs.retain(|j| asks[j.ask as usize].min <= procs);
-        let gone = (before - self.jobs.len()) as u64;
-        if gone > 0 {
+        self.jobs.retain(|j| asks[j.request as usize].min <= procs);
+        let removed = (before - self.jobs.len()) as u64;
+        if removed > 0 {
             let rule = "wider than the machine";
-            *self.left_out.by_rule.entry(rule).or_default() += gone;
+            *self.left_out.by_rule.entry(rule).or_default() += removed;
         }
     }
 }
@@ -322,7 +322,7 @@ mod tests {
             .unwrap();
         }
         let mut w = b.finish();
-        w.fit(4);
+        w.drop_oversized(4);
         assert_eq!((w.jobs.len(), w.left_out.total()), (2, 1));
         assert_eq!(
             w.left_out.sentences(),
@@ -344,7 +344,7 @@ mod tests {
         });
         assert_eq!(parties.users, ["u", "nobody", "v"]);
         assert_eq!(parties.groups, ["g", "", "h"]);
-        assert_eq!(parties.of_ask, [(0, 0), (1, 1), (0, 2), (2, 0)]);
+        assert_eq!(parties.by_request, [(0, 0), (1, 1), (0, 2), (2, 0)]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) struct Allocation {
 
 impl Allocation {
     /// What it adds to the counters of section `limits`, one entry for each host.
-    pub(super) fn counted(&self) -> &[(u32, Bundle)] {
+    pub(super) fn limit_parts(&self) -> &[(u32, Bundle)] {
         match (&self.count, self.ident.is_free()) {
             (_, true) => &[],
             (Some(count), false) => count,
@@ -52,13 +52,13 @@ impl Allocation {
     /// If it has its units to itself, blocks the rest of them for other jobs.
     pub(super) fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
         if shape.alternative(alt).units_alone {
-            self.keep_count();
+            self.fix_limit_parts();
             shape.rest_of_units(alt, table, &mut self.parts);
         }
     }
 
     /// Fixes what it adds to the limit counters, so that later changes of `parts` do not change it.
-    pub(super) fn keep_count(&mut self) {
+    pub(super) fn fix_limit_parts(&mut self) {
         if self.count.is_none() && !self.ident.is_free() {
             self.count = Some(Box::new(self.parts.clone()));
         }
@@ -66,7 +66,7 @@ impl Allocation {
 
     /// Whether both hold the same amounts until the same time, regardless of what they add to the
     /// user's usage.
-    pub(super) fn same_room(&self, other: &Allocation) -> bool {
+    pub(super) fn holds_same(&self, other: &Allocation) -> bool {
         let flags =
             |allocation: &Allocation| (allocation.exclusive, allocation.halted, allocation.lent);
         let whose = |allocation: &Allocation| {
@@ -82,7 +82,7 @@ impl Allocation {
             && whose(self) == whose(other)
             && self.parts == other.parts
             && self.units == other.units
-            && self.counted() == other.counted()
+            && self.limit_parts() == other.limit_parts()
             && self.ident == other.ident
     }
 
@@ -101,7 +101,7 @@ impl PartialEq for Allocation {
     fn eq(&self, other: &Allocation) -> bool {
         self.fingerprint == other.fingerprint
             && self.charge == other.charge
-            && self.same_room(other)
+            && self.holds_same(other)
     }
 }
 
@@ -158,7 +158,7 @@ impl ShareCharge {
         parts: &[(u32, Bundle)],
         counts: ChargedResources,
     ) -> ShareCharge {
-        let begun = counted_from(run, counts.since);
+        let begun = charged_from(run, counts.since);
         let stopped = run.suspension.since;
         ShareCharge {
             stopped: if stopped == Stamp(0) {
@@ -191,7 +191,7 @@ impl ShareCharge {
         }
         delta.ms[Meter::Cpu as usize] += i128::from(self.cpu_ms);
         match &self.amounts {
-            Some(amounts) => delta.holding(amounts),
+            Some(amounts) => delta.with_held(amounts),
             None => delta,
         }
     }
@@ -199,7 +199,7 @@ impl ShareCharge {
 
 /// The start time that a run would have if it had never been suspended, at least `since`: usage
 /// before that is in the history.
-pub(super) fn counted_from(run: &Run, since: Stamp) -> Stamp {
+pub(super) fn charged_from(run: &Run, since: Stamp) -> Stamp {
     let begun = match run.start {
         Stamp(0) => run.dispatch,
         start => start,
@@ -270,7 +270,7 @@ impl RunFingerprint {
 
     /// The fingerprint after a decided start is carried out, if the job has this specification of
     /// its class.
-    pub(super) fn to_be(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
+    pub(super) fn after_start(spec: u32, now: Stamp, slots: u32) -> RunFingerprint {
         RunFingerprint {
             spec,
             attempt: 0,

@@ -186,7 +186,7 @@ impl Allocations {
         }
         let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
         planned.is_some_and(|(_, spec, slots)| {
-            let foreseen = RunFingerprint::to_be(*spec, now, *slots);
+            let foreseen = RunFingerprint::after_start(*spec, now, *slots);
             RunFingerprint::of(state, j).is_some_and(|sign| foreseen.predicted(&sign))
         })
     }
@@ -244,12 +244,13 @@ impl AllocationStore {
         for allocation in places.iter().filter_map(|(n, _)| record(n)) {
             sum ^= allocation.fingerprint.spec as usize ^ allocation.until as usize;
         }
-        let gone = places.iter().filter(|(_, gone)| *gone);
-        let gone: SmallVec<[_; PREFETCH_BATCH]> = gone.filter_map(|(n, _)| record(n)).collect();
-        for allocation in &gone {
+        let removed = places.iter().filter(|(_, removed)| *removed);
+        let removed: SmallVec<[_; PREFETCH_BATCH]> =
+            removed.filter_map(|(n, _)| record(n)).collect();
+        for allocation in &removed {
             sum ^= allocation.uid as usize ^ allocation.parts.len() ^ allocation.ident.prefetch();
         }
-        for allocation in &gone {
+        for allocation in &removed {
             sum ^= more(allocation);
         }
         std::hint::black_box(sum);
@@ -263,7 +264,7 @@ impl AllocationStore {
         if let Some(n) = self.index.get(&j).copied() {
             return self.slot(n).replace(allocation);
         }
-        let n = self.room();
+        let n = self.free_slot();
         *self.slot(n) = Some(allocation);
         self.index.insert(j, n);
         None
@@ -285,7 +286,7 @@ impl AllocationStore {
         let mut known = 0;
         for (j, _) in &unlisted {
             known += usize::from(self.index.contains_key(j));
-            rooms.push(self.room());
+            rooms.push(self.free_slot());
         }
         for n in &rooms {
             known += usize::from(self.slot(*n).is_some());
@@ -299,7 +300,7 @@ impl AllocationStore {
     }
 
     /// Returns a free slot for a new record.
-    fn room(&mut self) -> u32 {
+    fn free_slot(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|page| page.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));

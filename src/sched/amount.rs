@@ -85,7 +85,7 @@ impl Bundle {
     }
 
     /// How many times `free` covers this need; `u32::MAX` if it needs nothing.
-    pub fn times_in(&self, free: &Bundle) -> u32 {
+    pub fn times_covered_by(&self, free: &Bundle) -> u32 {
         let times = |need: i64, have: i64| match need {
             ..=0 => i64::from(u32::MAX),
             _ => (have / need).max(0),
@@ -165,11 +165,14 @@ mod tests {
     #[test]
     fn a_need_is_counted_by_its_scarcest_part() {
         let free = Bundle::new(10, &[3500]);
-        assert_eq!(Bundle::new(1, &[1000]).times_in(&free), 3);
-        assert_eq!(Bundle::new(4, &[]).times_in(&free), 2);
-        assert_eq!(Bundle::new(1, &[0, 1]).times_in(&free), 0);
-        assert_eq!(Bundle::of_slots(1).times_in(&Bundle::of_slots(-3)), 0);
-        assert_eq!(Bundle::default().times_in(&free), u32::MAX);
+        assert_eq!(Bundle::new(1, &[1000]).times_covered_by(&free), 3);
+        assert_eq!(Bundle::new(4, &[]).times_covered_by(&free), 2);
+        assert_eq!(Bundle::new(1, &[0, 1]).times_covered_by(&free), 0);
+        assert_eq!(
+            Bundle::of_slots(1).times_covered_by(&Bundle::of_slots(-3)),
+            0
+        );
+        assert_eq!(Bundle::default().times_covered_by(&free), u32::MAX);
         assert_eq!(Bundle::new(2, &[500]).times(3), Bundle::new(6, &[1500]));
     }
 }

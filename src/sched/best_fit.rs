@@ -30,34 +30,37 @@ pub(super) enum RankedResources {
 pub(super) fn free_after(
     usage: &HostUsage,
     view: &ClusterView<'_>,
-    hold: &TrialUse,
+    trial_use: &TrialUse,
     ranked: RankedResources,
 ) -> i64 {
-    let take = &hold.bundle;
+    let take = &trial_use.bundle;
     let mut sum = part(usage.free() - take.slots, usage.slots);
     for res in 0..view.names.len() {
         let (id, need) = (res as ResourceId, take.get(res));
-        let asked = need > 0 || ranked == RankedResources::All;
-        if asked && !view.names.has_units(id) && view.names.per_unit(id).is_none() {
+        let counts = need > 0 || ranked == RankedResources::All;
+        if counts && !view.names.has_units(id) && view.names.per_unit(id).is_none() {
             let have = usage.have.get(res).copied().unwrap_or(0);
-            sum += part(usage.left(id) - need, have);
+            sum += part(usage.free_amount(id) - need, have);
         }
     }
     let Some(units) = usage.units() else {
         return sum;
     };
-    let asks = hold.units();
+    let asks = trial_use.units();
     let mut left = match asks {
-        [] => units.left_in_all(),
+        [] => units.free_total(),
         _ => {
             let kinds: BTreeSet<ResourceId> = asks.iter().map(|ask| ask.res).collect();
-            kinds.iter().flat_map(|res| units.left(*res)).sum()
+            kinds.iter().flat_map(|res| units.free_by_unit(*res)).sum()
         }
     };
     for ask in asks {
         left -= ask.part * i64::from(ask.count);
         if ask.part < UNIT {
-            let fit = units.left(ask.res).into_iter().filter(|n| *n >= ask.part);
+            let fit = units
+                .free_by_unit(ask.res)
+                .into_iter()
+                .filter(|n| *n >= ask.part);
             let keeps = fit.min().map_or(0, |n| n - ask.part);
             sum += BEGUN_MILLI * keeps;
         }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 /// What one started job would hold after the change.
 struct ChangedAllocation {
-    old: Allocation,
+    before: Allocation,
     /// Its parts by host, as limits count them.
     parts: SmallVec<[(u32, Bundle); 1]>,
 }
@@ -63,15 +63,15 @@ impl Picture {
         let mut growth = Growth::new();
         for j in works {
             let run = state.work(*j).and_then(|work| work.run.as_deref());
-            let Some((run, old)) = run.zip(self.allocations.get(j).cloned()) else {
+            let Some((run, before)) = run.zip(self.allocations.get(j).cloned()) else {
                 continue;
             };
-            self.check_hosts(table, &old, shape, spec)?;
-            let parts = self.changed_parts(table, &old, shape, run, &mut growth)?;
-            changed.push(ChangedAllocation { old, parts });
+            self.check_hosts(table, &before, shape, spec)?;
+            let parts = self.changed_parts(table, &before, shape, run, &mut growth)?;
+            changed.push(ChangedAllocation { before, parts });
         }
         for ((at, res), more) in growth {
-            let left = self.usage.get(at as usize).left(res);
+            let left = self.usage.get(at as usize).free_amount(res);
             if more > left {
                 let (host, name) = (&table.at(at as usize).name, self.resources.name(res));
                 let (more, left) = (amount_text(name, more), amount_text(name, left.max(0)));
@@ -143,15 +143,18 @@ impl Picture {
         let before = from.alternative(run.alt).bundles(&shares, elapsed_ms);
         let after = to.alternative(run.alt).bundles(&shares, elapsed_ms);
         let first = shares.first().and_then(|(at, _)| *at);
-        let held = |at: u32, whole: &Bundle| match Some(at) == first {
+        let less_measured = |at: u32, whole: &Bundle| match Some(at) == first {
             true => self.less_measured(whole, run),
             false => None,
         };
         for ((at, old), (_, new)) in before.iter().zip(&after) {
-            let (had, has) = (held(*at, old), held(*at, new));
-            let (had, has) = (had.as_ref().unwrap_or(old), has.as_ref().unwrap_or(new));
+            let (old_held, new_held) = (less_measured(*at, old), less_measured(*at, new));
+            let (old_held, new_held) = (
+                old_held.as_ref().unwrap_or(old),
+                new_held.as_ref().unwrap_or(new),
+            );
             for res in 0..self.resources.len() {
-                let more = has.get(res) - had.get(res);
+                let more = new_held.get(res) - old_held.get(res);
                 let of_units =
                     |res| self.resources.has_units(res) || self.resources.per_unit(res).is_some();
                 if more != 0 && of_units(res as u16) {
@@ -176,8 +179,8 @@ impl Picture {
         spec: &Spec,
     ) -> Result<(), String> {
         let queue = self.requests.shape(shape).queue;
-        let enters = |c: &&ChangedAllocation| c.old.queue != queue && !c.old.lent;
-        let more: u32 = changed.iter().filter(enters).map(|c| c.old.slots).sum();
+        let enters = |c: &&ChangedAllocation| c.before.queue != queue && !c.before.lent;
+        let more: u32 = changed.iter().filter(enters).map(|c| c.before.slots).sum();
         let Some(at) = queue.filter(|_| more > 0) else {
             return Ok(());
         };
@@ -207,8 +210,8 @@ impl Picture {
             return Ok(());
         };
         let mut more: BTreeMap<u32, i64> = BTreeMap::new();
-        for c in changed.iter().filter(|c| c.old.queue != Some(queue)) {
-            for (at, part) in &c.old.parts {
+        for c in changed.iter().filter(|c| c.before.queue != Some(queue)) {
+            for (at, part) in &c.before.parts {
                 *more.entry(*at).or_default() += part.slots;
             }
         }
@@ -227,9 +230,11 @@ impl Picture {
 
     /// Checks that the job fits into section `limits` with its new counters and amounts.
     fn check_limits(&mut self, changed: &[ChangedAllocation], ident: &Ident) -> Result<(), String> {
-        let at = self.usage.now();
-        for ChangedAllocation { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
-            self.quotas.give(&old.ident, old.counted(), !old.lent, at);
+        let at = self.usage.log_end();
+        for ChangedAllocation { before, .. } in changed.iter().filter(|c| !c.before.ident.is_free())
+        {
+            self.quotas
+                .count_end(&before.ident, before.limit_parts(), !before.lent, at);
         }
         let mut taken = 0;
         let mut blocked = None;
@@ -238,14 +243,16 @@ impl Picture {
                 blocked = Some(self.quotas.reason(&at_limit).to_string());
                 break;
             }
-            self.quotas.take(ident, &c.parts, !c.old.lent);
+            self.quotas.count_start(ident, &c.parts, !c.before.lent);
             taken += 1;
         }
         for c in &changed[..taken] {
-            self.quotas.give(ident, &c.parts, !c.old.lent, at);
+            self.quotas.count_end(ident, &c.parts, !c.before.lent, at);
         }
-        for ChangedAllocation { old, .. } in changed.iter().filter(|c| !c.old.ident.is_free()) {
-            self.quotas.take(&old.ident, old.counted(), !old.lent);
+        for ChangedAllocation { before, .. } in changed.iter().filter(|c| !c.before.ident.is_free())
+        {
+            self.quotas
+                .count_start(&before.ident, before.limit_parts(), !before.lent);
         }
         match blocked {
             Some(why) => Err(why),

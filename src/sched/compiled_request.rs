@@ -8,7 +8,7 @@
 use super::amount::Bundle;
 use super::host_ranking::Ranking;
 use super::host_usage::ResourceId;
-use super::units::{HostUnits, UNIT, UNIT_AMOUNTS_MAX, UnitAsk};
+use super::units::{HostUnits, UNIT, UNIT_AMOUNTS_MAX, UnitRequest};
 use crate::config::require::Request;
 use crate::text::resreq::{Cu, Order, Select, Span};
 use smallvec::SmallVec;
@@ -78,12 +78,12 @@ impl RusageItem {
     }
 
     /// The units that it requests, `n` times.
-    pub(super) fn units(&self, n: u32) -> Option<UnitAsk> {
+    pub(super) fn units(&self, n: u32) -> Option<UnitRequest> {
         let UnitUse::Units(amounts) = self.unit else {
             return None;
         };
         let whole = u32::try_from(self.amount / UNIT).unwrap_or(u32::MAX);
-        Some(UnitAsk {
+        Some(UnitRequest {
             res: self.res,
             count: whole.max(1).saturating_mul(n),
             part: self.amount.min(UNIT),
@@ -111,7 +111,7 @@ pub(super) struct Spread {
     /// This many slots on each host, the rest on the last; 0 = any number.
     pub tile: u32,
     /// All slots of each host, the rest on the last.
-    pub whole: bool,
+    pub whole_hosts: bool,
     /// Slots in blocks of this size; 0 = no blocks.
     pub block: u32,
     /// This many slots on each host in turn; 0 = not in turn.
@@ -124,7 +124,7 @@ impl Spread {
         match span {
             Some(Span::Hosts { min, max }) => (spread.hosts_min, spread.hosts_max) = (min, max),
             Some(Span::Ptile(n)) => spread.tile = n,
-            Some(Span::PtileAll) => spread.whole = true,
+            Some(Span::PtileAll) => spread.whole_hosts = true,
             Some(Span::Block(n)) => spread.block = n,
             Some(Span::Stride(n)) => spread.stride = n,
             Some(Span::Free) | None => {}
@@ -166,7 +166,7 @@ pub(super) struct Alternative {
     /// Milliseconds for which the job must have waited.
     pub after_ms: u64,
     /// It has one part and no condition on the set of hosts as a whole.
-    pub plain: bool,
+    pub is_plain: bool,
     /// At least one, in the order of their hosts.
     pub parts: SmallVec<[RequestPart; 1]>,
     /// Reserved once for each host of the job, if a part on the host has the reservation.
@@ -190,14 +190,14 @@ pub(super) type Share = (Option<u32>, u32);
 
 impl Alternative {
     /// An alternative that requests only slots, for a request that cannot be parsed.
-    pub(super) fn nothing(request: &Request) -> Alternative {
+    pub(super) fn slots_only(request: &Request) -> Alternative {
         let part = RequestPart {
             min: request.min.max(1),
             max: request.max.max(1),
             ..RequestPart::default()
         };
         Alternative {
-            plain: true,
+            is_plain: true,
             parts: SmallVec::from_iter([part]),
             ..Alternative::default()
         }
@@ -210,7 +210,8 @@ impl Alternative {
             return false;
         };
         let spread = &part.spread;
-        let odd = spread.hosts_max > 1 || spread.whole || spread.block > 0 || spread.stride > 0;
+        let odd =
+            spread.hosts_max > 1 || spread.whole_hosts || spread.block > 0 || spread.stride > 0;
         let job = part.rusage.iter().any(|w| w.per == RusagePer::Job);
         !odd && !job && part.same.is_empty() && part.cu.is_none()
     }
@@ -219,7 +220,7 @@ impl Alternative {
         self.parts.iter().map(|p| p.min).sum()
     }
 
-    pub(super) fn adds_up(&self) -> bool {
+    pub(super) fn may_add_up(&self) -> bool {
         let one = |part: &RequestPart| part.max == 1 || part.spread.one_host();
         let one_host = self.parts.len() == 1 && one(&self.parts[0]);
         let by_host =
@@ -275,9 +276,9 @@ impl Alternative {
     }
 
     /// The units that a start requests on each host; `shares` as for [`Alternative::bundles`].
-    pub(super) fn unit_asks(&self, shares: &[Share]) -> Vec<(u32, Vec<UnitAsk>)> {
+    pub(super) fn unit_asks(&self, shares: &[Share]) -> Vec<(u32, Vec<UnitRequest>)> {
         let uses = self.uses(shares, 0).list.into_iter();
-        uses.map(|(at, hold)| (at, hold.units)).collect()
+        uses.map(|(at, trial_use)| (at, trial_use.units)).collect()
     }
 
     /// What a start holds on each host `elapsed_ms` after it began; `shares` in the order of parts.
@@ -287,13 +288,13 @@ impl Alternative {
         elapsed_ms: u64,
     ) -> SmallVec<[(u32, Bundle); 1]> {
         if let ([(Some(at), slots)], 1) = (shares, self.parts.len()) {
-            let mut hold = TrialUse::default();
+            let mut trial_use = TrialUse::default();
             if *slots > 0 {
-                hold.take(self, 0, *slots, true, elapsed_ms);
-                return SmallVec::from_buf([(*at, hold.bundle)]);
+                trial_use.add_slots(self, 0, *slots, true, elapsed_ms);
+                return SmallVec::from_buf([(*at, trial_use.bundle)]);
             }
         }
-        let whole = |(at, hold): (u32, TrialUse)| (at, hold.bundle);
+        let whole = |(at, trial_use): (u32, TrialUse)| (at, trial_use.bundle);
         self.uses(shares, elapsed_ms)
             .list
             .into_iter()
@@ -314,7 +315,7 @@ impl Alternative {
                 }
                 let take = slots.min(left);
                 if let Some(at) = at {
-                    out.at(*at).take(self, part, take, first, elapsed_ms);
+                    out.at(*at).add_slots(self, part, take, first, elapsed_ms);
                 }
                 (slots, left, first) = (slots - take, left - take, false);
             }
@@ -353,7 +354,7 @@ pub(super) struct TrialUse {
     /// Common reservations that are already counted.
     done: u64,
     /// Requested units, with those that need the same combined.
-    units: Vec<UnitAsk>,
+    units: Vec<UnitRequest>,
 }
 
 impl Default for TrialUse {
@@ -378,12 +379,12 @@ impl TrialUse {
     }
 
     /// The units that are requested here.
-    pub(super) fn units(&self) -> &[UnitAsk] {
+    pub(super) fn units(&self) -> &[UnitRequest] {
         &self.units
     }
 
     /// Counts more slots of a part. `first`: they are the first ones of the part.
-    pub(super) fn take(
+    pub(super) fn add_slots(
         &mut self,
         alternative: &Alternative,
         part: usize,
@@ -420,7 +421,7 @@ impl TrialUse {
         alternative: &Alternative,
         part: usize,
         (slots, first): (u32, bool),
-    ) -> SmallVec<[UnitAsk; 2]> {
+    ) -> SmallVec<[UnitRequest; 2]> {
         let fresh = self.part != part;
         let own = alternative.parts[part]
             .rusage
@@ -431,9 +432,9 @@ impl TrialUse {
                 RusagePer::Job => item.units(1).filter(|_| first),
             });
         let common = alternative.common_of(part, self.done);
-        let mut all: SmallVec<[UnitAsk; 2]> = SmallVec::from_slice(&self.units);
+        let mut all: SmallVec<[UnitRequest; 2]> = SmallVec::from_slice(&self.units);
         for ask in own.chain(common.filter_map(|item| item.units(1))) {
-            match all.iter_mut().find(|known| known.is_like(&ask)) {
+            match all.iter_mut().find(|known| known.has_same_needs(&ask)) {
                 Some(known) => known.count = known.count.saturating_add(ask.count),
                 None => all.push(ask),
             }
@@ -472,7 +473,7 @@ impl TrialUse {
     }
 
     /// What more slots of a part take here for each slot, and the fixed amount beside that.
-    pub(super) fn needs(
+    pub(super) fn needs_for_more(
         &self,
         alternative: &Alternative,
         part: usize,

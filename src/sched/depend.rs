@@ -12,12 +12,12 @@ use std::cell::Cell;
 struct StateFacts<'a>(&'a State, Cell<u64>);
 
 /// Evaluates the dependency of a job. Returns `None` if it has none.
-pub fn judge(state: &State, id: u32) -> Option<DepVerdict> {
-    judge_counting(state, id, &mut 0)
+pub fn evaluate(state: &State, id: u32) -> Option<DepVerdict> {
+    evaluate_counting(state, id, &mut 0)
 }
 
 /// Applies the job's policy to a verdict: a dependency that can never be met may count as met.
-pub fn under_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
+pub fn apply_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
     match (verdict, policy) {
         (DepVerdict::Never(_), Orphans::Run) => DepVerdict::Met,
         (verdict, _) => verdict,
@@ -26,11 +26,11 @@ pub fn under_policy(verdict: DepVerdict, policy: Orphans) -> DepVerdict {
 
 /// Evaluates all dependencies that are due, by the policies of their jobs or else that of the
 /// cluster.
-pub fn judge_all(state: &mut State, general: Orphans) {
+pub fn evaluate_due(state: &mut State, general: Orphans) {
     for id in state.take_dep_dirty() {
-        if let Some(verdict) = judge(state, id) {
+        if let Some(verdict) = evaluate(state, id) {
             let policy = policy_of(state, id, general);
-            state.set_dependency(id, under_policy(verdict, policy));
+            state.set_dependency(id, apply_policy(verdict, policy));
         }
     }
 }
@@ -41,8 +41,8 @@ pub fn policy_of(state: &State, id: u32, general: Orphans) -> Orphans {
     spec.map_or(general, |spec| spec.orphans(general))
 }
 
-/// As [`judge`]; adds to `looks` the number of other jobs that were looked at.
-pub fn judge_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerdict> {
+/// As [`evaluate`]; adds to `looks` the number of other jobs that were looked at.
+pub fn evaluate_counting(state: &State, id: u32, looks: &mut u64) -> Option<DepVerdict> {
     let spec = state.spec_of(id)?;
     if spec.depend.is_empty() {
         return None;
@@ -79,8 +79,8 @@ fn cause(state: &State, cond: &Cond) -> String {
             array.count(JobStat::Exit)
         ),
         Some(Body::Single(work)) => {
-            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
-            match (work.stat, fate.and_then(|fate| fate.code)) {
+            let end = work.run.as_ref().and_then(|run| run.end.as_ref());
+            match (work.stat, end.and_then(|end| end.code)) {
                 (JobStat::Exit, Some(code)) => format!("job {id} ended with exit code {code}"),
                 (JobStat::Exit, None) => format!("job {id} ended without success"),
                 (JobStat::Done, _) => format!("job {id} is DONE"),
@@ -140,17 +140,17 @@ impl StateFacts<'_> {
 }
 
 impl DependencyFacts for StateFacts<'_> {
-    fn seen(&self, target: &Target) -> Option<ElementStates> {
-        let mut seen = ElementStates::default();
+    fn element_states(&self, target: &Target) -> Option<ElementStates> {
+        let mut states = ElementStates::default();
         self.each(target, &mut |stat, n, _| match stat {
-            JobStat::Pend => seen.pend += n,
-            JobStat::Psusp => seen.hold += n,
-            JobStat::Run => seen.run += n,
-            JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => seen.susp += n,
-            JobStat::Done => seen.done += n,
-            JobStat::Exit => seen.exit += n,
+            JobStat::Pend => states.pend += n,
+            JobStat::Psusp => states.hold += n,
+            JobStat::Run => states.run += n,
+            JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => states.susp += n,
+            JobStat::Done => states.done += n,
+            JobStat::Exit => states.exit += n,
         })?;
-        Some(seen)
+        Some(states)
     }
 
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool {
@@ -158,8 +158,8 @@ impl DependencyFacts for StateFacts<'_> {
             return false;
         };
         let hit = |work: &Work| {
-            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
-            work.stat == JobStat::Exit && fate.is_some_and(|f| f.code.is_some_and(test))
+            let end = work.run.as_ref().and_then(|run| run.end.as_ref());
+            work.stat == JobStat::Exit && end.is_some_and(|f| f.code.is_some_and(test))
         };
         match (&job.body, &target.elements) {
             (Body::Single(work), _) => hit(work),
@@ -179,8 +179,8 @@ impl DependencyFacts for StateFacts<'_> {
             return 0;
         };
         let hit = |work: &&Work| {
-            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
-            work.stat.is_finished() && fate.is_some_and(|fate| fate.post_failed)
+            let end = work.run.as_ref().and_then(|run| run.end.as_ref());
+            work.stat.is_finished() && end.is_some_and(|end| end.post_failed)
         };
         let found = match (&job.body, &target.elements) {
             (Body::Single(work), _) => usize::from(hit(&work)),

@@ -124,7 +124,7 @@ impl DispatchThrottle {
     }
 
     /// When the next host that was skipped in this pass may take jobs again.
-    pub(super) fn wake(&self) -> Option<Stamp> {
+    pub(super) fn next_wake(&self) -> Option<Stamp> {
         self.wake
     }
 

@@ -55,7 +55,7 @@ impl Engine {
 
     /// Sets whether plans state why jobs wait. A pass without reasons is faster.
     pub fn give_reasons(&mut self, on: bool) {
-        self.memory.quiet = !on;
+        self.memory.skip_reasons = !on;
     }
 
     /// Sets the time zone of windows. The zones of hosts have no effect.
@@ -75,7 +75,7 @@ impl Engine {
         };
         self.picture.limit_groups(state);
         self.picture.update(state, table, &hosts, &works, &classes);
-        if self.picture.quotas.outdated() {
+        if self.picture.quotas.is_outdated() {
             self.memory = std::mem::take(&mut self.memory).renewed();
             self.picture.rebuild(self.config.clone(), state, table);
         }

@@ -83,7 +83,7 @@ pub struct UnmetNeed {
     pub what: String,
     /// The amount with its unit, for users.
     pub need: String,
-    pub has: String,
+    pub available: String,
     /// The same in thousandths, if it is an amount.
     pub need_milli: i64,
     pub has_milli: i64,
@@ -106,9 +106,9 @@ pub struct AmountRoom {
     /// slots.
     pub times: u32,
     /// The most that any host has left.
-    pub left: i64,
+    pub most_left: i64,
     /// The most that any host has when idle; `None`: unknown.
-    pub all: Option<i64>,
+    pub most_idle: Option<i64>,
 }
 
 /// The hosts as a pass sees them for one class of jobs.

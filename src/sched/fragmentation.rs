@@ -6,7 +6,7 @@
 
 use super::amount::Bundle;
 use super::host_usage::{HostUsage, ResourceId};
-use super::units::{UNIT, UnitAsk};
+use super::units::{UNIT, UnitRequest};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 
@@ -22,14 +22,14 @@ pub(super) struct UsualJob {
     pub fixed: Bundle,
     /// Units, and thousandths of each; 0 = none.
     pub units: u32,
-    pub each: i64,
+    pub per_unit: i64,
     /// The hosts, by position, that can run it.
-    pub suits: Vec<bool>,
+    pub suitable_hosts: Vec<bool>,
 }
 
 impl UsualJob {
     fn fits(&self, at: usize, left: &Bundle) -> bool {
-        self.suits.get(at).copied().unwrap_or(true) && self.fixed.fits(left)
+        self.suitable_hosts.get(at).copied().unwrap_or(true) && self.fixed.fits(left)
     }
 }
 
@@ -37,7 +37,7 @@ impl UsualJob {
 #[derive(Debug)]
 struct SameUnits {
     units: u32,
-    each: i64,
+    per_unit: i64,
     jobs: Vec<UsualJob>,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Demand {
     unit: Option<ResourceId>,
     groups: Vec<SameUnits>,
     /// Number of jobs that were counted.
-    all: i64,
+    total: i64,
     /// Number of resources that are recorded for a host.
     width: usize,
     /// The position in the log of changes at which the demand was counted, and the number of jobs
     /// counted.
-    pub at: Option<(u64, u64)>,
+    pub counted_at: Option<(u64, u64)>,
     /// Counts changes; scores of an earlier version are stale.
     pub version: u64,
 }
@@ -72,14 +72,14 @@ impl Demand {
             ..Demand::default()
         };
         for job in jobs {
-            demand.all += i64::from(job.count);
+            demand.total += i64::from(job.count);
             demand.width = demand.width.max(job.fixed.res.len());
-            let same = |of: &&mut SameUnits| (of.units, of.each) == (job.units, job.each);
+            let same = |of: &&mut SameUnits| (of.units, of.per_unit) == (job.units, job.per_unit);
             match demand.groups.iter_mut().find(same) {
                 Some(group) => group.jobs.push(job),
                 None => demand.groups.push(SameUnits {
                     units: job.units,
-                    each: job.each,
+                    per_unit: job.per_unit,
                     jobs: vec![job],
                 }),
             }
@@ -97,28 +97,28 @@ impl Demand {
 
     /// Thousandths of units that are of no use, summed over all jobs: everything free if a job
     /// cannot run or needs none, else what is left on units with less than it needs.
-    fn lost(&self, runnable: &Runnable, units: &[i64]) -> i64 {
+    fn lost_units(&self, runnable: &Runnable, units: &[i64]) -> i64 {
         let all: i64 = units.iter().sum();
         let mut useful = 0;
         for (group, jobs) in self.groups.iter().zip(runnable) {
             if group.units == 0 || *jobs == 0 {
                 continue;
             }
-            let fit = units.iter().filter(|left| **left >= group.each);
+            let fit = units.iter().filter(|left| **left >= group.per_unit);
             if fit.clone().count() >= group.units as usize {
                 useful += jobs * fit.sum::<i64>();
             }
         }
-        (all * self.all).saturating_sub(useful)
+        (all * self.total).saturating_sub(useful)
     }
 
     fn units(&self, usage: &HostUsage) -> UnitsLeft {
         let units = self.unit.zip(usage.units());
-        units.map_or_else(UnitsLeft::new, |(res, units)| units.left(res))
+        units.map_or_else(UnitsLeft::new, |(res, units)| units.free_by_unit(res))
     }
 
-    fn left(&self, usage: &HostUsage) -> Bundle {
-        let left = (0..self.width).map(|res| usage.left(res as ResourceId));
+    fn free_bundle(&self, usage: &HostUsage) -> Bundle {
+        let left = (0..self.width).map(|res| usage.free_amount(res as ResourceId));
         Bundle {
             slots: usage.free(),
             res: left.collect(),
@@ -130,14 +130,14 @@ impl Demand {
         &self,
         at: usize,
         usage: &HostUsage,
-        (take, asks): (&Bundle, &[UnitAsk]),
+        (take, asks): (&Bundle, &[UnitRequest]),
     ) -> i64 {
         let mut units = self.units(usage);
-        if units.is_empty() || self.all == 0 {
+        if units.is_empty() || self.total == 0 {
             return 0;
         }
-        let mut left = self.left(usage);
-        let before = self.lost(&self.runnable(at, &left), &units);
+        let mut left = self.free_bundle(usage);
+        let before = self.lost_units(&self.runnable(at, &left), &units);
         left.sub(take);
         let runnable = self.runnable(at, &left);
         for ask in asks.iter().filter(|ask| Some(ask.res) == self.unit) {
@@ -145,7 +145,7 @@ impl Demand {
                 let place = match ask.part {
                     UNIT => units.iter().position(|left| *left == UNIT),
                     part => {
-                        let losses = self.losses(&runnable, &mut units, part);
+                        let losses = self.losses_by_unit(&runnable, &mut units, part);
                         let known = (0..).zip(losses).filter(|(_, loss)| *loss < i64::MAX);
                         known.min_by_key(|(_, loss)| *loss).map(|(at, _)| at)
                     }
@@ -155,12 +155,17 @@ impl Demand {
                 }
             }
         }
-        let more = self.lost(&runnable, &units).saturating_sub(before);
-        (i128::from(more) * 1000 / i128::from(self.all)) as i64
+        let more = self.lost_units(&runnable, &units).saturating_sub(before);
+        (i128::from(more) * 1000 / i128::from(self.total)) as i64
     }
 
     /// The loss with a part on each unit; `i64::MAX` for a unit without room.
-    fn losses(&self, runnable: &Runnable, units: &mut UnitsLeft, part: i64) -> SmallVec<[i64; 16]> {
+    fn losses_by_unit(
+        &self,
+        runnable: &Runnable,
+        units: &mut UnitsLeft,
+        part: i64,
+    ) -> SmallVec<[i64; 16]> {
         let mut out = SmallVec::new();
         for at in 0..units.len() {
             let known = units[..at].iter().position(|left| *left == units[at]);
@@ -169,7 +174,7 @@ impl Demand {
                 None if units[at] < part => i64::MAX,
                 None => {
                     units[at] -= part;
-                    let lost = self.lost(runnable, units);
+                    let lost = self.lost_units(runnable, units);
                     units[at] += part;
                     lost
                 }
@@ -184,14 +189,14 @@ impl Demand {
         &self,
         at: usize,
         usage: &HostUsage,
-        (take, ask): (&Bundle, &UnitAsk),
+        (take, ask): (&Bundle, &UnitRequest),
     ) -> SmallVec<[i64; 16]> {
         if Some(ask.res) != self.unit {
             return SmallVec::new();
         }
-        let mut left = self.left(usage);
+        let mut left = self.free_bundle(usage);
         left.sub(take);
-        self.losses(&self.runnable(at, &left), &mut self.units(usage), ask.part)
+        self.losses_by_unit(&self.runnable(at, &left), &mut self.units(usage), ask.part)
     }
 }
 
@@ -203,39 +208,42 @@ mod tests {
         let need = |each: &i64| UsualJob {
             count: 1,
             units: u32::from(*each > 0),
-            each: *each,
+            per_unit: *each,
             ..UsualJob::default()
         };
         Demand::new(Some(0), each.iter().map(need).collect())
     }
 
-    fn lost(demand: &Demand, units: &[i64]) -> i64 {
-        demand.lost(&demand.runnable(0, &Bundle::default()), units)
+    fn lost_units(demand: &Demand, units: &[i64]) -> i64 {
+        demand.lost_units(&demand.runnable(0, &Bundle::default()), units)
     }
 
     #[test]
     fn case_42_the_unit_that_loses_least() {
         // Half of the jobs want 500, half 1000; the sum over both is twice the mean.
         let demand = demand(&[500, 1000]);
-        assert_eq!(lost(&demand, &[300, 700]), 2 * 650);
+        assert_eq!(lost_units(&demand, &[300, 700]), 2 * 650);
         let runnable = demand.runnable(0, &Bundle::default());
         let mut units = UnitsLeft::from_slice(&[300, 700]);
-        let losses = demand.losses(&runnable, &mut units, 300);
+        let losses = demand.losses_by_unit(&runnable, &mut units, 300);
         assert_eq!(losses.as_slice(), [2 * 350, 2 * 700]);
-        assert_eq!(demand.losses(&runnable, &mut units, 301)[0], i64::MAX);
+        assert_eq!(
+            demand.losses_by_unit(&runnable, &mut units, 301)[0],
+            i64::MAX
+        );
     }
 
     #[test]
     fn jobs_without_units_make_a_fragment_of_all_that_is_free() {
-        assert_eq!(lost(&demand(&[0, 1000]), &[1000, 1000]), 2000);
+        assert_eq!(lost_units(&demand(&[0, 1000]), &[1000, 1000]), 2000);
     }
 
     #[test]
     fn a_kind_that_needs_two_units_finds_no_use_in_one() {
         let mut two = demand(&[1000]);
         two.groups[0].units = 2;
-        assert_eq!(lost(&two, &[1000, 500]), 1500);
-        assert_eq!(lost(&two, &[1000, 1000, 500]), 500);
+        assert_eq!(lost_units(&two, &[1000, 500]), 1500);
+        assert_eq!(lost_units(&two, &[1000, 1000, 500]), 500);
     }
 
     #[test]
@@ -244,12 +252,12 @@ mod tests {
             count: 3,
             fixed: Bundle::new(0, &[0, amount]),
             units: 1,
-            each: 1000,
+            per_unit: 1000,
             ..UsualJob::default()
         };
         let demand = Demand::new(Some(0), vec![needs(5)]);
         let with = |left: i64| demand.runnable(0, &Bundle::new(1, &[0, left]));
-        assert_eq!(demand.lost(&with(5), &[1000]), 0);
-        assert_eq!(demand.lost(&with(4), &[1000]), 3000);
+        assert_eq!(demand.lost_units(&with(5), &[1000]), 0);
+        assert_eq!(demand.lost_units(&with(4), &[1000]), 3000);
     }
 }

@@ -23,9 +23,10 @@ pub(super) trait CandidateHosts {
     /// The `n`-th host by rank for a part.
     fn host(&mut self, part: usize, n: usize) -> Option<u32>;
     /// Slots that a part could take on a host beside what the job already holds there in trial.
-    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32;
+    fn fit(&self, part: usize, at: u32, trial_use: &TrialUse, first: bool) -> u32;
     /// How many of these slots this particular job may have.
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32;
+    fn allowed(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool)
+    -> u32;
     /// All slots of a host, used ones included.
     fn all_slots(&self, at: u32) -> u32;
     /// Whether a host can be used exclusively.
@@ -45,16 +46,16 @@ impl TrialBookings {
         self.by_host.get(&at).cloned().unwrap_or_default()
     }
 
-    fn take(&mut self, request: &Alternative, part: usize, at: u32, slots: u32, first: bool) {
+    fn add(&mut self, request: &Alternative, part: usize, at: u32, slots: u32, first: bool) {
         self.undo.push((at, self.by_host.get(&at).cloned()));
-        let hold = self.by_host.entry(at).or_default();
-        hold.take(request, part, slots, first, 0);
+        let trial_use = self.by_host.entry(at).or_default();
+        trial_use.add_slots(request, part, slots, first, 0);
     }
 
     fn roll_back(&mut self, to: usize) {
         for (at, before) in self.undo.drain(to..).rev() {
             match before {
-                Some(hold) => self.by_host.insert(at, hold),
+                Some(trial_use) => self.by_host.insert(at, trial_use),
                 None => self.by_host.remove(&at),
             };
         }
@@ -108,7 +109,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         let mut worst = None;
         for set in sets {
             match self.all_parts(Some(&set)) {
-                Ok(spot) => return Ok(spot),
+                Ok(placed) => return Ok(placed),
                 Err(short) => worst.get_or_insert(short),
             };
         }
@@ -150,11 +151,11 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             (*at, slots.unwrap_or(0))
         };
         let offers: Vec<(u32, u32)> = all.iter().map(offer).collect();
-        let mut sets = host_sets::alike(self.view.table, same, &offers, need);
+        let mut sets = host_sets::sets_with_equal_values(self.view.table, same, &offers, need);
         if let Some(cu) = cu {
             let (table, empty) = (self.view.table, |at: u32| self.field.empty(at));
             let units =
-                |set: Subset| host_sets::units(table, cu, &set.offers(&offers), need, empty);
+                |set: Subset| host_sets::units(table, cu, &set.offers_within(&offers), need, empty);
             sets = sets.into_iter().flat_map(units).collect();
         }
         sets
@@ -172,7 +173,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         loop {
             self.trial.roll_back(0);
             match self.in_order(&order, within) {
-                Ok(spot) => return Ok(spot),
+                Ok(placed) => return Ok(placed),
                 Err(short) => {
                     let at = order.iter().position(|p| *p == usize::from(short.part));
                     let at = at.expect("a part of this request");
@@ -197,10 +198,10 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         for part in order {
             let found = match (&mut left, units) {
                 (Some(left), Some(set)) => self.by_shares(*part, set, left),
-                _ => self.part(*part, within),
+                _ => self.place_part(*part, within),
             };
-            picks[*part] = found.map_err(|got| Shortfall {
-                got,
+            picks[*part] = found.map_err(|slots_found| Shortfall {
+                found: slots_found,
                 part: u16::try_from(*part).expect("a request has at most 100 sections"),
                 ..Shortfall::default()
             })?;
@@ -209,7 +210,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     }
 
     /// Places one part beside those placed before. On failure returns the number of slots it found.
-    fn part(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
+    fn place_part(&mut self, part: usize, within: Option<&Subset>) -> Result<HostSlots, u32> {
         let wanted = &self.request.parts[part];
         if wanted.same.is_empty() && wanted.cu.is_none() {
             return self.spread(part, within);
@@ -223,8 +224,8 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
                 false => self.spread(part, Some(&set)),
             };
             match found {
-                Ok(spot) => return Ok(spot),
-                Err(got) => best = best.max(got),
+                Ok(placed) => return Ok(placed),
+                Err(slots_found) => best = best.max(slots_found),
             }
             self.trial.roll_back(mark);
         }
@@ -235,10 +236,10 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     fn by_shares(&mut self, part: usize, set: &Subset, left: &mut [u32]) -> Result<HostSlots, u32> {
         let min = self.request.parts[part].min;
         let all = self.listed(part, Some(set));
-        let mut spot = HostSlots::new();
-        let mut got = 0;
+        let mut placed = HostSlots::new();
+        let mut slots_found = 0;
         for (unit, left) in set.units.iter().zip(left) {
-            let want = (min - got).min(*left);
+            let want = (min - slots_found).min(*left);
             if want == 0 || self.request.parts[part].spread.one_host() && want < min {
                 continue;
             }
@@ -247,7 +248,9 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             let mut walk = |slots: u32| {
                 self.trial.roll_back(mark);
                 let mut list = list.iter().copied();
-                self.walk(part, (slots, slots), got == 0, |_: &mut F| list.next())
+                self.take_best_first(part, (slots, slots), slots_found == 0, |_: &mut F| {
+                    list.next()
+                })
             };
             let found = match walk(want) {
                 // Take as much as there is.
@@ -257,25 +260,29 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             match found {
                 Ok(some) => {
                     let slots: u32 = some.iter().map(|(_, n)| n).sum();
-                    (got, *left) = (got + slots, *left - slots);
-                    spot.extend(some);
+                    (slots_found, *left) = (slots_found + slots, *left - slots);
+                    placed.extend(some);
                 }
                 Err(_) => self.trial.roll_back(mark),
             }
         }
-        if got == min { Ok(spot) } else { Err(got) }
+        if slots_found == min {
+            Ok(placed)
+        } else {
+            Err(slots_found)
+        }
     }
 
     /// The same number of slots in each unit of the set.
     fn balanced(&mut self, part: usize, set: &Subset) -> Result<HostSlots, u32> {
         let shares = shares(self.request.parts[part].min, set.units.len());
-        let mut spot = HostSlots::new();
+        let mut placed = HostSlots::new();
         for (share, unit) in shares.into_iter().zip(&set.units) {
             let mut list = set.order(unit).into_iter();
             let walk = |_: &mut F| list.next();
-            spot.extend(self.walk(part, (share, share), spot.is_empty(), walk)?);
+            placed.extend(self.take_best_first(part, (share, share), placed.is_empty(), walk)?);
         }
-        Ok(spot)
+        Ok(placed)
     }
 
     /// Places a part according to its span.
@@ -290,16 +297,16 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             return self.on_hosts(part, (min, most), within);
         }
         if spread.stride > 0 {
-            return self.in_turn(part, (min, most), within);
+            return self.take_in_turn(part, (min, most), within);
         }
         match within {
             Some(_) => {
                 let mut list = self.listed(part, within).into_iter();
-                self.walk(part, (min, most), true, |_| list.next())
+                self.take_best_first(part, (min, most), true, |_| list.next())
             }
             None => {
                 let mut n = 0;
-                self.walk(part, (min, most), true, |field| {
+                self.take_best_first(part, (min, most), true, |field| {
                     n += 1;
                     field.host(part, n - 1)
                 })
@@ -308,12 +315,12 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     }
 
     /// Slots that a part may take on a host now.
-    fn offer(&mut self, part: usize, at: u32, first: bool) -> u32 {
-        self.field.offer(part, at, &self.trial.by_host, first)
+    fn allowed(&mut self, part: usize, at: u32, first: bool) -> u32 {
+        self.field.allowed(part, at, &self.trial.by_host, first)
     }
 
     /// Takes the best hosts first, with as many slots on each as the span allows.
-    fn walk(
+    fn take_best_first(
         &mut self,
         part: usize,
         (min, most): (u32, u32),
@@ -321,32 +328,32 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         mut next: impl FnMut(&mut F) -> Option<u32>,
     ) -> Result<HostSlots, u32> {
         let spread = self.request.parts[part].spread;
-        let mut spot = HostSlots::new();
-        let mut got = 0;
+        let mut placed = HostSlots::new();
+        let mut found = 0;
         // Better hosts that cannot be the first host, but may be later ones.
         let mut later: VecDeque<u32> = VecDeque::new();
-        while got < most {
+        while found < most {
             let turned = if first { None } else { later.pop_front() };
             let Some(at) = turned.or_else(|| next(self.field)) else {
                 break;
             };
-            let may = self.offer(part, at, first);
-            if may == 0 && first && self.offer(part, at, false) > 0 {
+            let may = self.allowed(part, at, first);
+            if may == 0 && first && self.allowed(part, at, false) > 0 {
                 later.push_back(at);
                 continue;
             }
-            let tile = match spread.whole {
+            let tile = match spread.whole_hosts {
                 true => self.field.all_slots(at),
                 false => spread.tile,
             };
-            let mut take = may.min(most - got);
+            let mut take = may.min(most - found);
             if tile > 0 {
                 take = take.min(tile);
             }
-            if spread.block > 0 && take < most - got {
+            if spread.block > 0 && take < most - found {
                 take = take / spread.block * spread.block;
             }
-            let rest = min.saturating_sub(got);
+            let rest = min.saturating_sub(found);
             let enough = match spread.one_host() {
                 true => min,
                 false => tile.min(rest).max(1),
@@ -354,14 +361,14 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             if take < enough {
                 continue;
             }
-            self.trial.take(self.request, part, at, take, first);
-            spot.push((at, take));
-            (got, first) = (got + take, false);
+            self.trial.add(self.request, part, at, take, first);
+            placed.push((at, take));
+            (found, first) = (found + take, false);
             if spread.one_host() {
                 break;
             }
         }
-        if got >= min { Ok(spot) } else { Err(got) }
+        if found >= min { Ok(placed) } else { Err(found) }
     }
 
     /// Places a part on a number of hosts between a minimum and a maximum.
@@ -374,39 +381,39 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         let spread = self.request.parts[part].spread;
         let mut offers = Vec::new();
         for at in self.listed(part, within) {
-            let slots = self.offer(part, at, false);
+            let slots = self.allowed(part, at, false);
             offers.push((at, slots.min(most)));
         }
         offers.retain(|(_, slots)| *slots > 0);
-        let mut chosen = host_sets::few(&offers, spread.hosts_max as usize, min)?;
-        if let Some(at) = chosen
+        let mut selected = host_sets::few_offers(&offers, spread.hosts_max as usize, min)?;
+        if let Some(at) = selected
             .iter()
-            .position(|(at, _)| self.offer(part, *at, true) > 0)
+            .position(|(at, _)| self.allowed(part, *at, true) > 0)
         {
             // The first host also takes the amounts that count once for the job.
-            let host = chosen.remove(at);
-            chosen.insert(0, host);
+            let host = selected.remove(at);
+            selected.insert(0, host);
         }
-        let mut spot = HostSlots::new();
-        let mut got = 0;
-        for (n, (at, slots)) in (1u32..).zip(chosen) {
-            let kept = spread.hosts_min.saturating_sub(n);
-            let take = slots.min((most - got).saturating_sub(kept));
-            if take > 0 && self.offer(part, at, n == 1) >= take {
-                self.trial.take(self.request, part, at, take, n == 1);
-                spot.push((at, take));
-                got += take;
+        let mut placed = HostSlots::new();
+        let mut found = 0;
+        for (n, (at, slots)) in (1u32..).zip(selected) {
+            let reserved = spread.hosts_min.saturating_sub(n);
+            let take = slots.min((most - found).saturating_sub(reserved));
+            if take > 0 && self.allowed(part, at, n == 1) >= take {
+                self.trial.add(self.request, part, at, take, n == 1);
+                placed.push((at, take));
+                found += take;
             }
         }
-        let hosts = u32::try_from(spot.len()).unwrap_or(u32::MAX);
-        match got >= min && hosts >= spread.hosts_min {
-            true => Ok(spot),
-            false => Err(got.min(min - 1)),
+        let hosts = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+        match found >= min && hosts >= spread.hosts_min {
+            true => Ok(placed),
+            false => Err(found.min(min - 1)),
         }
     }
 
     /// Takes some slots on each host in turn until there are enough.
-    fn in_turn(
+    fn take_in_turn(
         &mut self,
         part: usize,
         (min, most): (u32, u32),
@@ -414,34 +421,34 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     ) -> Result<HostSlots, u32> {
         let stride = self.request.parts[part].spread.stride;
         let list = self.listed(part, within);
-        let mut spot = HostSlots::new();
-        let mut got = 0;
+        let mut placed = HostSlots::new();
+        let mut found = 0;
         let mut closed = vec![false; list.len()];
         loop {
-            let before = got;
+            let before = found;
             for (n, at) in list.iter().enumerate() {
-                let want = stride.min(most - got);
+                let want = stride.min(most - found);
                 if want == 0 || closed[n] {
                     continue;
                 }
-                let may = self.offer(part, *at, got == 0);
-                if may < want.min(min.saturating_sub(got).max(1)) {
+                let may = self.allowed(part, *at, found == 0);
+                if may < want.min(min.saturating_sub(found).max(1)) {
                     closed[n] = true;
                     continue;
                 }
                 let take = may.min(want);
-                self.trial.take(self.request, part, *at, take, got == 0);
-                match spot.last_mut() {
+                self.trial.add(self.request, part, *at, take, found == 0);
+                match placed.last_mut() {
                     Some((last, slots)) if last == at => *slots += take,
-                    _ => spot.push((*at, take)),
+                    _ => placed.push((*at, take)),
                 }
-                got += take;
+                found += take;
             }
-            if got == before || got >= most {
+            if found == before || found >= most {
                 break;
             }
         }
-        if got >= min { Ok(spot) } else { Err(got) }
+        if found >= min { Ok(placed) } else { Err(found) }
     }
 }
 
@@ -469,22 +476,28 @@ impl CandidateHosts for CurrentHosts<'_, '_> {
             let next = self.ranks[part].pop(self.view.usage)?;
             self.taken_out[part].push(next);
         }
-        Some(self.taken_out[part][n].at)
+        Some(self.taken_out[part][n].position)
     }
 
-    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
+    fn fit(&self, part: usize, at: u32, trial_use: &TrialUse, first: bool) -> u32 {
         let query = HostQuery {
             first,
-            ..HostQuery::new(self.alt, part, hold)
+            ..HostQuery::new(self.alt, part, trial_use)
         };
         self.shape.fit(&query, self.view, at as usize)
     }
 
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
+    fn allowed(
+        &mut self,
+        part: usize,
+        at: u32,
+        trial: &HashMap<u32, TrialUse>,
+        first: bool,
+    ) -> u32 {
         let none = TrialUse::default();
         let query = HostQuery {
             first,
-            so_far: TrialHosts::Holds(trial),
+            trial_hosts: TrialHosts::Uses(trial),
             ..HostQuery::new(self.alt, part, trial.get(&at).unwrap_or(&none))
         };
         let can = self.shape.fit(&query, self.view, at as usize);
@@ -496,7 +509,8 @@ impl CandidateHosts for CurrentHosts<'_, '_> {
     }
 
     fn empty(&self, at: u32) -> bool {
-        self.shape.alone(self.alt, self.view.usage.get(at as usize))
+        self.shape
+            .may_be_exclusive(self.alt, self.view.usage.get(at as usize))
     }
 }
 
@@ -524,9 +538,9 @@ pub(super) fn find(
         taken_out: vec![Vec::new(); parts],
     };
     let found = search(&shape.alternatives[alt], &mut now, view, most);
-    let (ranks, seen) = (now.ranks, now.taken_out);
-    for (part, (mut rank, seen)) in ranks.into_iter().zip(seen).enumerate() {
-        rank.put_back(seen);
+    let (ranks, taken_out) = (now.ranks, now.taken_out);
+    for (part, (mut rank, taken_out)) in ranks.into_iter().zip(taken_out).enumerate() {
+        rank.put_back(taken_out);
         shape.put_rank((alt, part), rank, LimitGroup::default());
     }
     found
@@ -549,17 +563,23 @@ impl CandidateHosts for PredictedHosts<'_> {
         self.lists[part].get(n).copied()
     }
 
-    fn fit(&self, part: usize, at: u32, hold: &TrialUse, first: bool) -> u32 {
+    fn fit(&self, part: usize, at: u32, trial_use: &TrialUse, first: bool) -> u32 {
         let query = HostQuery {
             first,
-            ..HostQuery::new(self.alt, part, hold)
+            ..HostQuery::new(self.alt, part, trial_use)
         };
         self.free
             .get(&at)
             .map_or(0, |free| self.shape.fit_in(&query, free))
     }
 
-    fn offer(&mut self, part: usize, at: u32, trial: &HashMap<u32, TrialUse>, first: bool) -> u32 {
+    fn allowed(
+        &mut self,
+        part: usize,
+        at: u32,
+        trial: &HashMap<u32, TrialUse>,
+        first: bool,
+    ) -> u32 {
         let none = TrialUse::default();
         self.fit(part, at, trial.get(&at).unwrap_or(&none), first)
     }
@@ -583,7 +603,7 @@ pub(super) fn choose(
     offers: Offers<'_>,
 ) -> Option<HostSlots> {
     let request = &shape.alternatives[alt];
-    let fits = |part: usize, at: u32| shape.unfit((alt, part), view, at as usize).is_none();
+    let fits = |part: usize, at: u32| shape.unmet((alt, part), view, at as usize).is_none();
     let list = |part: usize| {
         let all = offers.iter().map(|(at, _)| *at);
         all.filter(|at| fits(part, *at)).collect()

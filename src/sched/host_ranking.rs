@@ -16,18 +16,18 @@ pub(super) struct Candidate {
     pub fullness: i64,
     pub preference: u32,
     /// The last tie-break: the order of cb.yaml.
-    pub at: u32,
+    pub position: u32,
     pub version: u32,
 }
 
 impl Candidate {
     pub(super) fn host(&self) -> usize {
-        self.at as usize
+        self.position as usize
     }
 
     /// Which host is better, even if the hosts have changed since.
     #[inline]
-    pub(super) fn rank(&self, other: &Candidate) -> Ordering {
+    pub(super) fn compare(&self, other: &Candidate) -> Ordering {
         let keys = || match (&self.keys, &other.keys) {
             (None, None) => Ordering::Equal,
             (own, theirs) => theirs.cmp(own),
@@ -36,14 +36,14 @@ impl Candidate {
         let fullness = || self.fullness.cmp(&other.fullness);
         preference
             .then_with(fullness)
-            .then_with(|| other.at.cmp(&self.at))
+            .then_with(|| other.position.cmp(&self.position))
     }
 }
 
 impl Ord for Candidate {
     #[inline]
     fn cmp(&self, other: &Candidate) -> Ordering {
-        self.rank(other).then(self.version.cmp(&other.version))
+        self.compare(other).then(self.version.cmp(&other.version))
     }
 }
 
@@ -76,14 +76,14 @@ pub(super) struct Ranking {
     /// best again.
     last: Option<Candidate>,
     /// Entries that were taken out; those of unchanged hosts are put back.
-    out: Vec<Candidate>,
+    taken_out: Vec<Candidate>,
     /// Position in the log of changed hosts up to which the ranking is fresh.
     refreshed_to: Option<u64>,
     /// Hosts that limits deny to these jobs until something is freed, and since when.
     limited_hosts: Vec<u32>,
     limited_since: u64,
     /// The version of the demand for which it was made.
-    demand: u64,
+    demand_version: u64,
     /// By host: the last refresh that evaluated it. A host that changed often is evaluated once.
     last_refresh: Vec<u32>,
     round: u32,
@@ -110,70 +110,72 @@ enum EntryPlace {
 pub(super) struct LimitGroup {
     pub on_hosts: u32,
     /// When one of these limits was last eased, in positions of the log of changed hosts.
-    pub eased: u64,
+    pub eased_at: u64,
 }
 
 /// How one part of a request evaluates hosts.
 pub(super) trait HostJudge {
     /// The part of the host's fitness that changes only with the host itself.
-    fn lasting(&self, at: usize) -> StaticFit;
+    fn static_fit(&self, at: usize) -> StaticFit;
     /// The host as an entry of the ranking; `None`: it cannot be used now.
     fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate>;
 }
 
 impl Ranking {
-    /// Brings the ranking of a part up to date. `demand`: version of the demand that the judge
-    /// uses.
+    /// Brings the ranking of a part up to date. `demand_version`: version of the demand that the
+    /// judge uses.
     pub(super) fn refresh(
         &mut self,
         judge: &impl HostJudge,
         usage: &ClusterUsage,
-        demand: u64,
-        eased: u64,
+        demand_version: u64,
+        eased_at: u64,
     ) {
-        let end = usage.now();
-        if std::mem::replace(&mut self.demand, demand) != demand {
+        let end = usage.log_end();
+        if std::mem::replace(&mut self.demand_version, demand_version) != demand_version {
             self.refreshed_to = None;
         }
-        let changed = self.refreshed_to.and_then(|seen| usage.changed(seen));
+        let changed = self
+            .refreshed_to
+            .and_then(|position| usage.changed(position));
         let hosts = usage.len();
         let small = self.heap.len() + self.run.len() <= 4 * hosts + 64;
         self.static_fits.resize(hosts, StaticFit::default());
-        let mut look = |ranking: &mut Ranking, at: u32| {
+        let mut evaluate = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
-            let news = (usage.get(at).host_version, usage.types());
+            let versions = (usage.get(at).host_version, usage.types());
             let mut lasting = ranking.static_fits[at];
-            if lasting.versions != news {
-                lasting = judge.lasting(at);
-                lasting.versions = news;
+            if lasting.versions != versions {
+                lasting = judge.static_fit(at);
+                lasting.versions = versions;
                 ranking.static_fits[at] = lasting;
             }
             judge.candidate(at, &lasting)
         };
         match changed {
             Some(changed) if small && changed.len() <= hosts => {
-                let mut out = std::mem::take(&mut self.out);
+                let mut out = std::mem::take(&mut self.taken_out);
                 out.drain(..).for_each(|old| {
                     if usage.get(old.host()).version == old.version {
-                        self.offer(old);
+                        self.insert(old);
                     }
                 });
-                self.out = out;
-                self.evaluate_changed(changed, usage, &mut look);
-                if eased > self.limited_since {
+                self.taken_out = out;
+                self.evaluate_changed(changed, usage, &mut evaluate);
+                if eased_at > self.limited_since {
                     for at in std::mem::take(&mut self.limited_hosts) {
-                        if let Some(new) = look(self, at) {
-                            self.offer(new);
+                        if let Some(new) = evaluate(self, at) {
+                            self.insert(new);
                         }
                     }
                 }
             }
             _ => {
-                self.out.clear();
+                self.taken_out.clear();
                 self.limited_hosts.clear();
                 self.last = None;
                 self.heap.clear();
-                let all = (0..hosts as u32).filter_map(|at| look(self, at));
+                let all = (0..hosts as u32).filter_map(|at| evaluate(self, at));
                 self.run = all.collect();
                 self.run.sort_unstable();
             }
@@ -185,11 +187,11 @@ impl Ranking {
         &mut self,
         changed: &[u32],
         usage: &ClusterUsage,
-        look: &mut impl FnMut(&mut Ranking, u32) -> Option<Candidate>,
+        evaluate: &mut impl FnMut(&mut Ranking, u32) -> Option<Candidate>,
     ) {
         if let [at] = changed {
-            if let Some(new) = look(self, *at) {
-                self.offer(new);
+            if let Some(new) = evaluate(self, *at) {
+                self.insert(new);
             }
             return;
         }
@@ -203,18 +205,18 @@ impl Ranking {
             for at in some {
                 let looked = &mut self.last_refresh[*at as usize];
                 if std::mem::replace(looked, self.round) != self.round {
-                    all.extend(look(self, *at));
+                    all.extend(evaluate(self, *at));
                 }
             }
         }
-        self.offer_all(&mut all, usage);
+        self.insert_all(&mut all, usage);
         self.evaluated = all;
     }
 
     /// Sorts many new entries once, unless far more are sorted already.
-    fn offer_all(&mut self, all: &mut Vec<Candidate>, usage: &ClusterUsage) {
+    fn insert_all(&mut self, all: &mut Vec<Candidate>, usage: &ClusterUsage) {
         if all.len() < MANY || all.len() * 2 < self.run.len() {
-            all.drain(..).for_each(|new| self.offer(new));
+            all.drain(..).for_each(|new| self.insert(new));
             return;
         }
         self.run
@@ -223,7 +225,7 @@ impl Ranking {
         self.run.sort_unstable();
     }
 
-    fn offer(&mut self, mut new: Candidate) {
+    fn insert(&mut self, mut new: Candidate) {
         match &mut self.last {
             None => self.last = Some(new),
             Some(last) => {
@@ -236,7 +238,7 @@ impl Ranking {
     }
 
     /// Where the best of all entries is.
-    fn top(&self) -> Option<(&Candidate, EntryPlace)> {
+    fn best(&self) -> Option<(&Candidate, EntryPlace)> {
         let run = self.run.last().map(|c| (c, EntryPlace::Run));
         let heap = self.heap.peek().map(|c| (c, EntryPlace::Heap));
         let last = self.last.as_ref().map(|c| (c, EntryPlace::Last));
@@ -248,7 +250,7 @@ impl Ranking {
         better(better(last, run), heap)
     }
 
-    fn drop_top(&mut self, from: EntryPlace) -> Option<Candidate> {
+    fn remove_best(&mut self, from: EntryPlace) -> Option<Candidate> {
         match from {
             EntryPlace::Run => self.run.pop(),
             EntryPlace::Heap => self.heap.pop(),
@@ -258,14 +260,14 @@ impl Ranking {
 
     /// Takes out the best host. Drops stale and repeated entries.
     pub(super) fn pop(&mut self, usage: &ClusterUsage) -> Option<Candidate> {
-        while let Some((_, from)) = self.top() {
-            let best = self.drop_top(from)?;
+        while let Some((_, from)) = self.best() {
+            let best = self.remove_best(from)?;
             if usage.get(best.host()).version == best.version {
                 // A host that changed twice between two looks has two fresh entries.
-                while let Some((again, from)) = self.top()
+                while let Some((again, from)) = self.best()
                     && *again == best
                 {
-                    self.drop_top(from);
+                    self.remove_best(from);
                 }
                 return Some(best);
             }
@@ -276,13 +278,13 @@ impl Ranking {
     /// Notes that limits deny this host to these jobs for now.
     pub(super) fn note_limited(&mut self, at: usize, usage: &ClusterUsage) {
         if self.limited_hosts.is_empty() {
-            self.limited_since = usage.now();
+            self.limited_since = usage.log_end();
         }
         self.limited_hosts.push(at as u32);
     }
 
     /// Puts back the entries that were taken out, for the next refresh.
     pub(super) fn put_back(&mut self, candidates: impl IntoIterator<Item = Candidate>) {
-        self.out.extend(candidates);
+        self.taken_out.extend(candidates);
     }
 }

@@ -27,18 +27,18 @@ pub(super) fn find(
     }
     let all = terms.most;
     for alt in 0..shape.alternatives.len() {
-        let Some(most) = terms.most_by(alt, shape.alternatives[alt].after_ms) else {
+        let Some(most) = terms.max_slots_after(alt, shape.alternatives[alt].after_ms) else {
             continue;
         };
         terms.most = most;
         let number = u8::try_from(alt).expect("a request has at most 250 alternatives");
-        let found = match shape.alternatives[alt].plain {
-            true => plain(shape, alt, view, terms),
+        let found = match shape.alternatives[alt].is_plain {
+            true => search_plain(shape, alt, view, terms),
             false => gang::find(shape, alt, view, terms),
         };
         terms.most = all;
         match found {
-            Ok(spot) => return Ok((number, spot)),
+            Ok(placed) => return Ok((number, placed)),
             Err(new) => {
                 short.get_or_insert(Shortfall { alt: number, ..new });
             }
@@ -56,23 +56,23 @@ fn cheapest(
 ) -> Option<FoundHosts> {
     let mut best: Option<(Candidate, u8, u32)> = None;
     for alt in 0..shape.alternatives.len() {
-        let Some(most) = terms.most_by(alt, shape.alternatives[alt].after_ms) else {
+        let Some(most) = terms.max_slots_after(alt, shape.alternatives[alt].after_ms) else {
             continue;
         };
         let min = shape.alternatives[alt].parts[0].min;
         let mut rank = shape.take_rank((alt, 0), view, terms.limit_group);
-        let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
+        let mut taken_out: SmallVec<[Candidate; 8]> = SmallVec::new();
         while let Some(candidate) = rank.pop(view.usage) {
             let better = best
                 .as_ref()
-                .is_none_or(|(known, ..)| candidate.rank(known).is_gt());
-            seen.push(candidate.clone());
+                .is_none_or(|(known, ..)| candidate.compare(known).is_gt());
+            taken_out.push(candidate.clone());
             if !better {
                 break;
             }
             let at = candidate.host();
-            let hold = TrialUse::default();
-            let query = HostQuery::new(alt, 0, &hold);
+            let trial_use = TrialUse::default();
+            let query = HostQuery::new(alt, 0, &trial_use);
             let can = shape.fit(&query, view, at);
             let take = (terms.room)(shape, &query, at, can).min(most);
             terms.limited.take();
@@ -82,16 +82,16 @@ fn cheapest(
                 break;
             }
         }
-        rank.put_back(seen);
+        rank.put_back(taken_out);
         shape.put_rank((alt, 0), rank, terms.limit_group);
     }
     let (candidate, number, take) = best?;
-    let spot = HostSlots::from_slice(&[(candidate.at, take)]);
-    Some((number, spot))
+    let placed = HostSlots::from_slice(&[(candidate.position, take)]);
+    Some((number, placed))
 }
 
 /// One part, hosts by rank.
-fn plain(
+fn search_plain(
     shape: &mut Shape,
     alt: usize,
     view: &ClusterView<'_>,
@@ -101,48 +101,48 @@ fn plain(
     let part = &shape.alternatives[alt].parts[0];
     let (spread, min) = (part.spread, part.min);
     let most = terms.most.min(part.max).max(min);
-    let mut seen: SmallVec<[Candidate; 8]> = SmallVec::new();
-    let mut spot = HostSlots::new();
-    let mut got = 0;
-    let hold = TrialUse::default();
+    let mut taken_out: SmallVec<[Candidate; 8]> = SmallVec::new();
+    let mut placed = HostSlots::new();
+    let mut found = 0;
+    let trial_use = TrialUse::default();
     while let Some(candidate) = rank.pop(view.usage) {
         let at = candidate.host();
         let query = HostQuery {
-            so_far: TrialHosts::Slots(&spot),
-            ..HostQuery::new(alt, 0, &hold)
+            trial_hosts: TrialHosts::Slots(&placed),
+            ..HostQuery::new(alt, 0, &trial_use)
         };
         let can = shape.fit(&query, view, at);
         let can = match spread.tile {
             0 => can,
             tile => can.min(tile),
         };
-        let take = (terms.room)(shape, &query, at, can).min(most - got);
+        let take = (terms.room)(shape, &query, at, can).min(most - found);
         let enough = match (spread.one_host(), spread.tile) {
             (true, _) => min,
             // A tile must be complete unless it is the remainder.
-            (_, tile) => tile.min(min.saturating_sub(got)).max(1),
+            (_, tile) => tile.min(min.saturating_sub(found)).max(1),
         };
-        if take == 0 && spot.is_empty() && terms.limited.take() {
+        if take == 0 && placed.is_empty() && terms.limited.take() {
             rank.note_limited(at, view.usage);
             continue;
         }
-        seen.push(candidate);
+        taken_out.push(candidate);
         if take < enough {
             continue;
         }
-        spot.push((at as u32, take));
-        got += take;
-        if got >= most || spread.one_host() {
+        placed.push((at as u32, take));
+        found += take;
+        if found >= most || spread.one_host() {
             break;
         }
     }
-    rank.put_back(seen);
+    rank.put_back(taken_out);
     shape.put_rank((alt, 0), rank, terms.limit_group);
-    if got >= min {
-        return Ok(spot);
+    if found >= min {
+        return Ok(placed);
     }
     Err(Shortfall {
-        got,
+        found,
         ..Shortfall::default()
     })
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subset {
     /// Position of each host in the order in which they are tried.
-    place: HashMap<u32, usize>,
+    positions: HashMap<u32, usize>,
     /// The hosts by unit, if units matter.
     pub units: Vec<Vec<u32>>,
 }
@@ -17,22 +17,22 @@ pub(super) struct Subset {
 impl Subset {
     fn of(hosts: impl IntoIterator<Item = u32>) -> Subset {
         Subset {
-            place: hosts.into_iter().zip(0..).collect(),
+            positions: hosts.into_iter().zip(0..).collect(),
             units: Vec::new(),
         }
     }
 
     /// The hosts of a list that belong to the set, in the set's order.
     pub(super) fn order(&self, list: &[u32]) -> Vec<u32> {
-        let known = |at: &u32| self.place.get(at).map(|place| (*place, *at));
+        let known = |at: &u32| self.positions.get(at).map(|place| (*place, *at));
         let mut list: Vec<(usize, u32)> = list.iter().filter_map(known).collect();
         list.sort_unstable();
         list.into_iter().map(|(_, at)| at).collect()
     }
 
     /// The offers of a list whose hosts belong to the set.
-    pub(super) fn offers(&self, offers: &[(u32, u32)]) -> Vec<(u32, u32)> {
-        let known = |(at, _): &&(u32, u32)| self.place.contains_key(at);
+    pub(super) fn offers_within(&self, offers: &[(u32, u32)]) -> Vec<(u32, u32)> {
+        let known = |(at, _): &&(u32, u32)| self.positions.contains_key(at);
         offers.iter().filter(known).copied().collect()
     }
 }
@@ -48,7 +48,7 @@ fn value(host: &HostInfo, name: &str) -> Option<String> {
 /// Sets of hosts that agree in all of `names` and together offer `need` slots; the set of the best
 /// host comes first. Hosts without a value for one of the names are in no set. Without names there
 /// is one set of all hosts.
-pub(super) fn alike(
+pub(super) fn sets_with_equal_values(
     table: &HostTable,
     names: &[String],
     offers: &[(u32, u32)],
@@ -124,7 +124,7 @@ pub(super) fn units(
     }
     let most = cu.max.map_or(all.len(), |n| n as usize);
     if cu.balance {
-        return evenly(&all, most, need);
+        return even_units(&all, most, need);
     }
     let set = |units: Vec<&Vec<u32>>| Subset::of(units.into_iter().flatten().copied());
     // First single units that hold the whole request, then as few units as possible.
@@ -138,29 +138,29 @@ pub(super) fn units(
         .zip(all.iter().map(|(slots, _)| cap(*slots)))
         .collect();
     if (most > 1 || cu.max.is_none())
-        && let Ok(chosen) = few(&caps, most, need)
+        && let Ok(selected) = few_offers(&caps, most, need)
     {
-        let hosts = chosen.iter().map(|(n, _)| &all[*n as usize].1);
+        let hosts = selected.iter().map(|(n, _)| &all[*n as usize].1);
         sets.push(set(hosts.collect()));
     }
     sets
 }
 
 /// The fewest units that can each provide the same share, or one slot more.
-fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
+fn even_units(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
     let mut sets = Vec::new();
     for count in 1..=most.min(all.len()) {
         let (share, more) = (u64::from(need) / count as u64, need as usize % count);
         // Units that provide one more come first.
         let large = |n: &usize| all[*n].0 > share;
-        let mut chosen: Vec<usize> = (0..all.len()).filter(large).take(more).collect();
-        let small = |n: &usize| all[*n].0 >= share && !chosen[..].contains(n);
+        let mut selected: Vec<usize> = (0..all.len()).filter(large).take(more).collect();
+        let small = |n: &usize| all[*n].0 >= share && !selected[..].contains(n);
         let rest: Vec<usize> = (0..all.len()).filter(small).take(count - more).collect();
-        let enough = chosen.len() == more;
-        chosen.extend(rest);
-        if enough && chosen.len() == count {
+        let enough = selected.len() == more;
+        selected.extend(rest);
+        if enough && selected.len() == count {
             let hosts = |n: &usize| all[*n].1.clone();
-            let units: Vec<Vec<u32>> = chosen.iter().map(hosts).collect();
+            let units: Vec<Vec<u32>> = selected.iter().map(hosts).collect();
             let mut set = Subset::of(units.iter().flatten().copied());
             set.units = units;
             sets.push(set);
@@ -174,7 +174,11 @@ fn evenly(all: &[(u64, Vec<u32>)], most: usize, need: u32) -> Vec<Subset> {
 ///
 /// # Errors
 /// The maximum number of slots of `most` offers.
-pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(u32, u32)>, u32> {
+pub(super) fn few_offers(
+    offers: &[(u32, u32)],
+    most: usize,
+    need: u32,
+) -> Result<Vec<(u32, u32)>, u32> {
     let need = u64::from(need);
     // The remaining offers, by size.
     let mut rest: BTreeMap<u32, usize> = BTreeMap::new();
@@ -197,9 +201,9 @@ pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(
     if best < need {
         return Err(u32::try_from(best).unwrap_or(u32::MAX));
     }
-    let (mut chosen, mut got) = (Vec::new(), 0u64);
+    let (mut selected, mut total) = (Vec::new(), 0u64);
     for (at, slots) in offers {
-        if chosen.len() == most {
+        if selected.len() == most {
             break;
         }
         if let Some(count) = rest.get_mut(slots) {
@@ -208,13 +212,13 @@ pub(super) fn few(offers: &[(u32, u32)], most: usize, need: u32) -> Result<Vec<(
                 rest.remove(slots);
             }
         }
-        let with = got + u64::from(*slots);
-        if with >= need || with + top(&rest, most - chosen.len() - 1) >= need {
-            chosen.push((*at, *slots));
-            got = with;
+        let with = total + u64::from(*slots);
+        if with >= need || with + top(&rest, most - selected.len() - 1) >= need {
+            selected.push((*at, *slots));
+            total = with;
         }
     }
-    Ok(chosen)
+    Ok(selected)
 }
 
 #[cfg(test)]
@@ -224,12 +228,12 @@ mod tests {
     #[test]
     fn few_offers_are_taken_in_order_where_that_can_do() {
         let offers = [(0, 2), (1, 4), (2, 1), (3, 6)];
-        assert_eq!(few(&offers, 2, 6), Ok(vec![(0, 2), (1, 4)]));
-        assert_eq!(few(&offers, 2, 8), Ok(vec![(0, 2), (3, 6)]));
-        assert_eq!(few(&offers, 2, 9), Ok(vec![(1, 4), (3, 6)]));
-        assert_eq!(few(&offers, 2, 11), Err(10));
-        assert_eq!(few(&offers, 1, 5), Ok(vec![(3, 6)]));
-        assert_eq!(few(&offers, 9, 13).map(|c| c.len()), Ok(4));
-        assert_eq!(few(&[], 3, 1), Err(0));
+        assert_eq!(few_offers(&offers, 2, 6), Ok(vec![(0, 2), (1, 4)]));
+        assert_eq!(few_offers(&offers, 2, 8), Ok(vec![(0, 2), (3, 6)]));
+        assert_eq!(few_offers(&offers, 2, 9), Ok(vec![(1, 4), (3, 6)]));
+        assert_eq!(few_offers(&offers, 2, 11), Err(10));
+        assert_eq!(few_offers(&offers, 1, 5), Ok(vec![(3, 6)]));
+        assert_eq!(few_offers(&offers, 9, 13).map(|c| c.len()), Ok(4));
+        assert_eq!(few_offers(&[], 3, 1), Err(0));
     }
 }

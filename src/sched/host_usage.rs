@@ -2,7 +2,7 @@
 //! the numbers and the log of hosts that changed; never decides anything.
 
 use super::amount::Bundle;
-use super::units::{Chosen, HeldUnits, HostUnits, PartOrder, UnitAsk};
+use super::units::{Chosen, HeldUnits, HostUnits, PartOrder, UnitRequest};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) struct HostUsage {
     /// Slots of the host.
     pub slots: i64,
     /// Slots held by started work, suspended work included.
-    pub used: i64,
+    pub used_slots: i64,
     /// Expected load of jobs that started a moment ago, in thousandths of a running process.
     pub expected: i64,
     /// Number of jobs and elements on the host.
@@ -35,7 +35,7 @@ pub(super) struct HostUsage {
     /// The host's amount of each resource, in thousandths, before reservations.
     pub have: SmallVec<[i64; 3]>,
     /// Reserved by started jobs of each resource, in thousandths.
-    pub taken: SmallVec<[i64; 3]>,
+    pub reserved: SmallVec<[i64; 3]>,
     /// Only for hosts that lend slots, and if limits depend on it.
     holders: Option<Box<Holders>>,
     /// Only for hosts with units.
@@ -54,18 +54,18 @@ struct Holders {
 
 impl HostUsage {
     pub(super) fn free(&self) -> i64 {
-        self.slots - self.used
+        self.slots - self.used_slots
     }
 
     /// What is left of a resource, in thousandths.
-    pub(super) fn left(&self, res: ResourceId) -> i64 {
+    pub(super) fn free_amount(&self, res: ResourceId) -> i64 {
         let have = self.have.get(usize::from(res)).copied().unwrap_or(0);
-        have - self.taken_of(res)
+        have - self.reserved_of(res)
     }
 
     /// Reserved by started jobs of a resource, in thousandths.
-    pub(super) fn taken_of(&self, res: ResourceId) -> i64 {
-        self.taken.get(usize::from(res)).copied().unwrap_or(0)
+    pub(super) fn reserved_of(&self, res: ResourceId) -> i64 {
+        self.reserved.get(usize::from(res)).copied().unwrap_or(0)
     }
 
     pub(super) fn queue_used(&self, queue: u16) -> u32 {
@@ -82,13 +82,13 @@ impl HostUsage {
     pub(super) fn listed_units(&self, res: ResourceId, names: &[String]) -> usize {
         self.units
             .as_ref()
-            .map_or(0, |units| units.listed(res, names))
+            .map_or(0, |units| units.count_listed(res, names))
     }
 
     /// Chooses units for each of these requests; `None`: too few are free.
     pub(super) fn choose_units(
         &self,
-        asks: &[UnitAsk],
+        asks: &[UnitRequest],
         order: PartOrder<'_>,
     ) -> Option<Vec<Chosen<'_>>> {
         self.units.as_ref()?.choose(asks, order)
@@ -99,8 +99,8 @@ impl HostUsage {
         self.units.as_deref()
     }
 
-    /// Slots of jobs suspended in favour of a better job, by the victim's queue; `used` includes
-    /// them.
+    /// Slots of jobs suspended in favour of a better job, by the victim's queue; `used_slots`
+    /// includes them.
     pub(super) fn lent_slots(&self) -> &[(u16, i64)] {
         self.holders
             .as_deref()
@@ -108,7 +108,7 @@ impl HostUsage {
     }
 
     /// Slots lent by victims from these queues.
-    pub(super) fn lent_by(&self, queues: &[u16]) -> i64 {
+    pub(super) fn slots_lent_by(&self, queues: &[u16]) -> i64 {
         let of = |(queue, n): &(u16, i64)| queues.contains(queue).then_some(*n);
         self.lent_slots().iter().filter_map(of).sum()
     }
@@ -195,12 +195,12 @@ impl ClusterUsage {
     }
 
     /// The end of the log.
-    pub(super) fn now(&self) -> u64 {
+    pub(super) fn log_end(&self) -> u64 {
         self.base + self.log.len() as u64
     }
 
     /// The end of the log when something was last freed.
-    pub(super) fn freed(&self) -> u64 {
+    pub(super) fn last_freed(&self) -> u64 {
         self.freed
     }
 
@@ -229,7 +229,7 @@ impl ClusterUsage {
     /// Starts again with `n` hosts without slots. `by_holder`: some limit depends on what a queue
     /// or a user holds on a host.
     pub(super) fn reset(&mut self, n: usize, by_holder: bool) {
-        let (base, freed) = (self.now() + 1, self.now() + 1);
+        let (base, freed) = (self.log_end() + 1, self.log_end() + 1);
         *self = ClusterUsage {
             hosts: vec![HostUsage::default(); n],
             log: Vec::new(),
@@ -270,7 +270,7 @@ impl ClusterUsage {
         host.open = open;
         host.have = SmallVec::from_slice(have);
         self.free += share(host) - before;
-        self.touch(at, more);
+        self.mark_changed(at, more);
         more
     }
 
@@ -316,10 +316,12 @@ impl ClusterUsage {
     }
 
     /// Takes units of hosts or returns them.
-    pub(super) fn hold_units(&mut self, held: &[HeldUnits], plus: bool) {
-        for held in held {
-            let units = self.hosts[held.at as usize].units.get_or_insert_default();
-            units.hold(held, plus);
+    pub(super) fn hold_units(&mut self, held_units: &[HeldUnits], plus: bool) {
+        for held_unit in held_units {
+            let units = self.hosts[held_unit.host as usize]
+                .units
+                .get_or_insert_default();
+            units.hold(held_unit, plus);
         }
     }
 
@@ -334,7 +336,7 @@ impl ClusterUsage {
         let before = share(&self.hosts[at]);
         self.hosts[at].open = false;
         self.free -= before;
-        self.touch(at, false);
+        self.mark_changed(at, false);
     }
 
     /// Notes that what was freed since log position `mark` is in use again.
@@ -344,62 +346,62 @@ impl ClusterUsage {
 
     /// Notes that a host's load changed in a way that requests may depend on.
     pub(super) fn note_load_change(&mut self, at: usize) {
-        self.touch(at, true);
+        self.mark_changed(at, true);
     }
 
-    fn touch(&mut self, at: usize, freed: bool) {
+    fn mark_changed(&mut self, at: usize, freed: bool) {
         self.hosts[at].version = self.hosts[at].version.wrapping_add(1);
         self.log.push(at as u32);
         if freed {
-            self.freed = self.now();
+            self.freed = self.log_end();
         }
     }
 
     /// Books what one job holds on a host, or removes the booking.
-    pub(super) fn book(&mut self, at: usize, what: &Bundle, who: Holder, plus: bool) {
+    pub(super) fn book(&mut self, at: usize, what: &Bundle, holder: Holder, plus: bool) {
         let host = &mut self.hosts[at];
         let before = share(host);
         let sign = if plus { 1 } else { -1 };
-        host.used += sign * what.slots;
-        if host.taken.len() < what.res.len() {
-            host.taken.resize(what.res.len(), 0);
+        host.used_slots += sign * what.slots;
+        if host.reserved.len() < what.res.len() {
+            host.reserved.resize(what.res.len(), 0);
         }
-        for (taken, amount) in host.taken.iter_mut().zip(&what.res) {
+        for (taken, amount) in host.reserved.iter_mut().zip(&what.res) {
             *taken += sign * amount;
         }
         let slots = u32::try_from(what.slots).expect("slots are never negative");
         if self.by_holder && slots > 0 {
             let holders = host.holders.get_or_insert_default();
-            bump(&mut holders.queues, who.queue, slots, plus);
-            bump(&mut holders.users, who.uid, slots, plus);
+            bump(&mut holders.queues, holder.queue, slots, plus);
+            bump(&mut holders.users, holder.uid, slots, plus);
         }
-        match (who.lent, plus) {
+        match (holder.lent, plus) {
             // A stopped job shares the host with the jobs that may use its slots.
             (true, _) => {}
             (false, true) => {
                 host.jobs += 1;
-                host.exclusive += u32::from(who.exclusive);
+                host.exclusive += u32::from(holder.exclusive);
             }
             (false, false) => {
                 host.jobs -= 1;
-                host.exclusive -= u32::from(who.exclusive);
+                host.exclusive -= u32::from(holder.exclusive);
             }
         }
-        if who.lent {
+        if holder.lent {
             let lent = &mut host.holders.get_or_insert_default().lent_slots;
-            match lent.iter().position(|(q, _)| *q == who.queue) {
+            match lent.iter().position(|(q, _)| *q == holder.queue) {
                 Some(i) => {
                     lent[i].1 += sign * what.slots;
                     if lent[i].1 == 0 {
                         lent.remove(i);
                     }
                 }
-                None => lent.push((who.queue, sign * what.slots)),
+                None => lent.push((holder.queue, sign * what.slots)),
             }
         }
         self.free += share(&self.hosts[at]) - before;
         // Lending slots frees nothing for most jobs, only for those that may use lent slots.
-        self.touch(at, !plus || who.lent);
+        self.mark_changed(at, !plus || holder.lent);
     }
 }
 

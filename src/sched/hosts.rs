@@ -204,7 +204,7 @@ impl HostTable {
         self.position(id).map(|at| &self.hosts[at])
     }
 
-    pub fn named(&self, name: &str) -> Option<&HostInfo> {
+    pub fn find_by_name(&self, name: &str) -> Option<&HostInfo> {
         self.by_name.get(name).map(|at| &self.hosts[*at])
     }
 

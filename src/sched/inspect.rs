@@ -24,24 +24,24 @@ impl Engine {
     }
 
     /// What is left of a resource on a host, in thousandths.
-    pub fn left(&self, at: usize, resource: u16) -> i64 {
-        self.picture.usage.get(at).left(resource)
+    pub fn free_amount(&self, at: usize, resource: u16) -> i64 {
+        self.picture.usage.get(at).free_amount(resource)
     }
 
     /// What is left of each unit that a host lists, in thousandths.
     pub fn units_left(&self, at: usize, resource: u16) -> Vec<i64> {
         let units = self.picture.usage.get(at).units();
-        units.map_or_else(Vec::new, |units| units.left(resource).into_vec())
+        units.map_or_else(Vec::new, |units| units.free_by_unit(resource).into_vec())
     }
 
     /// The host's amount of a resource, in thousandths.
-    pub fn have(&self, at: usize, resource: u16) -> i64 {
+    pub fn total_amount(&self, at: usize, resource: u16) -> i64 {
         let have = &self.picture.usage.get(at).have;
         have.get(usize::from(resource)).copied().unwrap_or(0)
     }
 
     /// What a started job holds, by host position.
-    pub fn held_by(&self, j: JobKey) -> &[(u32, Bundle)] {
+    pub fn allocation_of(&self, j: JobKey) -> &[(u32, Bundle)] {
         self.picture
             .allocations
             .get(&j)
@@ -50,13 +50,13 @@ impl Engine {
 
     /// Amounts of `rusage[]` that started jobs reserve on a host, by resource.
     pub fn reserved(&self, table: &HostTable, host: &str) -> Vec<(String, f64)> {
-        let Some(at) = table.named(host).map(|info| info.position as usize) else {
+        let Some(at) = table.find_by_name(host).map(|info| info.position as usize) else {
             return Vec::new();
         };
         if at >= self.picture.usage.len() {
             return Vec::new();
         }
-        let taken = self.picture.usage.get(at).taken.iter();
+        let taken = self.picture.usage.get(at).reserved.iter();
         let named = self
             .picture
             .resources
@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Whether a pass may have something to do even though no job is pending.
-    pub fn watches(&self) -> bool {
+    pub fn has_timed_work(&self) -> bool {
         self.picture.monitor.busy()
     }
 }

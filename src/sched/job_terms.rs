@@ -29,7 +29,7 @@ pub(super) struct JobTerms<'a> {
 impl JobTerms<'_> {
     /// Maximum number of slots for an alternative that opens after `after_ms`; `None`: it cannot be
     /// taken now.
-    pub(super) fn most_by(&self, alt: usize, after_ms: u64) -> Option<u32> {
+    pub(super) fn max_slots_after(&self, alt: usize, after_ms: u64) -> Option<u32> {
         let most = self
             .by_alternative
             .get(alt)

@@ -63,7 +63,7 @@ pub(super) fn alternative_room(
         per_slot,
         fixed,
     };
-    quotas.room(ident, &need)
+    quotas.max_slots(ident, &need)
 }
 
 /// What section `limits` leaves to a job on one more host, beside what it takes in trial.
@@ -80,7 +80,7 @@ pub(super) struct LimitRoom {
 /// What section `limits` leaves to a job on one more host, beside its trial.
 ///
 /// `may`: what the host offers; `most`: maximum number of slots of the job.
-pub(super) fn left_on(
+pub(super) fn slots_left_on(
     quotas: &Quotas,
     ident: &Ident,
     shape: &Shape,
@@ -99,20 +99,20 @@ pub(super) fn left_on(
     if !adds_up && !ident.by_host() {
         return left;
     }
-    let (per_slot, fixed) = shape.needs_at(query);
+    let (per_slot, fixed) = shape.needs_on_host(query);
     let need = Need {
         slots: 1,
         per_slot: &per_slot,
         fixed: &fixed,
     };
-    let so_far = shape.so_far(query);
+    let so_far = shape.trial_by_host(query);
     if ident.by_host() {
         let room = quotas.room_on_host(ident, at as u32, &need, &so_far);
         left.limited = room.is_err();
         (left.slots, left.blocked) = (room.unwrap_or(0), room.err());
     }
     if adds_up {
-        let room = quotas.room_beside(ident, &need, &so_far);
+        let room = quotas.max_slots_beside(ident, &need, &so_far);
         left.blocked = room.err().or(left.blocked);
         let taken: i64 = so_far.iter().map(|(_, part)| part.slots).sum();
         let wanted = most.saturating_sub(u32::try_from(taken).unwrap_or(0));
@@ -135,14 +135,14 @@ pub(super) fn user_room(
     let limit = view.table.at(at).user_limit(per_core);
     limit.map_or(u32::MAX, |limit| {
         let used = view.usage.get(at).user_used(uid);
-        limit.saturating_sub(used.saturating_add(query.held()))
+        limit.saturating_sub(used.saturating_add(query.trial_slots()))
     })
 }
 
 /// The jobs to which the same limits on hosts apply, and since when.
-pub(super) fn alike(quotas: &Quotas, ident: &Ident) -> LimitGroup {
+pub(super) fn same_limits(quotas: &Quotas, ident: &Ident) -> LimitGroup {
     LimitGroup {
         on_hosts: ident.on_hosts,
-        eased: quotas.last_freed_on_hosts(ident.on_hosts),
+        eased_at: quotas.last_freed_on_hosts(ident.on_hosts),
     }
 }

@@ -60,7 +60,7 @@ pub use engine::Engine;
 pub use examine::{AmountRoom, Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use openings::Opening;
-pub use plan::{Grow, Placement, Plan, Start};
+pub use plan::{Placement, Plan, SlotGrowth, Start};
 pub use threshold_monitor::DispatchBlock;
 
 use crate::config::Config;

@@ -49,7 +49,7 @@ pub(super) struct PassMemory {
     demand: Demand,
     pub preemption: PreemptionSearch,
     /// Pending reasons are not needed.
-    pub quiet: bool,
+    pub skip_reasons: bool,
 }
 
 impl PassMemory {
@@ -57,7 +57,7 @@ impl PassMemory {
     pub(super) fn renewed(self) -> PassMemory {
         PassMemory {
             preemption: self.preemption.renewed(),
-            quiet: self.quiet,
+            skip_reasons: self.skip_reasons,
             ..PassMemory::default()
         }
     }
@@ -81,7 +81,7 @@ pub(super) struct Pass<'a> {
     exhausted: Vec<bool>,
     active: Vec<bool>,
     /// Every class is considered, to update the reasons.
-    thorough: bool,
+    all_classes: bool,
     /// Number of array elements that this pass has decided to start.
     array_started: HashMap<u32, u32>,
     /// How long the job under consideration has waited.
@@ -109,7 +109,7 @@ impl<'a> Pass<'a> {
             plan: Plan::default(),
             exhausted: Vec::new(),
             active: Vec::new(),
-            thorough: false,
+            all_classes: false,
             array_started: HashMap::new(),
             waited_ms: 0,
             over_limit: None,

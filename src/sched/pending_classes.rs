@@ -59,9 +59,9 @@ pub(super) struct Progress {
     /// Its entry in the order of its queue.
     pub entry: Option<QueueEntry>,
     /// The entry is not the first job of the class: the class advanced within a pass.
-    pub moved: bool,
+    pub has_advanced: bool,
     /// Elements of the array at `entry` below this index were already considered in this pass.
-    pub from: u32,
+    pub first_index: u32,
 }
 
 /// All classes of pending jobs, by number.
@@ -88,7 +88,7 @@ impl PendingClasses {
     }
 
     /// Takes a class out, so that it can be read while the rest of the picture changes.
-    pub(super) fn take(&mut self, id: u32) -> Option<Box<PendingClass>> {
+    pub(super) fn take_out(&mut self, id: u32) -> Option<Box<PendingClass>> {
         self.all.remove(&id)
     }
 

@@ -126,12 +126,12 @@ impl Picture {
         let mut next = 0;
         for some in works.chunks(PREFETCH_BATCH) {
             state.prefetch_works(some);
-            let news = some.iter().copied();
-            let news =
-                news.filter(|j| !self.allocations.as_planned(state, self.now, *j, &mut next));
-            let news: SmallVec<[JobKey; PREFETCH_BATCH]> = news.collect();
-            self.prefetch(state, &news);
-            for j in news {
+            let changed = some.iter().copied();
+            let changed =
+                changed.filter(|j| !self.allocations.as_planned(state, self.now, *j, &mut next));
+            let changed: SmallVec<[JobKey; PREFETCH_BATCH]> = changed.collect();
+            self.prefetch(state, &changed);
+            for j in changed {
                 self.sync_allocation(state, table, j);
             }
         }
@@ -186,14 +186,14 @@ impl Picture {
         for class in classes {
             self.set_class(state, table, class);
         }
-        self.take_up_history(pasts, state, table);
+        self.restore_history(pasts, state, table);
     }
 
     /// Takes over the limits of job groups.
     pub(super) fn limit_groups(&mut self, state: &State) {
         let limited = state.job_groups();
         let limited = limited.filter_map(|group| Some((group.name.as_str(), group.limit?)));
-        let (version, at) = (state.job_group_version(), self.usage.now());
+        let (version, at) = (state.job_group_version(), self.usage.log_end());
         self.quotas.limit_groups(version, limited, at);
     }
 
@@ -208,8 +208,8 @@ impl Picture {
             let sizes = self.resources.sizes(host, own);
             self.usage.set_unit_sizes(at, (unit, own), sizes);
         }
-        self.share_with(host, at);
-        let have = self.resources.have(host);
+        self.note_shared_resources(host, at);
+        let have = self.resources.amounts_of_host(host);
         let kind = self.hosts.type_number(host.host_type());
         self.usage.renew(at, kind);
         let expected = self.throttle.expected(at, self.now);
@@ -217,8 +217,8 @@ impl Picture {
         if expected > 0 {
             self.throttle.note_stale(at);
         }
-        let barred = self.monitor.note_sample(host, at, expected) || self.windows.is_closed(at);
-        let open = host.obstacle().is_none() && !barred;
+        let is_barred = self.monitor.note_sample(host, at, expected) || self.windows.is_closed(at);
+        let open = host.obstacle().is_none() && !is_barred;
         if self.usage.get(at).open != open {
             self.hosts.epoch += 1;
         }
@@ -232,13 +232,13 @@ impl Picture {
     }
 
     /// Notes the resources that the host shares with others.
-    fn share_with(&mut self, host: &HostInfo, at: usize) {
-        let events = self.usage.now();
-        for (res, name) in self.resources.with_sharers() {
+    fn note_shared_resources(&mut self, host: &HostInfo, at: usize) {
+        let events = self.usage.log_end();
+        for (res, name) in self.resources.shared_resources() {
             let fixed = self.config.hosts.resources.get(name);
             let fixed = fixed.is_some_and(|decl| decl.shared);
             let now = host.number(name).map(|n| SharedAmount {
-                from: match (fixed, host.load.shared.get(name)) {
+                source: match (fixed, host.load.shared.get(name)) {
                     (true, _) => "",
                     (false, Some(reporter)) => reporter,
                     (false, None) => &host.name,
@@ -246,7 +246,7 @@ impl Picture {
                 amount: (n * 1000.0).round() as i64,
                 fixed,
             });
-            let idle = self.usage.get(at).taken_of(res) == 0;
+            let idle = self.usage.get(at).reserved_of(res) == 0;
             self.quotas
                 .share((res, name), at as u32, now, (idle, events));
         }

@@ -13,7 +13,7 @@ pub(super) type FoundHosts = (u8, HostSlots);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shortfall {
     /// Number of slots that were found.
-    pub got: u32,
+    pub found: u32,
     /// Something that concerns only this job (its user, its limits, its length) also prevented the
     /// placement; the caller reports it.
     pub personal: bool,

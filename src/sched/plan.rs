@@ -28,7 +28,7 @@ pub struct Plan {
     /// Arrays that wait because of their own limit of started elements.
     pub at_limit: Vec<(u32, u32)>,
     /// Running jobs that get more slots.
-    pub grows: Vec<Grow>,
+    pub growths: Vec<SlotGrowth>,
     /// Started jobs to be stopped in place.
     pub halts: Vec<(JobKey, SuspReason)>,
     /// Started jobs that the system stopped and that may continue.
@@ -50,7 +50,7 @@ pub struct Plan {
 
 /// More slots for a running job, added after its existing hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grow {
+pub struct SlotGrowth {
     pub j: JobKey,
     pub hosts: Placement,
     /// Units that come with them.

@@ -47,7 +47,7 @@ pub fn apply_plan(plan: Plan, now: Stamp, sink: &mut impl Sink) {
     for j in plan.resumes {
         resume(sink, j, now);
     }
-    for growth in plan.grows {
+    for growth in plan.growths {
         let hosts = shares(sink.state(), &growth.hosts);
         grow(sink, growth.j, (hosts, growth.units), now);
     }

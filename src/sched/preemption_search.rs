@@ -15,7 +15,7 @@ pub(super) struct PreemptionClaim {
     pub victims: Vec<JobKey>,
     /// The resources that are kept for it, and their holder.
     pub parts: HostBundles,
-    pub who: Holder,
+    pub holder: Holder,
     /// The resources are booked.
     pub booked: bool,
     /// When the victims are stopped; `None`: they are being ended.
@@ -27,10 +27,10 @@ pub(super) struct PreemptionClaim {
 pub(super) struct PreemptionSearch {
     claims: BTreeMap<JobKey, PreemptionClaim>,
     /// Victims of claims.
-    marked: BTreeSet<JobKey>,
+    victims: BTreeSet<JobKey>,
     /// Shapes for which no victims were found, with the position of the log of changed hosts at
     /// that time.
-    futile: HashMap<u32, u64>,
+    without_victims: HashMap<u32, u64>,
     searches: u32,
     /// Warned jobs; `None`: not known yet.
     warned: Option<BTreeSet<JobKey>>,
@@ -40,7 +40,7 @@ impl PreemptionSearch {
     /// Adapts the claims to another picture, in which hosts, queues and resources may have other
     /// numbers: the jobs continue to wait for their victims, but without resources kept for them.
     pub(super) fn renewed(mut self) -> PreemptionSearch {
-        self.futile.clear();
+        self.without_victims.clear();
         for claim in self.claims.values_mut() {
             claim.parts.clear();
             claim.booked = false;
@@ -86,12 +86,12 @@ impl PreemptionSearch {
     }
 
     /// Whether nothing has changed since that could make a search for this shape succeed.
-    pub(super) fn is_futile(&self, shape: u32, changes: u64) -> bool {
-        self.futile.get(&shape) == Some(&changes)
+    pub(super) fn has_no_victims(&self, shape: u32, changes: u64) -> bool {
+        self.without_victims.get(&shape) == Some(&changes)
     }
 
     pub(super) fn note_futile(&mut self, shape: u32, changes: u64) {
-        self.futile.insert(shape, changes);
+        self.without_victims.insert(shape, changes);
     }
 
     /// Adds the jobs that an earlier leader warned; asks for them once.
@@ -104,8 +104,8 @@ impl PreemptionSearch {
     }
 
     /// Warned jobs that are no longer victims, each returned once.
-    pub(super) fn take_spared(&mut self) -> Vec<JobKey> {
-        let (marked, warned) = (&self.marked, self.warned.get_or_insert_default());
+    pub(super) fn take_unneeded(&mut self) -> Vec<JobKey> {
+        let (marked, warned) = (&self.victims, self.warned.get_or_insert_default());
         let spared: Vec<JobKey> = warned.difference(marked).copied().collect();
         warned.retain(|j| marked.contains(j));
         spared
@@ -113,7 +113,7 @@ impl PreemptionSearch {
 
     /// Whether some job waits for the victim to stop or end.
     pub(super) fn is_victim(&self, j: JobKey) -> bool {
-        self.marked.contains(&j)
+        self.victims.contains(&j)
     }
 
     /// Whether no job waits for victims.
@@ -140,14 +140,14 @@ impl PreemptionSearch {
     }
 
     pub(super) fn add(&mut self, j: JobKey, claim: PreemptionClaim) {
-        self.marked.extend(claim.victims.iter().copied());
+        self.victims.extend(claim.victims.iter().copied());
         self.claims.insert(j, claim);
     }
 
     pub(super) fn drop_claim(&mut self, j: JobKey) -> Option<PreemptionClaim> {
         let claim = self.claims.remove(&j)?;
         for victim in &claim.victims {
-            self.marked.remove(victim);
+            self.victims.remove(victim);
         }
         Some(claim)
     }

@@ -27,9 +27,9 @@ pub fn end_of(start: i64, duration: i64) -> i64 {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// Times of the steps, ascending from `head` on. The last step has no end.
-    at: Vec<i64>,
+    times: Vec<i64>,
     slots: Vec<i64>,
-    /// One column per resource, each as long as `at`.
+    /// One column per resource, each as long as `times`.
     res: Vec<Vec<i64>>,
     /// The first step that still counts; earlier ones lie in the past.
     head: usize,
@@ -47,7 +47,7 @@ pub struct Step {
 impl Timeline {
     pub fn new(capacity: &Bundle) -> Timeline {
         Timeline {
-            at: vec![i64::MIN],
+            times: vec![i64::MIN],
             slots: vec![capacity.slots],
             res: capacity.res.iter().map(|amount| vec![*amount]).collect(),
             head: 0,
@@ -57,16 +57,16 @@ impl Timeline {
 
     /// Number of steps, the current one included.
     pub fn steps(&self) -> usize {
-        self.at.len() - self.head
+        self.times.len() - self.head
     }
 
     /// Claims `amount` over [from, to).
-    pub fn take(&mut self, from: i64, to: i64, amount: &Bundle) {
+    pub fn claim(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.shift(from, to, amount, -1);
     }
 
-    /// Returns what [`Timeline::take`] took.
-    pub fn give(&mut self, from: i64, to: i64, amount: &Bundle) {
+    /// Returns what [`Timeline::claim`] took.
+    pub fn release(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.shift(from, to, amount, 1);
     }
 
@@ -95,11 +95,11 @@ impl Timeline {
     pub fn fits(&self, need: &Bundle, from: i64, to: i64) -> bool {
         let first = self.index(from);
         let last = self.past(to.max(from.saturating_add(1))).max(first + 1);
-        (first..last).all(|i| self.meets(i, need))
+        (first..last).all(|i| self.covers(i, need))
     }
 
     /// Whether an amount that occurs in `of` is overdrawn anywhere in [from, to).
-    pub fn overdrawn(&self, of: &Bundle, from: i64, to: i64) -> bool {
+    pub fn is_overdrawn(&self, of: &Bundle, from: i64, to: i64) -> bool {
         let first = self.index(from);
         let last = self.past(to).max(first + 1);
         let below = |column: &[i64]| column[first..last].iter().any(|amount| *amount < 0);
@@ -128,18 +128,18 @@ impl Timeline {
                 before,
             )
         } else {
-            self.walk(|i| self.meets(i, need), duration, not_before, before)
+            self.walk(|i| self.covers(i, need), duration, not_before, before)
         }
     }
 
     /// The first step after `t`.
     pub fn next_change(&self, t: i64) -> Option<i64> {
-        self.at.get(self.index(t) + 1).copied()
+        self.times.get(self.index(t) + 1).copied()
     }
 
     /// The first step at or after `t`.
     pub fn change_from(&self, t: i64) -> Option<i64> {
-        self.at.get(self.past(t)).copied()
+        self.times.get(self.past(t)).copied()
     }
 
     /// Drops the steps before `t`; claims and queries about earlier times count from `t`.
@@ -149,11 +149,11 @@ impl Timeline {
             return;
         }
         self.floor = t;
-        while self.at.get(self.head + 1).is_some_and(|next| *next <= t) {
+        while self.times.get(self.head + 1).is_some_and(|next| *next <= t) {
             self.head += 1;
         }
-        if self.head > 32 && self.head * 2 > self.at.len() {
-            self.at.drain(..self.head);
+        if self.head > 32 && self.head * 2 > self.times.len() {
+            self.times.drain(..self.head);
             self.slots.drain(..self.head);
             for column in &mut self.res {
                 column.drain(..self.head);
@@ -172,7 +172,7 @@ impl Timeline {
             from: i64::MIN,
             room: room.clone(),
         });
-        for i in first + 1..self.at.len() {
+        for i in first + 1..self.times.len() {
             let falls = self.slots[i] < room.slots
                 || self
                     .res
@@ -182,7 +182,7 @@ impl Timeline {
             if falls {
                 room.min_with(&self.row(i));
                 into.push(Step {
-                    from: self.at[i],
+                    from: self.times[i],
                     room: room.clone(),
                 });
             }
@@ -193,7 +193,7 @@ impl Timeline {
     #[inline]
     fn index(&self, t: i64) -> usize {
         let t = t.max(self.floor);
-        if self.at.get(self.head + 1).is_none_or(|next| *next > t) {
+        if self.times.get(self.head + 1).is_none_or(|next| *next > t) {
             return self.head;
         }
         self.past(t.saturating_add(1)) - 1
@@ -202,7 +202,7 @@ impl Timeline {
     /// Index of the first step at or after `t`, not before the current one.
     #[inline]
     fn past(&self, t: i64) -> usize {
-        self.head + self.at[self.head..].partition_point(|at| *at < t)
+        self.head + self.times[self.head..].partition_point(|at| *at < t)
     }
 
     fn row(&self, i: usize) -> Bundle {
@@ -213,7 +213,7 @@ impl Timeline {
     }
 
     #[inline]
-    fn meets(&self, i: usize, need: &Bundle) -> bool {
+    fn covers(&self, i: usize, need: &Bundle) -> bool {
         let have = |r: usize| self.res.get(r).map_or(0, |column| column[i]);
         let enough = |(r, want): (usize, &i64)| *want <= 0 || *want <= have(r);
         (need.slots <= 0 || need.slots <= self.slots[i]) && need.res.iter().enumerate().all(enough)
@@ -236,7 +236,7 @@ impl Timeline {
         loop {
             let fits = meets(i);
             i += 1;
-            match self.at.get(i) {
+            match self.times.get(i) {
                 Some(at) if fits && *at < end => {}
                 Some(at) if !fits => {
                     start = *at;
@@ -255,11 +255,11 @@ impl Timeline {
             return;
         }
         while self.res.len() < amount.res.len() {
-            self.res.push(vec![0; self.at.len()]);
+            self.res.push(vec![0; self.times.len()]);
         }
         let first = self.split(from);
         let last = if to == i64::MAX {
-            self.at.len()
+            self.times.len()
         } else {
             self.split(to)
         };
@@ -277,10 +277,10 @@ impl Timeline {
             return self.head;
         }
         let i = self.past(t);
-        if self.at.get(i) == Some(&t) {
+        if self.times.get(i) == Some(&t) {
             return i;
         }
-        self.at.insert(i, t);
+        self.times.insert(i, t);
         self.slots.insert(i, self.slots[i - 1]);
         for column in &mut self.res {
             column.insert(i, column[i - 1]);
@@ -290,13 +290,13 @@ impl Timeline {
 
     /// Removes step `i` if it equals the previous one.
     fn merge(&mut self, i: usize) {
-        if i <= self.head || i >= self.at.len() {
+        if i <= self.head || i >= self.times.len() {
             return;
         }
         let equal = self.slots[i] == self.slots[i - 1]
             && self.res.iter().all(|column| column[i] == column[i - 1]);
         if equal {
-            self.at.remove(i);
+            self.times.remove(i);
             self.slots.remove(i);
             for column in &mut self.res {
                 column.remove(i);

@@ -153,18 +153,18 @@ pub(super) struct Rounds {
 struct UserEntries {
     sorted: Sorted,
     /// Number of rounds that this user has had.
-    round: u64,
+    rounds: u64,
     /// The user's key in `ready`.
     key: Option<(u64, QueueEntry, u32)>,
 }
 
 impl Rounds {
     /// Ranks a user by round and next job; removes a user without jobs.
-    fn rank(&mut self, uid: u32) {
+    fn reposition(&mut self, uid: u32) {
         let Some(user) = self.users.get_mut(&uid) else {
             return;
         };
-        let key = user.sorted.peek().map(|entry| (user.round, entry, uid));
+        let key = user.sorted.peek().map(|entry| (user.rounds, entry, uid));
         if user.key == key {
             return;
         }
@@ -184,14 +184,14 @@ impl Rounds {
         let now = self.ready.first().map_or(0, |(round, ..)| *round);
         let user = self.users.entry(uid).or_default();
         if user.sorted.entries.is_empty() {
-            user.round = user.round.max(now);
+            user.rounds = user.rounds.max(now);
         }
         user.sorted.replace(old, new);
-        self.rank(uid);
+        self.reposition(uid);
         if self
             .users
             .get(&uid)
-            .is_some_and(|t| t.sorted.entries.is_empty() && t.round <= now)
+            .is_some_and(|t| t.sorted.entries.is_empty() && t.rounds <= now)
         {
             self.users.remove(&uid);
         }
@@ -211,7 +211,7 @@ pub(super) struct ShareOrder {
 }
 
 impl ShareOrder {
-    fn rank(&mut self, leaf: Leaf) {
+    fn reposition(&mut self, leaf: Leaf) {
         let active = self.leaves[leaf.number()].peek().is_some();
         self.tree.set_active(leaf, active);
         if !active {
@@ -283,7 +283,7 @@ impl QueueOrder {
                     shared.leaves.resize_with(more, Sorted::default);
                 }
                 shared.leaves[leaf.number()].replace(old, new);
-                shared.rank(leaf);
+                shared.reposition(leaf);
             }
             (QueueOrder::RoundRobin(_) | QueueOrder::FairShare(_), _) => {
                 unreachable!("such a queue orders classes by their user")
@@ -311,14 +311,14 @@ impl QueueOrder {
                 if let Some(user) = rounds.users.get_mut(&uid) {
                     user.sorted.cursor = Some(entry);
                 }
-                rounds.rank(uid);
+                rounds.reposition(uid);
             }
             (QueueOrder::FairShare(shared), OrderGroup::Leaf(leaf)) => {
                 let cursor = &mut shared.leaves[leaf.number()].cursor;
                 if cursor.replace(entry).is_none() {
                     shared.with_cursor.push(leaf);
                 }
-                shared.rank(leaf);
+                shared.reposition(leaf);
             }
             (QueueOrder::RoundRobin(_) | QueueOrder::FairShare(_), _) => {
                 unreachable!("such a queue orders classes by their user")
@@ -330,9 +330,9 @@ impl QueueOrder {
     pub(super) fn note_started(&mut self, group: OrderGroup) {
         if let (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) = (self, group) {
             if let Some(user) = rounds.users.get_mut(&uid) {
-                user.round += 1;
+                user.rounds += 1;
             }
-            rounds.rank(uid);
+            rounds.reposition(uid);
         }
     }
 
@@ -376,7 +376,7 @@ impl Rounds {
     fn rewind_user(&mut self, uid: u32) {
         if let Some(user) = self.users.get_mut(&uid) {
             user.sorted.cursor = None;
-            self.rank(uid);
+            self.reposition(uid);
         }
     }
 }

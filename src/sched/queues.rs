@@ -117,7 +117,7 @@ impl Queues {
     }
 
     /// Kinds of requests pending in a queue: shape, and the host limits that apply to it.
-    pub(super) fn alike(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
+    pub(super) fn pending_kinds(&self, queue: u16) -> impl ExactSizeIterator<Item = &(u32, u32)> {
         self.classes_by_limits[usize::from(queue)].keys()
     }
 }

@@ -50,7 +50,7 @@ pub struct Consumers<'a> {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ident {
     /// Counters that apply wherever the job runs.
-    everywhere: Vec<u32>,
+    host_independent: Vec<u32>,
     /// Limits that depend on the host.
     host_limits: Vec<HostLimit>,
     /// The same number for all identities to which the same host limits apply; 0 = no limit depends
@@ -63,12 +63,12 @@ pub struct Ident {
 impl Ident {
     /// Whether no limit applies to these jobs.
     pub fn is_free(&self) -> bool {
-        self.everywhere.is_empty() && self.host_limits.is_empty()
+        self.host_independent.is_empty() && self.host_limits.is_empty()
     }
 
     /// Prefetches its parts by reading one value of each.
     pub fn prefetch(&self) -> usize {
-        let first = self.everywhere.first().map_or(0, |n| *n as usize);
+        let first = self.host_independent.first().map_or(0, |n| *n as usize);
         first
             ^ self
                 .host_limits
@@ -121,7 +121,7 @@ pub struct Blocked {
     family: u32,
     /// The host, if the counter belongs to one.
     host: Option<u32>,
-    pub what: Quantity,
+    pub quantity: Quantity,
     /// For resources in thousandths.
     pub need: i64,
     pub used: i64,
@@ -180,11 +180,11 @@ struct Rule {
     jobs: i64,
     amounts: SmallVec<[i64; 2]>,
     /// When a limit last rose.
-    risen: u64,
+    raised_at: u64,
     /// When windows change something next.
     until: Option<Stamp>,
     /// By position of the host, if `hosts` is not [`Dimension::Any`].
-    has: Vec<bool>,
+    includes_host: Vec<bool>,
     kind: Kind,
 }
 
@@ -262,9 +262,9 @@ impl Quotas {
             slots: UNLIMITED,
             jobs: UNLIMITED,
             amounts: SmallVec::from_elem(UNLIMITED, quota.resources.len()),
-            risen: 0,
+            raised_at: 0,
             until: None,
-            has: Vec::new(),
+            includes_host: Vec::new(),
             kind: Kind::Limit,
         };
         Quotas {
@@ -289,8 +289,9 @@ impl Quotas {
             if let Some(set) = rule.quota.hosts.set()
                 && rule.kind == Kind::Limit
             {
-                rule.has.resize(rule.has.len().max(at + 1), false);
-                rule.has[at] = set.contains(name);
+                rule.includes_host
+                    .resize(rule.includes_host.len().max(at + 1), false);
+                rule.includes_host[at] = set.contains(name);
             }
         }
     }
@@ -332,7 +333,7 @@ impl Quotas {
             match shared {
                 Some(counter) if self.rules[usize::from(rule)].quota.on_any_host() => {
                     ident.counts_amounts |= !self.rules[usize::from(rule)].res.is_empty();
-                    ident.everywhere.push(counter);
+                    ident.host_independent.push(counter);
                 }
                 _ => ident.host_limits.push(HostLimit {
                     rule,
@@ -342,7 +343,7 @@ impl Quotas {
             }
         }
         ident
-            .everywhere
+            .host_independent
             .extend(self.counters_of_group(who.job_group));
         if ident.by_host() {
             let pairs: Vec<(u16, u32)> = ident
@@ -367,20 +368,20 @@ impl Quotas {
         let all = ident.host_limits.iter();
         let own = all.filter(|h| h.shared.is_none() && self.rules[usize::from(h.rule)].holds(host));
         let own = own.filter_map(|h| self.hosted.get(&pair(h.family, host)));
-        let all = ident.everywhere.iter().chain(own);
+        let all = ident.host_independent.iter().chain(own);
         let slots = all.map(|at| self.counters[*at as usize].slots);
         slots.fold(0, |sum, n| sum ^ n as usize)
     }
 
     /// Counts a start of these parts, one for each host. `job`: the job itself is counted, too;
     /// false if it takes again what it returned while it was suspended.
-    pub fn take(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool) {
+    pub fn count_start(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool) {
         self.count(ident, parts, i64::from(job), 1, None);
     }
 
-    /// Removes what [`Quotas::take`] counted, or the parts of it that a suspended job does not keep
-    /// (then without `job`). `at` is the engine's count of events.
-    pub fn give(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool, at: u64) {
+    /// Removes what [`Quotas::count_start`] counted, or the parts of it that a suspended job does
+    /// not keep (then without `job`). `at` is the engine's count of events.
+    pub fn count_end(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool, at: u64) {
         self.count(ident, parts, i64::from(job), -1, Some(at));
     }
 
@@ -389,7 +390,7 @@ impl Quotas {
         let counter = blocked
             .counter
             .and_then(|at| self.counters.get(at as usize));
-        let risen = self.rules[usize::from(blocked.rule)].risen;
+        let risen = self.rules[usize::from(blocked.rule)].raised_at;
         counter.map_or(risen, |counter| counter.freed.max(risen))
     }
 
@@ -401,7 +402,7 @@ impl Quotas {
             return 0;
         };
         let eased = |host_limit: &HostLimit| {
-            let risen = self.rules[usize::from(host_limit.rule)].risen;
+            let risen = self.rules[usize::from(host_limit.rule)].raised_at;
             let freed = host_limit
                 .shared
                 .map_or(0, |at| self.counters[at as usize].freed);
@@ -415,25 +416,25 @@ impl Quotas {
     }
 
     /// When windows next change the limit that blocks.
-    pub fn until(&self, blocked: &Blocked) -> Option<Stamp> {
+    pub fn next_change(&self, blocked: &Blocked) -> Option<Stamp> {
         self.rules[usize::from(blocked.rule)].until
     }
 
     /// Slots left to one more job beside what the trial has taken, at least `need.slots`.
     #[inline]
-    fn left(
+    fn slots_left(
         &self,
         counter: &Counter,
         trial: Option<&Bundle>,
         need: &Need<'_>,
     ) -> Result<u32, Blocked> {
         let rule = &self.rules[usize::from(counter.rule)];
-        let blocked = |what, need, used, limit| Blocked {
+        let blocked = |quantity, need, used, limit| Blocked {
             rule: counter.rule,
             counter: None,
             family: 0,
             host: None,
-            what,
+            quantity,
             need,
             used,
             limit,
@@ -481,7 +482,7 @@ impl Quotas {
         freed: Option<u64>,
     ) {
         if let [(host, one)] = parts {
-            for at in &ident.everywhere {
+            for at in &ident.host_independent {
                 self.bump(*at, one, jobs, sign, freed);
             }
             for host_limit in &ident.host_limits {
@@ -493,10 +494,10 @@ impl Quotas {
             }
             return;
         }
-        if !ident.everywhere.is_empty() {
+        if !ident.host_independent.is_empty() {
             let mut all = Bundle::default();
             parts.iter().for_each(|part| all.add(&part.1));
-            for at in &ident.everywhere {
+            for at in &ident.host_independent {
                 self.bump(*at, &all, jobs, sign, freed);
             }
         }
@@ -597,13 +598,13 @@ impl Quotas {
     fn purge(&mut self) {
         self.idents.retain(|_, ident| Arc::strong_count(ident) > 1);
         self.keep = KEEP.max(2 * self.idents.len());
-        let mut asked = vec![false; self.families.len()];
+        let mut is_used = vec![false; self.families.len()];
         for ident in self.idents.values() {
-            for at in &ident.everywhere {
-                asked[self.counters[*at as usize].family as usize] = true;
+            for at in &ident.host_independent {
+                is_used[self.counters[*at as usize].family as usize] = true;
             }
             for host_limit in &ident.host_limits {
-                asked[host_limit.family as usize] = true;
+                is_used[host_limit.family as usize] = true;
             }
         }
         let Quotas {
@@ -614,24 +615,24 @@ impl Quotas {
             if zero {
                 unused.counters.push(*at);
             } else {
-                asked[counters[*at as usize].family as usize] = true;
+                is_used[counters[*at as usize].family as usize] = true;
             }
             !zero
         });
-        let (families, gone) = (&self.families, &mut self.unused);
+        let (families, unused_numbers) = (&self.families, &mut self.unused);
         self.family_ids.retain(|_, id| {
             let counter = families[*id as usize].counter;
             let zero = counter.is_none_or(|at| counters[at as usize].is_zero());
-            if zero && !asked[*id as usize] {
-                gone.counters.extend(counter);
-                gone.families.push(*id);
+            if zero && !is_used[*id as usize] {
+                unused_numbers.counters.extend(counter);
+                unused_numbers.families.push(*id);
                 return false;
             }
             true
         });
-        let gone = |family: &u32| self.unused.families.contains(family);
+        let unused_numbers = |family: &u32| self.unused.families.contains(family);
         self.on_hosts
-            .retain(|host_limit, _| !host_limit.iter().any(|(_, family)| gone(family)));
+            .retain(|host_limit, _| !host_limit.iter().any(|(_, family)| unused_numbers(family)));
         // Sorted by number, so that the same run assigns the same numbers again.
         self.unused.counters.sort_unstable_by(|a, b| b.cmp(a));
         self.unused.families.sort_unstable_by(|a, b| b.cmp(a));
@@ -641,8 +642,8 @@ impl Quotas {
     /// record.
     fn key(&self, who: &Consumers<'_>, pools: &[ResourceId]) -> Key {
         let quotas = || self.rules.iter().map(|rule| &rule.quota);
-        let of = |asked: bool, name: &str| {
-            if asked {
+        let of = |is_used: bool, name: &str| {
+            if is_used {
                 name.to_owned()
             } else {
                 String::new()
@@ -670,7 +671,11 @@ impl Rule {
     fn holds(&self, host: u32) -> bool {
         match self.quota.hosts {
             Dimension::Any => true,
-            _ => self.has.get(host as usize).copied().unwrap_or(false),
+            _ => self
+                .includes_host
+                .get(host as usize)
+                .copied()
+                .unwrap_or(false),
         }
     }
 
@@ -701,14 +706,14 @@ impl Rule {
         if self.kind != Kind::Limit {
             return;
         }
-        let whole = |list: &[WindowedLimit<u64>]| match WindowedLimit::at(list, now, tz) {
+        let whole = |list: &[WindowedLimit<u64>]| match WindowedLimit::limit_at(list, now, tz) {
             Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
             None => UNLIMITED,
         };
         let (slots, jobs) = (whole(&self.quota.slots), whole(&self.quota.jobs));
         let resources = || self.quota.resources.iter().map(|(_, list)| list);
         let amounts: SmallVec<[i64; 2]> = resources()
-            .map(|list| WindowedLimit::at(list, now, tz).unwrap_or(UNLIMITED))
+            .map(|list| WindowedLimit::limit_at(list, now, tz).unwrap_or(UNLIMITED))
             .collect();
         let changes = resources().filter_map(|list| WindowedLimit::next_change(list, now, tz));
         let changes = changes.chain(WindowedLimit::next_change(&self.quota.slots, now, tz));
@@ -719,7 +724,7 @@ impl Rule {
             .zip(&self.amounts)
             .any(|(new, old)| new > old);
         if slots > self.slots || jobs > self.jobs || more {
-            self.risen = at;
+            self.raised_at = at;
         }
         (self.slots, self.jobs, self.amounts) = (slots, jobs, amounts);
         self.until = until;

@@ -42,7 +42,7 @@ pub(super) fn compile(
             };
             let mut alternative = pick.alternative(&written.body, request);
             alternative.after_ms = after_ms;
-            alternative.plain = alternative.is_plain();
+            alternative.is_plain = alternative.is_plain();
             let mut units = alternative
                 .cu
                 .iter()
@@ -50,7 +50,8 @@ pub(super) fn compile(
             alternative.units_alone = units.any(|cu| cu.excl);
             let units = alternative.rusage().any(|item| names.has_units(item.res));
             alternative.units = units;
-            (alternative.needs, alternative.adds_up) = (alternative.least(), alternative.adds_up());
+            (alternative.needs, alternative.adds_up) =
+                (alternative.least(), alternative.may_add_up());
             alternatives.push(alternative);
         }
     }

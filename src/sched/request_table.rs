@@ -129,8 +129,8 @@ impl RequestTable {
         if self.specs.len() < MANY_SPECS || self.specs.len() < 2 * state.spec_count() {
             return;
         }
-        let gone = self.specs.keys().filter(|s| !state.knows_spec(**s));
-        for s in gone.copied().collect::<Vec<_>>() {
+        let forgotten = self.specs.keys().filter(|s| !state.knows_spec(**s));
+        for s in forgotten.copied().collect::<Vec<_>>() {
             let kind = self.specs.remove(&s).expect("just listed");
             self.drop_ref(kind.shape);
         }

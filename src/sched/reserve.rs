@@ -4,11 +4,11 @@
 //! order of the last pass. It never starts anything, reads no clock and knows jobs by an opaque key
 //! only; the engine asks and decides.
 //!
-//! A pass: [`Book::open`]; then for every job in the order of scheduling [`Book::turn`], placing by
-//! [`Book::room`], and [`Book::started`] + [`Book::claim`] or [`Book::reserve`]; at last
-//! [`Book::close`]. Jobs that hold reservations must have their turns in order: what comes before
-//! them in a pass takes precedence over their reservations. Without a change since the last pass a
-//! reservation stands as it is, and its turn costs nothing.
+//! A pass: [`Book::open`]; then for every job in the order of scheduling [`Book::begin_turn`],
+//! placing by [`Book::free_for`], and [`Book::started`] + [`Book::claim`] or [`Book::reserve`]; at
+//! last [`Book::close`]. Jobs that hold reservations must have their turns in order: what comes
+//! before them in a pass takes precedence over their reservations. Without a change since the last
+//! pass a reservation stands as it is, and its turn costs nothing.
 
 mod claims;
 mod search;
@@ -36,7 +36,7 @@ pub struct BookSettings {
     /// A reservation moves only if it gains at least this much.
     pub min_gain: i64,
     /// How long a job that gave up its reservation makes no new one.
-    pub rest: i64,
+    pub retry_delay: i64,
 }
 
 impl Default for BookSettings {
@@ -45,7 +45,7 @@ impl Default for BookSettings {
             resolution: 1,
             overrun: 60_000,
             min_gain: 1,
-            rest: 60_000,
+            retry_delay: 60_000,
         }
     }
 }
@@ -60,7 +60,7 @@ pub trait BookRequest {
     fn bundle(&self, host: u32, slots: u32) -> Bundle;
     /// Number of slots that it could take on a host on which `free` is free.
     fn capacity(&self, host: u32, free: &Bundle) -> u32 {
-        self.bundle(host, 1).times_in(free)
+        self.bundle(host, 1).times_covered_by(free)
     }
     /// Maximum number of hosts.
     fn hosts_max(&self) -> u32 {
@@ -72,13 +72,13 @@ pub trait BookRequest {
     }
     /// Whether slots, `hosts_max` and `slots_per_host` describe the request completely. If not,
     /// [`BookRequest::choose`] receives what is free on each host and chooses the hosts itself.
-    fn plain(&self) -> bool {
+    fn is_plain(&self) -> bool {
         true
     }
     /// Chooses the host set from what is offered at some time; `None`: not possible, look at a
     /// later time.
-    fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
-        search::greedy(self, spots)
+    fn choose(&self, free_hosts: &[FreeHost]) -> Option<ReservedParts> {
+        search::greedy(self, free_hosts)
     }
 }
 
@@ -89,7 +89,7 @@ pub struct FreeHost {
     pub slots: u32,
     /// The slots of these that are free now, if it is unknown when the rest will be; otherwise all.
     pub ready: u32,
-    /// Free amounts; only for requests that are not [`BookRequest::plain`].
+    /// Free amounts; only for requests that are not [`BookRequest::is_plain`].
     pub free: Bundle,
 }
 
@@ -135,7 +135,7 @@ pub struct Reservation {
     /// When the job gives up the reservation.
     expires: i64,
     /// It holds slots, and is the first reservation on its hosts to do so.
-    holds: bool,
+    holds_slots: bool,
     /// The pass in which it was last confirmed.
     pass: u32,
     /// At the last check: the number of slots missing for an earlier start, and the position in the
@@ -187,7 +187,7 @@ struct Host {
     /// Number of reservation parts on it.
     parts: u32,
     /// What slot reservations hold, and the reservation that holds it (index + 1).
-    held: Bundle,
+    held_bundle: Bundle,
     held_by: u32,
     /// The only reservation (index + 1) that may hold slots here.
     claimed_by: u32,
@@ -205,7 +205,7 @@ impl Host {
             line: Timeline::new(&Bundle::default()),
             capacity: Bundle::default(),
             parts: 0,
-            held: Bundle::default(),
+            held_bundle: Bundle::default(),
             held_by: 0,
             claimed_by: 0,
             stamp: 0,
@@ -215,14 +215,14 @@ impl Host {
         }
     }
 
-    fn take(&mut self, from: i64, to: i64, amount: &Bundle) {
+    fn claim(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.fresh_until = i64::MIN;
-        self.line.take(from, to, amount);
+        self.line.claim(from, to, amount);
     }
 
-    fn give(&mut self, from: i64, to: i64, amount: &Bundle) {
+    fn release(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.fresh_until = i64::MIN;
-        self.line.give(from, to, amount);
+        self.line.release(from, to, amount);
     }
 
     fn refresh(&mut self, now: i64) {
@@ -245,7 +245,7 @@ impl Host {
             .clone();
         if self.held_by > 0 {
             let mut rest = self.available_steps[0].room.clone();
-            rest.sub(&self.held);
+            rest.sub(&self.held_bundle);
             rest.slots = rest.slots.max(0);
             rest.res
                 .iter_mut()
@@ -304,7 +304,7 @@ struct PassTime {
     pass: u32,
     /// Jobs without a run limit that start now are expected to end this long after [`FOREVER`], and
     /// the last start recorded for such ends.
-    era: i64,
+    unlimited_offset: i64,
     last_unknown: i64,
 }
 
@@ -314,7 +314,7 @@ struct PassProgress<K> {
     /// Number of reservations confirmed in this pass; they are the first ones.
     confirmed: usize,
     /// The job whose turn it is, and whether it has a reservation, lifted, at `confirmed`.
-    turn: Option<(K, bool)>,
+    current: Option<(K, bool)>,
     /// The later reservations are lifted.
     tail_out: bool,
 }
@@ -325,13 +325,13 @@ struct PendingChecks {
     /// Something happened that may move reservations: they are checked in the next pass.
     changed: bool,
     /// They are checked in this pass.
-    sweep: bool,
+    in_this_pass: bool,
     /// Somewhere more may be claimed than there is.
     broken: bool,
     /// Where more became free since the last sweep, and the part of it that moves in this pass
     /// freed.
     gained: TimeSpan,
-    moved: TimeSpan,
+    moving: TimeSpan,
 }
 
 /// Hosts on which more became free, from `base` on, and the total number of slots.
@@ -349,7 +349,7 @@ struct AbandonedReservations<K> {
     /// No job gives up before this time.
     expiry: i64,
     /// Jobs that gave up, and the time until which they rest.
-    gave_up: Vec<(K, i64)>,
+    given_up: Vec<(K, i64)>,
 }
 
 /// See the head of this file. `K` identifies a job or a class.
@@ -365,7 +365,7 @@ pub struct Book<K> {
     /// Number of reservations that hold slots.
     holders: usize,
     checks: PendingChecks,
-    gains: FreedHosts,
+    freed_hosts: FreedHosts,
     stamp: u32,
     give_ups: AbandonedReservations<K>,
 }

@@ -76,7 +76,7 @@ impl ResourceNames {
     }
 
     /// The resources of which several hosts share one amount.
-    pub(super) fn with_sharers(&self) -> impl Iterator<Item = (ResourceId, &str)> {
+    pub(super) fn shared_resources(&self) -> impl Iterator<Item = (ResourceId, &str)> {
         let all = (0..).zip(&self.names).zip(&self.shared);
         all.filter_map(|((res, name), shared)| shared.then_some((res, name.as_str())))
     }
@@ -109,7 +109,7 @@ impl ResourceNames {
     }
 
     /// The host's amount of each resource, in thousandths.
-    pub(super) fn have(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
+    pub(super) fn amounts_of_host(&self, host: &HostInfo) -> SmallVec<[i64; 3]> {
         let milli = |res: ResourceId| {
             let (name, at) = (self.name(res), usize::from(res));
             match host.number(name) {

@@ -14,7 +14,7 @@ use crate::model::{Spec, Stamp};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunLength {
     /// Milliseconds on a host of the stated factor; a hundred years without a limit.
-    stated: i64,
+    stated_ms: i64,
     /// The CPU factor for which it is stated.
     factor: Option<f64>,
 }
@@ -24,42 +24,42 @@ impl RunLength {
         let run_s = spec.limits.run_s;
         let named = (run_s.is_some() && !spec.run_on.is_empty()).then_some(&spec.run_on);
         RunLength {
-            stated: estimate_of(run_s),
+            stated_ms: estimate_of(run_s),
             factor: named.and_then(|name| config.cpu_factor(name)),
         }
     }
 
     /// Whether it differs between hosts of different speed.
-    pub(super) fn varies(&self) -> bool {
+    pub(super) fn depends_on_host(&self) -> bool {
         self.factor.is_some()
     }
 
     /// The length in milliseconds on a host with that CPU factor.
-    pub(super) fn on(&self, factor: f64) -> i64 {
+    pub(super) fn on_factor(&self, factor: f64) -> i64 {
         match self.factor {
-            Some(stated) if self.stated < NEVER_MS => {
-                let seconds = self.stated.unsigned_abs() / 1000;
+            Some(stated) if self.stated_ms < NEVER_MS => {
+                let seconds = self.stated_ms.unsigned_abs() / 1000;
                 estimate_of(Some(config::seconds_on(seconds, stated, factor)))
             }
-            _ => self.stated,
+            _ => self.stated_ms,
         }
     }
 
     /// The length in milliseconds on the host at a position.
     pub(super) fn at(&self, table: &HostTable, at: Option<u32>) -> i64 {
         match at {
-            Some(at) if self.varies() => self.on(table.at(at as usize).entry.cpuf),
-            _ => self.stated,
+            Some(at) if self.depends_on_host() => self.on_factor(table.at(at as usize).entry.cpuf),
+            _ => self.stated_ms,
         }
     }
 
     /// The longest length on any of these hosts.
     pub(super) fn longest(&self, table: &HostTable, hosts: &[u32]) -> i64 {
-        if !self.varies() {
-            return self.stated;
+        if !self.depends_on_host() {
+            return self.stated_ms;
         }
         let all = hosts.iter().map(|at| self.at(table, Some(*at)));
-        all.max().unwrap_or(self.stated)
+        all.max().unwrap_or(self.stated_ms)
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) struct EndTimes<'a> {
     pub length: RunLength,
     pub now: Stamp,
     /// The end if it does not depend on the host.
-    pub everywhere: i64,
+    pub end_on_any_host: i64,
     /// The end on the slowest host.
     pub last: i64,
     /// The time by which the job must have ended.
@@ -79,14 +79,14 @@ pub(super) struct EndTimes<'a> {
 impl EndTimes<'_> {
     /// The end if the job takes the slots of the query.
     pub(super) fn at(&self, query: &HostQuery<'_>, at: usize) -> i64 {
-        if !self.length.varies() {
-            return self.everywhere;
+        if !self.length.depends_on_host() {
+            return self.end_on_any_host;
         }
-        let first = match query.so_far {
+        let first = match query.trial_hosts {
             TrialHosts::Slots([]) => at as u32,
             TrialHosts::Slots([(first, _), ..]) => *first,
             // Sections are not placed in order: any host may become the first one.
-            TrialHosts::Holds(_) => return self.last,
+            TrialHosts::Uses(_) => return self.last,
         };
         end_at(self.now, self.length.at(self.table, Some(first)))
     }

@@ -70,7 +70,7 @@ pub(super) struct HostQuery<'a> {
     /// They are the first ones of the part.
     pub first: bool,
     /// What the job takes in trial on all hosts.
-    pub so_far: TrialHosts<'a>,
+    pub trial_hosts: TrialHosts<'a>,
 }
 
 /// What a job takes in trial.
@@ -78,22 +78,22 @@ pub(super) struct HostQuery<'a> {
 pub(super) enum TrialHosts<'a> {
     /// Slots of the first part.
     Slots(&'a [(u32, u32)]),
-    Holds(&'a HashMap<u32, TrialUse>),
+    Uses(&'a HashMap<u32, TrialUse>),
 }
 
 impl<'a> HostQuery<'a> {
-    pub(super) fn new(alt: usize, part: usize, hold: &'a TrialUse) -> HostQuery<'a> {
+    pub(super) fn new(alt: usize, part: usize, trial_use: &'a TrialUse) -> HostQuery<'a> {
         HostQuery {
             alt,
             part,
-            trial: hold,
+            trial: trial_use,
             first: false,
-            so_far: TrialHosts::Slots(&[]),
+            trial_hosts: TrialHosts::Slots(&[]),
         }
     }
 
     /// Slots that the job holds there.
-    pub(super) fn held(&self) -> u32 {
+    pub(super) fn trial_slots(&self) -> u32 {
         u32::try_from(self.trial.bundle.slots).unwrap_or(u32::MAX)
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct Shape {
     pub proc_slots_milli: Option<u64>,
     pub packing: Packing,
     /// Queues whose stopped jobs lend it slots.
-    pub lenders: SmallVec<[u16; 2]>,
+    pub lending_queues: SmallVec<[u16; 2]>,
     /// `stop_cond` of the queue.
     stop: Option<Select>,
     /// Why the request can never be placed in its present form.
@@ -131,27 +131,27 @@ impl Shape {
         let at = config.queues.iter().position(|q| q.name == spec.queue);
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
-        let asked = asked_hosts(&spec.hosts, config);
+        let prefs = asked_hosts(&spec.hosts, config);
         let alternatives = request.as_ref().map_err(String::clone);
         let alternatives = alternatives.and_then(|request| compile(request, config, names));
-        let bad = match (&alternatives, &asked) {
+        let bad = match (&alternatives, &prefs) {
             (Err(e), _) | (_, Err(e)) => Some(e.clone()),
             _ => None,
         };
         let request = request.unwrap_or_default();
-        let alternatives = alternatives.unwrap_or_else(|_| vec![Alternative::nothing(&request)]);
+        let alternatives = alternatives.unwrap_or_else(|_| vec![Alternative::slots_only(&request)]);
         Shape {
             timed: alternatives
                 .iter()
                 .any(|alternative| alternative.after_ms > 0),
             queue: at.map(|at| u16::try_from(at).expect("cb.yaml has fewer than 65536 queues")),
-            requested_hosts: asked.unwrap_or(None),
+            requested_hosts: prefs.unwrap_or(None),
             sub_host: spec.sub_host.clone(),
             alternatives,
             host_slots: queue.and_then(|q| q.host_slots),
             proc_slots_milli: queue.and_then(|q| q.proc_slots_milli),
             packing: queue.map_or(config.general.packing, |q| q.packing),
-            lenders: at.map_or_else(SmallVec::new, |at| lending_queues(config, at)),
+            lending_queues: at.map_or_else(SmallVec::new, |at| lending_queues(config, at)),
             stop: queue.and_then(|q| thresholds::condition(q.stop_cond.as_deref(), config)),
             bad,
             failed: Vec::new(),
@@ -186,9 +186,9 @@ impl Shape {
 
     /// Slots that its jobs may use on a host: free ones, and those that stopped jobs lend them.
     pub(super) fn free(&self, usage: &HostUsage) -> i64 {
-        match self.lenders[..] {
+        match self.lending_queues[..] {
             [] => usage.free(),
-            _ => usage.free() + usage.lent_by(&self.lenders),
+            _ => usage.free() + usage.slots_lent_by(&self.lending_queues),
         }
     }
 
@@ -216,8 +216,8 @@ impl Shape {
     }
 
     /// Whether no exclusive use prevents it.
-    pub(super) fn alone(&self, alt: usize, usage: &HostUsage) -> bool {
-        let lent = |(queue, _): &(u16, i64)| self.lenders.contains(queue);
+    pub(super) fn may_be_exclusive(&self, alt: usize, usage: &HostUsage) -> bool {
+        let lent = |(queue, _): &(u16, i64)| self.lending_queues.contains(queue);
         let empty = || usage.jobs == 0 && usage.lent_slots().iter().all(lent);
         let wanted = self.is_exclusive_by(alt);
         usage.exclusive == 0 && (!wanted || empty())
@@ -226,15 +226,15 @@ impl Shape {
     /// Slots that the first part of the first alternative could take on a host that has `room`
     /// slots to give.
     pub(super) fn capacity(&self, host: &HostInfo, usage: &HostUsage, room: i64) -> u32 {
-        let room = self.room(0, usage, room, || host);
-        let hold = TrialUse::default();
-        self.fit_amounts(&HostQuery::new(0, 0, &hold), usage, room)
+        let room = self.slots_allowed(0, usage, room, || host);
+        let trial_use = TrialUse::default();
+        self.fit_amounts(&HostQuery::new(0, 0, &trial_use), usage, room)
     }
 
     /// How many of `room` slots the host has amounts and units for.
     pub(super) fn fit_amounts(&self, query: &HostQuery<'_>, usage: &HostUsage, room: u32) -> u32 {
         let alternative = &self.alternatives[query.alt];
-        let left = |res: ResourceId| usage.left(res);
+        let left = |res: ResourceId| usage.free_amount(res);
         let room = query
             .trial
             .fit(alternative, query.part, query.first, room, left);
@@ -253,19 +253,19 @@ impl Shape {
     /// `host` is a function that is called only if the queue limits its slots. With a reference,
     /// the compiler reads the host's cores for every host that is tried: they are far away in
     /// memory, which costs 5 % of a pass.
-    pub(super) fn room<'h>(
+    pub(super) fn slots_allowed<'h>(
         &self,
         alt: usize,
         usage: &HostUsage,
         room: i64,
         host: impl FnOnce() -> &'h HostInfo,
     ) -> u32 {
-        if !self.alone(alt, usage) {
+        if !self.may_be_exclusive(alt, usage) {
             return 0;
         }
         let room = room.clamp(0, i64::from(u32::MAX)) as u32;
         if self.host_slots.is_some() || self.proc_slots_milli.is_some() {
-            room.min(self.queue_left(host(), usage))
+            room.min(self.queue_slots_left(host(), usage))
         } else {
             room
         }
@@ -274,28 +274,30 @@ impl Shape {
     /// Slots that fit on a host now.
     pub(super) fn fit(&self, query: &HostQuery<'_>, view: &ClusterView<'_>, at: usize) -> u32 {
         let usage = view.usage.get(at);
-        let room = self.room(query.alt, usage, self.free(usage), || view.table.at(at));
-        self.fit_amounts(query, usage, room.saturating_sub(query.held()))
+        let room = self.slots_allowed(query.alt, usage, self.free(usage), || view.table.at(at));
+        self.fit_amounts(query, usage, room.saturating_sub(query.trial_slots()))
     }
 
     /// The amounts per slot and beside the slots that are needed on one more host, or for more of a
     /// host.
-    pub(super) fn needs_at(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
+    pub(super) fn needs_on_host(&self, query: &HostQuery<'_>) -> (Bundle, Bundle) {
         query
             .trial
-            .needs(&self.alternatives[query.alt], query.part, query.first)
+            .needs_for_more(&self.alternatives[query.alt], query.part, query.first)
     }
 
     /// What the job takes in trial, by host.
-    pub(super) fn so_far(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
+    pub(super) fn trial_by_host(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
         let alternative = &self.alternatives[query.alt];
-        match query.so_far {
+        match query.trial_hosts {
             TrialHosts::Slots(spot) => spot
                 .iter()
                 .map(|(at, n)| (*at, alternative.bundle(*n)))
                 .collect(),
-            TrialHosts::Holds(holds) => {
-                let all = holds.iter().map(|(at, hold)| (*at, hold.bundle.clone()));
+            TrialHosts::Uses(holds) => {
+                let all = holds
+                    .iter()
+                    .map(|(at, trial_use)| (*at, trial_use.bundle.clone()));
                 let mut all: SmallVec<[(u32, Bundle); 4]> = all.collect();
                 all.sort_unstable_by_key(|(at, _)| *at);
                 all
@@ -306,8 +308,8 @@ impl Shape {
     /// Slots that the first part of an alternative could take where `free` is free, not considering
     /// anything else.
     pub(super) fn capacity_in(&self, alt: usize, free: &Bundle) -> u32 {
-        let hold = TrialUse::default();
-        let query = HostQuery::new(alt, 0, &hold);
+        let trial_use = TrialUse::default();
+        let query = HostQuery::new(alt, 0, &trial_use);
         self.fit_in(&query, free)
     }
 
@@ -329,7 +331,7 @@ impl Shape {
 
     /// As [`Shape::fit_in`], on a host where reservations leave `free`: an exclusive request needs
     /// all of it.
-    pub(super) fn fit_beside(
+    pub(super) fn slots_beside_reservations(
         &self,
         query: &HostQuery<'_>,
         usage: &HostUsage,
@@ -346,16 +348,16 @@ impl Shape {
     pub(super) fn grows_evenly(&self) -> bool {
         self.alternatives
             .iter()
-            .all(|alternative| alternative.plain && alternative.after_ms == 0)
+            .all(|alternative| alternative.is_plain && alternative.after_ms == 0)
     }
 
     /// Whether it is known that there is no place for it as long as nothing is freed after `freed`.
-    pub(super) fn is_hopeless(&self, on_hosts: u32, freed: u64) -> bool {
+    pub(super) fn has_no_place(&self, on_hosts: u32, freed: u64) -> bool {
         !self.timed && self.failed_for(on_hosts, freed).is_some()
     }
 
     /// Slots that the queue may still use on a host.
-    pub(super) fn queue_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
+    pub(super) fn queue_slots_left(&self, host: &HostInfo, usage: &HostUsage) -> u32 {
         let used = self.queue.map_or(0, |q| usage.queue_used(q));
         let per_core = self
             .proc_slots_milli
@@ -365,33 +367,33 @@ impl Shape {
     }
 
     /// A condition that the host does not meet, regardless of what is free.
-    pub(super) fn unfit(
+    pub(super) fn unmet(
         &self,
         of: (usize, usize),
         view: &ClusterView<'_>,
         at: usize,
-    ) -> Option<Unfit> {
+    ) -> Option<UnmetCondition> {
         let host = view.table.at(at);
         if !view
             .queue(self)
             .is_none_or(|q| q.hosts.contains(&host.name))
         {
-            return Some(Unfit::NotInQueue);
+            return Some(UnmetCondition::NotInQueue);
         }
         if !self
             .requested_hosts
             .as_ref()
             .is_none_or(|m| m.contains(&host.name))
         {
-            return Some(Unfit::NotAsked);
+            return Some(UnmetCondition::NotAsked);
         }
         if self.is_loaded(view, at) {
-            return Some(Unfit::Load);
+            return Some(UnmetCondition::Load);
         }
         if !self.is_of_type(of, view, at) {
-            return Some(Unfit::Type);
+            return Some(UnmetCondition::Type);
         }
-        (!self.selects(of, view, at)).then_some(Unfit::Select)
+        (!self.selects(of, view, at)).then_some(UnmetCondition::Select)
     }
 
     /// Whether thresholds or the condition of the queue exclude its jobs from the host.
@@ -413,7 +415,7 @@ impl Shape {
         self.alternatives[alt].parts[part].any_type
             || view
                 .table
-                .named(&self.sub_host)
+                .find_by_name(&self.sub_host)
                 .is_none_or(|local| local.host_type() == view.table.at(at).host_type())
     }
 
@@ -423,7 +425,7 @@ impl Shape {
     }
 
     /// The part of the host's evaluation that changes only with the host itself.
-    pub(super) fn lasting(
+    pub(super) fn static_fit(
         &self,
         of: (usize, usize),
         view: &ClusterView<'_>,
@@ -431,31 +433,31 @@ impl Shape {
     ) -> StaticFit {
         let name = &view.table.at(at).name;
         let listed = view.queue(self).is_none_or(|q| q.hosts.contains(name));
-        let asked = || {
+        let is_requested = || {
             self.requested_hosts
                 .as_ref()
                 .is_none_or(|m| m.contains(name))
         };
         StaticFit {
-            serves: listed && asked() && self.is_of_type(of, view, at),
+            serves: listed && is_requested() && self.is_of_type(of, view, at),
             preference: self.preference(view, name),
             ..StaticFit::default()
         }
     }
 
     /// Whether the host could ever serve a part of an alternative, regardless of its load.
-    pub(super) fn fits_ever(&self, alt: usize, view: &ClusterView<'_>, at: usize) -> bool {
+    pub(super) fn could_ever_fit(&self, alt: usize, view: &ClusterView<'_>, at: usize) -> bool {
         let mut parts = 0..self.alternatives[alt].parts.len();
-        let passing = |unfit: Unfit| unfit == Unfit::Load;
-        parts.any(|part| self.unfit((alt, part), view, at).is_none_or(passing))
+        let passing = |condition: UnmetCondition| condition == UnmetCondition::Load;
+        parts.any(|part| self.unmet((alt, part), view, at).is_none_or(passing))
     }
 
     /// Whether the host could serve a part of some alternative, regardless of what is free.
-    pub(super) fn fits_some(&self, view: &ClusterView<'_>, at: usize) -> bool {
+    pub(super) fn could_fit(&self, view: &ClusterView<'_>, at: usize) -> bool {
         let mut alternatives = self.alternatives.iter().enumerate();
         alternatives.any(|(alt, query)| {
             let mut parts = 0..query.parts.len();
-            parts.any(|part| self.unfit((alt, part), view, at).is_none())
+            parts.any(|part| self.unmet((alt, part), view, at).is_none())
         })
     }
 
@@ -515,18 +517,18 @@ impl Shape {
             keys,
             fullness: match self.packing {
                 _ if strict => 0,
-                Packing::Pack => -self.room_left((alt, part), view, (usage, free)),
+                Packing::Pack => -self.free_after_start((alt, part), view, (usage, free)),
                 Packing::Spread => free,
                 Packing::Fit | Packing::Frag => -self.cost((alt, part), view, at),
             },
-            at: at as u32,
+            position: at as u32,
             version: usage.version,
         })
     }
 
     /// What a start leaves free on a host, for `packing: pack`; less means fuller. Jobs that
     /// request only slots are ranked by slots if no job requests units.
-    fn room_left(
+    fn free_after_start(
         &self,
         (alt, part): (usize, usize),
         view: &ClusterView<'_>,
@@ -546,25 +548,27 @@ impl Shape {
 
     /// The smallest start of a part on a host.
     fn least_start(&self, (alt, part): (usize, usize)) -> TrialUse {
-        let mut hold = TrialUse::default();
-        let slots = match self.alternatives[alt].plain {
+        let mut trial_use = TrialUse::default();
+        let slots = match self.alternatives[alt].is_plain {
             true => self.request.min.max(1),
             false => 1,
         };
-        hold.take(&self.alternatives[alt], part, slots, true, 0);
-        hold
+        trial_use.add_slots(&self.alternatives[alt], part, slots, true, 0);
+        trial_use
     }
 
     /// What the smallest start of a part costs on a host; less is better.
     fn cost(&self, which: (usize, usize), view: &ClusterView<'_>, at: usize) -> i64 {
-        let hold = self.least_start(which);
+        let trial_use = self.least_start(which);
         let usage = view.usage.get(at);
-        let left = free_after(usage, view, &hold, RankedResources::All);
+        let left = free_after(usage, view, &trial_use, RankedResources::All);
         if self.packing != Packing::Frag {
             return left;
         }
         // Among starts with the same loss, the best fit.
-        let lost = view.demand.score(at, usage, (&hold.bundle, hold.units()));
+        let lost = view
+            .demand
+            .score(at, usage, (&trial_use.bundle, trial_use.units()));
         lost.saturating_mul(1 << 24)
             .saturating_add(left.min((1 << 24) - 1))
     }
@@ -572,8 +576,9 @@ impl Shape {
     /// Whether its alternatives compete for the best host, instead of being tried in order.
     pub(super) fn alternatives_compete(&self) -> bool {
         let by_cost = matches!(self.packing, Packing::Fit | Packing::Frag);
-        let free =
-            |alternative: &Alternative| alternative.plain && alternative.parts[0].spread.tile == 0;
+        let free = |alternative: &Alternative| {
+            alternative.is_plain && alternative.parts[0].spread.tile == 0
+        };
         by_cost && self.alternatives.len() > 1 && self.alternatives.iter().all(free)
     }
 
@@ -581,7 +586,7 @@ impl Shape {
     pub(super) fn failed_for(&self, on_hosts: u32, freed: u64) -> Option<&FailedSearch> {
         let alike = |failed: &&FailedSearch| failed.on_hosts == on_hosts;
         let failed = self.failed.iter().find(alike);
-        failed.filter(|failed| failed.at >= freed)
+        failed.filter(|failed| failed.log_position >= freed)
     }
 
     /// Records that no place was found for such jobs.
@@ -606,7 +611,7 @@ impl Shape {
             of: (alt, part),
             view,
         };
-        rank.refresh(&judge, view.usage, view.demand.version, alike.eased);
+        rank.refresh(&judge, view.usage, view.demand.version, alike.eased_at);
         rank
     }
 
@@ -649,8 +654,8 @@ struct PartJudge<'a> {
 }
 
 impl HostJudge for PartJudge<'_> {
-    fn lasting(&self, at: usize) -> StaticFit {
-        self.shape.lasting(self.of, self.view, at)
+    fn static_fit(&self, at: usize) -> StaticFit {
+        self.shape.static_fit(self.of, self.view, at)
     }
 
     fn candidate(&self, at: usize, lasting: &StaticFit) -> Option<Candidate> {
@@ -663,8 +668,8 @@ impl HostJudge for PartJudge<'_> {
 pub(super) struct FailedSearch {
     pub on_hosts: u32,
     /// Position in the log of changed hosts.
-    pub at: u64,
-    pub short: Shortfall,
+    pub log_position: u64,
+    pub shortfall: Shortfall,
     /// Alternatives that were open at that time.
     pub open: usize,
     /// The limit that prevented the start.
@@ -695,7 +700,7 @@ fn sortable(value: f64) -> i64 {
 
 /// A condition of the request or queue that a host does not meet, regardless of what is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unfit {
+pub(super) enum UnmetCondition {
     NotInQueue,
     NotAsked,
     /// Thresholds of the queue exclude the host.
@@ -725,7 +730,7 @@ impl<'a> ClusterView<'a> {
             usage: self.usage.get(at),
             names: self.names,
             config: self.config,
-            local: self.table.named(&shape.sub_host),
+            local: self.table.find_by_name(&shape.sub_host),
         }
     }
 }
@@ -750,7 +755,10 @@ impl HostFacts for HostValues<'_> {
         let found = self.names.find(name);
         if let Some(res) = found.filter(|res| self.names.per_unit(*res).is_some()) {
             // A job can get what is left on one unit.
-            let (left, _) = self.usage.units().map_or((0, 0), |units| units.most(res));
+            let (left, _) = self
+                .usage
+                .units()
+                .map_or((0, 0), |units| units.largest_free(res));
             return Some(left as f64 / 1000.0);
         }
         if found.is_some_and(|res| self.names.is_shared(res)) {
@@ -758,7 +766,11 @@ impl HostFacts for HostValues<'_> {
             return Some(value);
         }
         let taken = found.map_or(0, |res| {
-            self.usage.taken.get(usize::from(res)).copied().unwrap_or(0)
+            self.usage
+                .reserved
+                .get(usize::from(res))
+                .copied()
+                .unwrap_or(0)
         });
         let taken = taken as f64 / 1000.0;
         let def = self.config.find(name);

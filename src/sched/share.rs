@@ -6,7 +6,7 @@
 //!
 //! Siblings are compared with siblings only, level by level, exactly in integers; ties go by the
 //! order of the list, then by who came first. A charge re-orders the nodes of one path. Costs that
-//! grow with time are those of the last [`ShareTree::sweep`].
+//! grow with time are those of the last [`ShareTree::update_costs`].
 
 mod decay;
 mod history;
@@ -91,10 +91,10 @@ struct Node {
 struct InnerNode {
     entries: Vec<ShareEntry>,
     /// By seat.
-    kids: Vec<u32>,
-    contest: Tournament,
+    children: Vec<u32>,
+    tournament: Tournament,
     /// Nodes of entries that name a user or group: by position in `entries`.
-    named: HashMap<u32, u32>,
+    named_nodes: HashMap<u32, u32>,
     /// Leaves created on demand: by position in `entries` and user.
     on_demand: HashMap<(u32, Box<str>), u32>,
 }
@@ -152,16 +152,16 @@ impl ShareTree {
     }
 
     /// The place of a user who is a member of `groups` (of the configuration and of the system).
-    /// `asked` is the group to be charged (`csub -G`). Returns `None` if the user has no share.
+    /// `requested` is the group to be charged (`csub -G`). Returns `None` if the user has no share.
     ///
-    /// Among several places, one below `asked` takes precedence; after that, level by level: an
+    /// Among several places, one below `requested` takes precedence; after that, level by level: an
     /// entry that names the user, the first of the user's groups that has a place, `default`,
     /// `others`.
-    pub fn leaf(&mut self, user: &str, groups: &[String], asked: Option<&str>) -> Option<Leaf> {
-        let seeker = LeafOwner { user, groups };
-        let found = asked
-            .and_then(|group| self.find_leaf(ROOT, &seeker, Some(group)))
-            .or_else(|| self.find_leaf(ROOT, &seeker, None));
+    pub fn leaf(&mut self, user: &str, groups: &[String], requested: Option<&str>) -> Option<Leaf> {
+        let owner = LeafOwner { user, groups };
+        let found = requested
+            .and_then(|group| self.find_leaf(ROOT, &owner, Some(group)))
+            .or_else(|| self.find_leaf(ROOT, &owner, None));
         found.map(|(parent, entry)| Leaf(self.leaf_at(parent, entry, user)))
     }
 
@@ -196,7 +196,7 @@ impl ShareTree {
                 break;
             }
             let (parent, seat, any) = (node.parent, node.seat, node.active > 0);
-            self.inner(parent).contest.set_active(seat, any);
+            self.inner(parent).tournament.set_active(seat, any);
             at = parent;
         }
     }
@@ -205,7 +205,7 @@ impl ShareTree {
     pub fn best(&self) -> Option<Leaf> {
         let mut at = ROOT;
         while let Some(inner) = &self.nodes[at as usize].inner {
-            at = inner.kids[inner.contest.best()? as usize];
+            at = inner.children[inner.tournament.best()? as usize];
         }
         Some(Leaf(at))
     }
@@ -228,7 +228,7 @@ impl ShareTree {
             }
             let cost = node.usage.cost(&self.rule, node.shares, self.now);
             let (parent, seat) = (node.parent, node.seat);
-            self.inner(parent).contest.set_cost(seat, cost);
+            self.inner(parent).tournament.set_cost(seat, cost);
             at = parent;
         }
     }
@@ -253,12 +253,12 @@ impl ShareTree {
         let nodes = self.nodes.len() as u64;
         let every_ms = (nodes / SWEEP_NODES_PER_MS).min(SWEEP_MOST_MS);
         if self.stale || now != self.now && now.since_ms(self.now) >= every_ms {
-            self.sweep(now);
+            self.update_costs(now);
         }
     }
 
     /// Updates every cost to `now`: run time advances and history decays even without charges.
-    pub fn sweep(&mut self, now: Stamp) {
+    pub fn update_costs(&mut self, now: Stamp) {
         (self.now, self.stale) = (now, false);
         let step = self.decay.step(now);
         let old = self.step.unwrap_or(step);
@@ -274,17 +274,17 @@ impl ShareTree {
             self.rule.derive_run_time(&mut node.usage);
             let cost = node.usage.cost(&self.rule, node.shares, now);
             let (parent, seat) = (node.parent, node.seat);
-            self.inner(parent).contest.put_cost(seat, cost);
+            self.inner(parent).tournament.put_cost(seat, cost);
         }
         for node in &mut self.nodes {
             if let Some(inner) = &mut node.inner {
-                inner.contest.replay();
+                inner.tournament.replay();
             }
         }
     }
 
     /// The moment of the last sweep, to which all costs refer.
-    pub fn now(&self) -> Stamp {
+    pub fn updated_at(&self) -> Stamp {
         self.now
     }
 
@@ -367,7 +367,7 @@ impl ShareTree {
             };
             let nested = inner.is_some();
             let node = self.push(at, position, name, entry.shares, inner);
-            self.inner(at).named.insert(position, node);
+            self.inner(at).named_nodes.insert(position, node);
             if nested {
                 path.push(name.to_owned());
                 self.make_named(node, below, path);
@@ -376,41 +376,42 @@ impl ShareTree {
         }
     }
 
-    /// The node, and the entry of it, that hold the user's leaf; below `asked` if that is given.
-    fn find_leaf(&self, at: u32, seeker: &LeafOwner, asked: Option<&str>) -> Option<(u32, u32)> {
+    /// The node, and the entry of it, that hold the user's leaf; below `requested` if that is
+    /// given.
+    fn find_leaf(&self, at: u32, owner: &LeafOwner, requested: Option<&str>) -> Option<(u32, u32)> {
         let inner = self.nodes[at as usize].inner.as_deref()?;
         let entries = || (0u32..).zip(&inner.entries);
         let names_him = |entry: &ShareEntry| match &entry.subject {
-            ShareSubject::User(user) => user == seeker.user,
+            ShareSubject::User(user) => user == owner.user,
             _ => false,
         };
-        let own = entries().find(|(_, entry)| asked.is_none() && names_him(entry));
+        let own = entries().find(|(_, entry)| requested.is_none() && names_him(entry));
         if let Some((position, _)) = own {
             return Some((at, position));
         }
         for (position, entry) in entries() {
             let found = match &entry.subject {
-                ShareSubject::Group(group) if seeker.is_in(group) => {
-                    let rest = asked.filter(|wanted| wanted != group);
-                    self.find_leaf(inner.named[&position], seeker, rest)
+                ShareSubject::Group(group) if owner.is_in(group) => {
+                    let rest = requested.filter(|wanted| wanted != group);
+                    self.find_leaf(inner.named_nodes[&position], owner, rest)
                 }
-                ShareSubject::GroupEach(group) if seeker.is_in(group) => {
-                    asked.is_none_or(|a| a == group).then_some((at, position))
-                }
+                ShareSubject::GroupEach(group) if owner.is_in(group) => requested
+                    .is_none_or(|a| a == group)
+                    .then_some((at, position)),
                 _ => None,
             };
             if found.is_some() {
                 return found;
             }
         }
-        if asked.is_some() {
+        if requested.is_some() {
             return None;
         }
         let (position, entry) = entries().find(|(_, entry)| {
             matches!(entry.subject, ShareSubject::Default | ShareSubject::Others)
         })?;
         match entry.subject {
-            ShareSubject::Others => Some((inner.named[&position], 0)),
+            ShareSubject::Others => Some((inner.named_nodes[&position], 0)),
             _ => Some((at, position)),
         }
     }
@@ -419,7 +420,7 @@ impl ShareTree {
     fn leaf_at(&mut self, parent: u32, entry: u32, user: &str) -> u32 {
         let inner = self.inner(parent);
         if matches!(inner.entries[entry as usize].subject, ShareSubject::User(_)) {
-            return inner.named[&entry];
+            return inner.named_nodes[&entry];
         }
         let key = (entry, Box::from(user));
         if let Some(node) = inner.on_demand.get(&key) {
@@ -445,9 +446,9 @@ impl ShareTree {
         self.rule.derive_run_time(&mut usage);
         let cost = usage.cost(&self.rule, shares, self.now);
         let above = self.inner(parent);
-        let seat = above.contest.add(order);
-        above.contest.set_cost(seat, cost);
-        above.kids.push(node);
+        let seat = above.tournament.add(order);
+        above.tournament.set_cost(seat, cost);
+        above.children.push(node);
         self.nodes.push(Node {
             name: name.into(),
             parent,
@@ -471,7 +472,7 @@ impl ShareTree {
     fn costs(&self) -> Vec<(tournament::Cost, tournament::Cost)> {
         let both = |node: &Node| {
             let above = self.nodes[node.parent as usize].inner.as_ref();
-            let known = above.expect("an inner node").contest.cost(node.seat);
+            let known = above.expect("an inner node").tournament.cost(node.seat);
             (known, node.usage.cost(&self.rule, node.shares, self.now))
         };
         self.nodes[1..].iter().map(both).collect()
@@ -491,9 +492,9 @@ impl InnerNode {
         };
         InnerNode {
             entries,
-            kids: Vec::new(),
-            contest: Tournament::default(),
-            named: HashMap::new(),
+            children: Vec::new(),
+            tournament: Tournament::default(),
+            named_nodes: HashMap::new(),
             on_demand: HashMap::new(),
         }
     }

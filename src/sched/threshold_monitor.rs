@@ -51,7 +51,7 @@ impl ThresholdMonitor {
                 .flat_map(|p| &p.victims)
                 .any(|victims| victims.queue == name)
         };
-        let kept = |q: &Queue| q.run_window.is_some() || q.elastic || victim(&q.name);
+        let is_recorded = |q: &Queue| q.run_window.is_some() || q.elastic || victim(&q.name);
         let watched = |q: &Queue| {
             !q.thresholds.is_empty() || q.stop_cond.is_some() || q.resume_cond.is_some()
         };
@@ -61,7 +61,7 @@ impl ThresholdMonitor {
             on: config
                 .queues
                 .iter()
-                .map(|q| kept(q).then(BTreeSet::new))
+                .map(|q| is_recorded(q).then(BTreeSet::new))
                 .collect(),
             slots: vec![0; config.queues.len()],
             halted: BTreeSet::new(),
@@ -78,7 +78,7 @@ impl ThresholdMonitor {
     }
 
     /// Jobs that the system stopped.
-    pub(super) fn halted(&self) -> &BTreeSet<JobKey> {
+    pub(super) fn suspended_by_system(&self) -> &BTreeSet<JobKey> {
         &self.halted
     }
 
@@ -105,7 +105,7 @@ impl ThresholdMonitor {
     }
 
     /// Started jobs of a queue, if they are recorded.
-    pub(super) fn on(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
+    pub(super) fn started_in(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
         self.on.get(queue)?.as_ref()
     }
 

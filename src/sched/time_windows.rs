@@ -40,7 +40,7 @@ pub(super) struct TimeWindows {
     /// Hosts that have a window, by position.
     hosts: Vec<(u32, WindowState)>,
     /// Some queue has a window.
-    any: bool,
+    any_queue: bool,
     /// The period in which all this is valid.
     valid_in: Option<(Stamp, Stamp)>,
 }
@@ -52,7 +52,7 @@ impl Default for TimeWindows {
             run: Vec::new(),
             dispatch: Vec::new(),
             hosts: Vec::new(),
-            any: false,
+            any_queue: false,
             valid_in: None,
         }
     }
@@ -72,7 +72,7 @@ impl TimeWindows {
             run: vec![WindowState::ALWAYS; queues],
             dispatch: vec![WindowState::ALWAYS; queues],
             hosts: hosts.map(|at| (at as u32, WindowState::ALWAYS)).collect(),
-            any: config.queues.iter().any(windowed),
+            any_queue: config.queues.iter().any(windowed),
             valid_in: None,
         }
     }
@@ -100,12 +100,12 @@ impl TimeWindows {
 
     /// Whether some queue has a window.
     pub(super) fn any_of_queues(&self) -> bool {
-        self.any
+        self.any_queue
     }
 
     /// Whether some queue or host has a window.
     pub(super) fn any(&self) -> bool {
-        self.any || !self.hosts.is_empty()
+        self.any_queue || !self.hosts.is_empty()
     }
 
     /// The run window of a queue.

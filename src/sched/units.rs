@@ -21,7 +21,7 @@ pub(super) type UnitAmounts = SmallVec<[(ResourceId, i64); 1]>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeldUnits {
     /// Position of the host.
-    pub at: u32,
+    pub host: u32,
     pub res: ResourceId,
     /// A name that occurs again stands for one more part of that unit.
     pub names: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct HeldUnits {
 /// What a start requests of the units of one resource of a host: a number of units, and an amount
 /// of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct UnitAsk {
+pub(super) struct UnitRequest {
     pub res: ResourceId,
     pub count: u32,
     /// Thousandths of each unit; [`UNIT`] = whole units.
@@ -42,9 +42,9 @@ pub(super) struct UnitAsk {
     pub amounts: [(ResourceId, i64); UNIT_AMOUNTS_MAX],
 }
 
-impl UnitAsk {
+impl UnitRequest {
     /// Whether both request the same of each unit.
-    pub(super) fn is_like(&self, other: &UnitAsk) -> bool {
+    pub(super) fn has_same_needs(&self, other: &UnitRequest) -> bool {
         (self.res, self.part, self.amounts) == (other.res, other.part, other.amounts)
     }
 
@@ -73,12 +73,12 @@ struct UnitKind {
 struct Unit {
     name: Box<str>,
     /// Thousandths that jobs hold; more than [`UNIT`] only if the journal states it.
-    taken: i64,
+    used: i64,
     amounts: UnitAmounts,
 }
 
 impl Unit {
-    fn taken_of(&self, res: ResourceId) -> i64 {
+    fn used_of(&self, res: ResourceId) -> i64 {
         let own = self.amounts.iter().find(|(of, _)| *of == res);
         own.map_or(0, |(_, n)| *n)
     }
@@ -107,19 +107,16 @@ impl TrialUnits {
         let listed = &kind.units[..kind.listed];
         let free_amounts = |(res, sizes): &(ResourceId, Vec<i64>)| {
             let each = listed.iter().zip(sizes);
-            (
-                *res,
-                each.map(|(unit, n)| n - unit.taken_of(*res)).collect(),
-            )
+            (*res, each.map(|(unit, n)| n - unit.used_of(*res)).collect())
         };
         TrialUnits {
-            left: listed.iter().map(|unit| UNIT - unit.taken).collect(),
+            left: listed.iter().map(|unit| UNIT - unit.used).collect(),
             amounts: kind.sizes.iter().map(free_amounts).collect(),
         }
     }
 
     /// Takes one unit, or a part of one, and returns its position in the list.
-    fn take(&mut self, ask: &UnitAsk, order: PartOrder<'_>) -> Option<usize> {
+    fn take_unit(&mut self, ask: &UnitRequest, order: PartOrder<'_>) -> Option<usize> {
         let enough = |at: usize, (res, need): (ResourceId, i64)| {
             let of = self.amounts.iter().find(|(of, _)| *of == res);
             of.is_some_and(|(_, left)| left[at] >= need)
@@ -170,17 +167,17 @@ impl HostUnits {
     pub(super) fn set(&mut self, res: ResourceId, names: &[Cow<'_, str>]) {
         let kind = self.kind_mut(res);
         let mut old = std::mem::take(&mut kind.units);
-        old.retain(|unit| unit.taken > 0);
+        old.retain(|unit| unit.used > 0);
         for name in names {
-            let held = old.iter().position(|unit| *unit.name == **name);
-            let (taken, amounts) = held.map_or_else(Default::default, |at| {
+            let position = old.iter().position(|unit| *unit.name == **name);
+            let (used, amounts) = position.map_or_else(Default::default, |at| {
                 let unit = old.remove(at);
-                (unit.taken, unit.amounts)
+                (unit.used, unit.amounts)
             });
             let name = name.as_ref().into();
             kind.units.push(Unit {
                 name,
-                taken,
+                used,
                 amounts,
             });
         }
@@ -199,38 +196,38 @@ impl HostUnits {
     }
 
     /// Takes units or returns them.
-    pub(super) fn hold(&mut self, held: &HeldUnits, plus: bool) {
-        let kind = self.kind_mut(held.res);
-        for name in &held.names {
+    pub(super) fn hold(&mut self, units: &HeldUnits, plus: bool) {
+        let kind = self.kind_mut(units.res);
+        for name in &units.names {
             let known = kind.units.iter().position(|unit| *unit.name == **name);
             let at = known.unwrap_or_else(|| {
                 assert!(plus, "a unit is given back that was never taken");
                 kind.units.push(Unit {
                     name: name.as_str().into(),
-                    taken: 0,
+                    used: 0,
                     amounts: UnitAmounts::new(),
                 });
                 kind.units.len() - 1
             });
             let unit = &mut kind.units[at];
             let sign = if plus { 1 } else { -1 };
-            unit.taken += sign * held.part;
-            assert!(unit.taken >= 0, "a unit is given back once");
-            for (res, n) in &held.amounts {
+            unit.used += sign * units.part;
+            assert!(unit.used >= 0, "a unit is given back once");
+            for (res, n) in &units.amounts {
                 match unit.amounts.iter_mut().find(|(of, _)| of == res) {
                     Some((_, taken)) => *taken += sign * n,
                     None => unit.amounts.push((*res, sign * n)),
                 }
             }
             unit.amounts.retain(|(_, n)| *n != 0);
-            if unit.taken == 0 && at >= kind.listed {
+            if unit.used == 0 && at >= kind.listed {
                 kind.units.remove(at);
             }
         }
     }
 
     /// How many of these the host lists; each counts as often as it is named.
-    pub(super) fn listed(&self, res: ResourceId, names: &[String]) -> usize {
+    pub(super) fn count_listed(&self, res: ResourceId, names: &[String]) -> usize {
         let Some(kind) = self.kind(res) else {
             return 0;
         };
@@ -240,29 +237,33 @@ impl HostUnits {
     }
 
     /// Whether all of these requests fit together.
-    pub(super) fn fits(&self, asks: &[UnitAsk]) -> bool {
-        self.place(asks, &best_fit, |_, _| ())
+    pub(super) fn fits(&self, asks: &[UnitRequest]) -> bool {
+        self.place_units(asks, &best_fit, |_, _| ())
     }
 
     /// Chooses units for each of these requests: whole ones in the host's order, parts by `order`.
     /// `None`: too few are free.
-    pub(super) fn choose(&self, asks: &[UnitAsk], order: PartOrder<'_>) -> Option<Vec<Chosen<'_>>> {
-        let mut chosen: Vec<Chosen<'_>> = vec![Vec::new(); asks.len()];
-        let placed = self.place(asks, order, |n, at| {
+    pub(super) fn choose(
+        &self,
+        asks: &[UnitRequest],
+        order: PartOrder<'_>,
+    ) -> Option<Vec<Chosen<'_>>> {
+        let mut selected: Vec<Chosen<'_>> = vec![Vec::new(); asks.len()];
+        let placed = self.place_units(asks, order, |n, at| {
             let kind = self.kind(asks[n].res).expect("it has units");
-            chosen[n].push((at as u32, &*kind.units[at].name));
+            selected[n].push((at as u32, &*kind.units[at].name));
         });
-        chosen
+        selected
             .iter_mut()
             .for_each(|units| units.sort_by_key(|(at, _)| *at));
-        placed.then_some(chosen)
+        placed.then_some(selected)
     }
 
     /// Assigns units in trial: whole ones first, then the largest parts. `took` receives the number
     /// of the request and the position of the unit.
-    fn place(
+    fn place_units(
         &self,
-        asks: &[UnitAsk],
+        asks: &[UnitRequest],
         order: PartOrder<'_>,
         mut took: impl FnMut(usize, usize),
     ) -> bool {
@@ -278,52 +279,52 @@ impl HostUnits {
         for n in turn {
             let ask = &asks[n];
             let same = room.take().filter(|(res, _)| *res == ask.res);
-            let Some((_, mut here)) = same.or_else(|| {
+            let Some((_, mut trial)) = same.or_else(|| {
                 let kind = self.kind(ask.res)?;
                 Some((ask.res, TrialUnits::of(kind)))
             }) else {
                 return ask.count == 0;
             };
             for _ in 0..ask.count {
-                match here.take(ask, order) {
+                match trial.take_unit(ask, order) {
                     Some(at) => took(n, at),
                     None => return false,
                 }
             }
-            room = Some((ask.res, here));
+            room = Some((ask.res, trial));
         }
         true
     }
 
     /// What is left of each listed unit, in thousandths.
-    pub(super) fn left(&self, res: ResourceId) -> SmallVec<[i64; 16]> {
+    pub(super) fn free_by_unit(&self, res: ResourceId) -> SmallVec<[i64; 16]> {
         let kind = self.kind(res);
         let listed = kind.map_or(&[][..], |kind| &kind.units[..kind.listed]);
         listed
             .iter()
-            .map(|unit| (UNIT - unit.taken).max(0))
+            .map(|unit| (UNIT - unit.used).max(0))
             .collect()
     }
 
     /// What is left of all listed units together, in thousandths.
-    pub(super) fn left_in_all(&self) -> i64 {
+    pub(super) fn free_total(&self) -> i64 {
         let listed = self
             .kinds
             .iter()
             .flat_map(|kind| &kind.units[..kind.listed]);
-        listed.map(|unit| (UNIT - unit.taken).max(0)).sum()
+        listed.map(|unit| (UNIT - unit.used).max(0)).sum()
     }
 
     /// The maximum that is left of a resource of units on one of them, and the maximum that one
     /// has.
-    pub(super) fn most(&self, own: ResourceId) -> (i64, i64) {
+    pub(super) fn largest_free(&self, own: ResourceId) -> (i64, i64) {
         let (mut left, mut size) = (0, 0);
         for kind in &self.kinds {
             for (_, sizes) in kind.sizes.iter().filter(|(res, _)| *res == own) {
                 for (unit, n) in kind.units[..kind.listed].iter().zip(sizes) {
                     size = size.max(*n);
-                    if unit.taken < UNIT {
-                        left = left.max(n - unit.taken_of(own));
+                    if unit.used < UNIT {
+                        left = left.max(n - unit.used_of(own));
                     }
                 }
             }
@@ -347,7 +348,7 @@ mod tests {
 
     fn held(names: &[&str], part: i64, mem: i64) -> HeldUnits {
         HeldUnits {
-            at: 0,
+            host: 0,
             res: GPU,
             names: names.iter().map(|n| (*n).to_owned()).collect(),
             part,
@@ -359,8 +360,8 @@ mod tests {
         units.hold(&held(names, UNIT, 0), plus);
     }
 
-    fn ask(count: u32, part: i64, mem: i64) -> UnitAsk {
-        UnitAsk {
+    fn ask(count: u32, part: i64, mem: i64) -> UnitRequest {
+        UnitRequest {
             res: GPU,
             count,
             part,
@@ -368,11 +369,11 @@ mod tests {
         }
     }
 
-    fn chosen<'a>(units: &'a HostUnits, asks: &[UnitAsk]) -> Option<Vec<Vec<&'a str>>> {
+    fn chosen<'a>(units: &'a HostUnits, asks: &[UnitRequest]) -> Option<Vec<Vec<&'a str>>> {
         assert_eq!(units.fits(asks), units.choose(asks, &best_fit).is_some());
         let names = |units: Chosen<'a>| units.into_iter().map(|(_, name)| name).collect();
-        let chosen = units.choose(asks, &best_fit)?;
-        Some(chosen.into_iter().map(names).collect())
+        let selected = units.choose(asks, &best_fit)?;
+        Some(selected.into_iter().map(names).collect())
     }
 
     fn next(units: &HostUnits, n: u32) -> Option<Vec<&str>> {
@@ -402,7 +403,7 @@ mod tests {
         set(&mut units, &["a", "b"]);
         hold(&mut units, &["a"], true);
         set(&mut units, &["b", "c"]);
-        assert_eq!(units.listed(GPU, &["a".into(), "b".into()]), 1);
+        assert_eq!(units.count_listed(GPU, &["a".into(), "b".into()]), 1);
         assert_eq!(
             (next(&units, 2), next(&units, 3)),
             (Some(vec!["b", "c"]), None)
@@ -445,8 +446,8 @@ mod tests {
         let both = chosen(&units, &[ask(2, 250, 0), ask(1, UNIT, 0)]);
         assert_eq!(both, Some(vec![vec!["a", "b"], vec!["c"]]));
         assert_eq!(chosen(&units, &[ask(1, UNIT, 0), ask(1, 501, 0)]), None);
-        assert_eq!(units.left(GPU).as_slice(), [500, 250, 1000]);
-        assert_eq!(units.left_in_all(), 1750);
+        assert_eq!(units.free_by_unit(GPU).as_slice(), [500, 250, 1000]);
+        assert_eq!(units.free_total(), 1750);
     }
 
     #[test]
@@ -461,9 +462,9 @@ mod tests {
         assert_eq!(chosen(&units, &[ask(1, 250, 10)]), Some(vec![vec!["a"]]));
         assert_eq!(chosen(&units, &[ask(1, 250, 20)]), Some(vec![vec!["b"]]));
         assert_eq!(chosen(&units, &[ask(1, 250, 31)]), None);
-        assert_eq!(units.most(MEM), (30, 80));
+        assert_eq!(units.largest_free(MEM), (30, 80));
         units.hold(&held(&["b"], 100, 50), false);
         assert_eq!(chosen(&units, &[ask(1, UNIT, 80)]), Some(vec![vec!["b"]]));
-        assert_eq!(units.most(MEM), (80, 80));
+        assert_eq!(units.largest_free(MEM), (80, 80));
     }
 }

@@ -52,19 +52,19 @@ impl Engine {
 
     /// Slots kept for reservations.
     pub fn reserved_slots(&mut self) -> ReservedFreeSlots {
-        let mut kept = ReservedFreeSlots::default();
+        let mut reserved = ReservedFreeSlots::default();
         if self.picture.reserver.is_none() {
-            return kept;
+            return reserved;
         }
         for at in 0..self.picture.usage.len() {
             let n = self.reserved_free_slots(at);
             if n > 0 {
-                kept.hosts.push((at, n));
+                reserved.hosts.push((at, n));
             }
         }
-        let mut left = kept.hosts.clone();
+        let mut left = reserved.hosts.clone();
         let Some(reserver) = &self.picture.reserver else {
-            return kept;
+            return reserved;
         };
         for (j, reservation) in reserver.book.iter() {
             let mut sum = 0;
@@ -77,10 +77,10 @@ impl Engine {
                 }
             }
             if sum > 0 {
-                kept.jobs.push((j, sum));
+                reserved.jobs.push((j, sum));
             }
         }
-        kept
+        reserved
     }
 
     /// Slots of a host that are free and kept for reservations.
@@ -92,6 +92,6 @@ impl Engine {
         if at >= reserver.book.hosts() || !reserver.book.reserved_on(at as u32) {
             return 0;
         }
-        u32::try_from(reserver.book.held_now(at as u32, now.0)).unwrap_or(0)
+        u32::try_from(reserver.book.reserved_free_slots(at as u32, now.0)).unwrap_or(0)
     }
 }

@@ -46,7 +46,7 @@ pub struct HostValues {
 impl ClusterResources {
     /// Takes a host's report; `None` for a silent host. Returns true if values of other hosts may
     /// have changed.
-    pub fn take(&mut self, host: &str, report: Option<BTreeMap<String, Sensed>>) -> bool {
+    pub fn take_report(&mut self, host: &str, report: Option<BTreeMap<String, Sensed>>) -> bool {
         let report = report.unwrap_or_default();
         let old = self.hosts.get(host);
         if report.is_empty() && old.is_none() {
@@ -98,10 +98,10 @@ impl ClusterResources {
             return None;
         }
         (self.dirty, self.recheck, self.settled) = (false, None, Some(now));
-        let said = self.reported_definitions(config);
+        let reported = self.reported_definitions(config);
         let before = self.declared();
         for (name, (decl, lost)) in &mut self.definitions {
-            let same = said
+            let same = reported
                 .get(name)
                 .and_then(|all| all.iter().find(|d| d.kind == decl.kind));
             match same {
@@ -111,7 +111,7 @@ impl ClusterResources {
         }
         let over = |lost: &Option<u64>| lost.is_some_and(|at| now >= at.saturating_add(LINGER_MS));
         self.definitions.retain(|_, (_, lost)| !over(lost));
-        for (name, decls) in said {
+        for (name, decls) in reported {
             if self.definitions.len() < RESOURCES_MAX && !self.definitions.contains_key(&name) {
                 self.definitions.insert(name, (decls[0].clone(), None));
             }
@@ -123,7 +123,7 @@ impl ClusterResources {
     }
 
     /// cb.yaml may have changed: definitions are derived again.
-    pub fn derive_again(&mut self) {
+    pub fn rederive(&mut self) {
         (self.dirty, self.settled) = (!self.hosts.is_empty(), None);
     }
 

@@ -47,12 +47,12 @@ pub struct Splitter {
     /// The line that has not ended yet.
     line: Vec<u8>,
     /// Part of the current line has arrived, even if it was dropped.
-    begun: bool,
+    line_begun: bool,
     /// Number of lines that ended so far, and of those before the current document.
     lines: u64,
-    before: u64,
+    lines_before: u64,
     /// The current document exceeded a limit.
-    dropping: bool,
+    discarding: bool,
     /// When input last arrived.
     at_ms: u64,
 }
@@ -70,11 +70,11 @@ impl Splitter {
         self.at_ms = now_ms;
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|b| *b == b'\n') {
-            self.more_of_line(&rest[..end], out);
+            self.extend_line(&rest[..end], out);
             self.line_ends(out);
             rest = &rest[end + 1..];
         }
-        self.more_of_line(rest, out);
+        self.extend_line(rest, out);
     }
 
     /// Treats the text so far as a document if nothing arrived for [`PAUSE_MS`].
@@ -86,14 +86,14 @@ impl Splitter {
 
     /// Treats the text so far as a document: no more input is expected soon.
     pub fn end(&mut self, out: &mut Vec<StreamPart>) {
-        if self.begun {
+        if self.line_begun {
             self.line_ends(out);
         }
         self.document_ends(out);
     }
 
-    fn more_of_line(&mut self, bytes: &[u8], out: &mut Vec<StreamPart>) {
-        self.begun |= !bytes.is_empty();
+    fn extend_line(&mut self, bytes: &[u8], out: &mut Vec<StreamPart>) {
+        self.line_begun |= !bytes.is_empty();
         let room = LINE_MAX - self.line.len();
         // Only the beginning of a line that is too long is kept: a line `---` does not begin like
         // that.
@@ -105,12 +105,12 @@ impl Splitter {
 
     fn line_ends(&mut self, out: &mut Vec<StreamPart>) {
         self.lines += 1;
-        self.begun = false;
+        self.line_begun = false;
         if is_separator(&self.line) {
             self.line.clear();
             return self.document_ends(out);
         }
-        if !self.dropping {
+        if !self.discarding {
             if self.document.len() + self.line.len() >= DOCUMENT_MAX {
                 self.lines -= 1;
                 self.drop_document(ExceededLimit::Document, out);
@@ -124,7 +124,7 @@ impl Splitter {
     }
 
     fn drop_document(&mut self, why: ExceededLimit, out: &mut Vec<StreamPart>) {
-        if !std::mem::replace(&mut self.dropping, true) {
+        if !std::mem::replace(&mut self.discarding, true) {
             self.document = Vec::new();
             let line = self.lines + 1;
             out.push(StreamPart::Dropped { line, why });
@@ -132,9 +132,9 @@ impl Splitter {
     }
 
     fn document_ends(&mut self, out: &mut Vec<StreamPart>) {
-        let line = std::mem::replace(&mut self.before, self.lines) + 1;
+        let line = std::mem::replace(&mut self.lines_before, self.lines) + 1;
         let bytes = std::mem::take(&mut self.document);
-        let dropped = std::mem::take(&mut self.dropping);
+        let dropped = std::mem::take(&mut self.discarding);
         let says = |l: &[u8]| !l.trim_ascii().is_empty() && !l.trim_ascii().starts_with(b"#");
         if !dropped && bytes.split(|b| *b == b'\n').any(says) {
             out.push(StreamPart::Document { bytes, line });

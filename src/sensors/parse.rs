@@ -109,9 +109,9 @@ pub fn document(bytes: &[u8], line: u64) -> Parsed {
         None => {}
         Some(l) if is_dash(l) => items(&lines, line, &mut out),
         // A single map, or a list in brackets.
-        Some(_) => whole(text, line, &mut out),
+        Some(_) => parse_whole(text, line, &mut out),
     }
-    double(&mut out);
+    remove_duplicates(&mut out);
     out
 }
 
@@ -135,12 +135,15 @@ fn indent(line: &str) -> usize {
 #[derive(Clone, Copy)]
 struct ItemPosition {
     line: u64,
-    moved: i64,
+    line_offset: i64,
 }
 
 impl ItemPosition {
     fn of_line(line: u64) -> ItemPosition {
-        ItemPosition { line, moved: 0 }
+        ItemPosition {
+            line,
+            line_offset: 0,
+        }
     }
 
     fn problem(self, message: impl Into<String>, hint: Option<&str>) -> Problem {
@@ -154,7 +157,7 @@ impl ItemPosition {
     }
 
     fn at(self, pos: yaml::Pos, message: impl Into<String>, hint: Option<String>) -> Problem {
-        let moved = if pos.line == 1 { self.moved } else { 0 };
+        let moved = if pos.line == 1 { self.line_offset } else { 0 };
         Problem {
             line: self.line + u64::from(pos.line.max(1)) - 1,
             col: u32::try_from(i64::from(pos.col) + moved)
@@ -196,7 +199,7 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         let at = ItemPosition::of_line(line + 1 + n as u64);
         let text = "this line is not indented more than its item's -";
         let hint = "indent it like the other attributes";
-        let resource = name_in(lines);
+        let resource = probable_name(lines);
         let problem = at.problem(text, Some(hint));
         return out.problems.push(Problem {
             resource,
@@ -218,17 +221,17 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         text.push('\n');
         text.push_str(l);
     }
-    let moved = key as i64 - column as i64;
-    let place = ItemPosition { line, moved };
+    let line_offset = key as i64 - column as i64;
+    let place = ItemPosition { line, line_offset };
     if !text.lines().any(has_content) {
         out.problems.push(place.problem("an empty item", None));
         return;
     }
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
     match read.root {
-        Some(root) if read.defects.is_empty() => one(&root, place, out),
+        Some(root) if read.defects.is_empty() => parse_item(&root, place, out),
         _ => {
-            let resource = name_in(lines);
+            let resource = probable_name(lines);
             let problems = read.defects.into_iter().map(|d| Problem {
                 resource: resource.clone(),
                 ..place.at(d.pos, d.message, d.hint)
@@ -239,7 +242,7 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
 }
 
 /// The probable name of an item that cannot be parsed.
-fn name_in(lines: &[&str]) -> String {
+fn probable_name(lines: &[&str]) -> String {
     let key = |l: &str| {
         let l = l.trim_start_matches([' ', '-', '\t']);
         let rest = l.strip_prefix("resource:").or(l.strip_prefix("name:"))?;
@@ -249,7 +252,7 @@ fn name_in(lines: &[&str]) -> String {
     lines.iter().find_map(|l| key(l)).unwrap_or_default()
 }
 
-fn whole(text: &str, line: u64, out: &mut Parsed) {
+fn parse_whole(text: &str, line: u64, out: &mut Parsed) {
     let place = ItemPosition::of_line(line);
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
     if !read.defects.is_empty() {
@@ -267,15 +270,15 @@ fn whole(text: &str, line: u64, out: &mut Parsed) {
                 out.problems.push(place.at(extra.pos, text, None));
             }
             for node in list.iter().take(RESOURCES_MAX) {
-                one(node, place, out);
+                parse_item(node, place, out);
             }
         }
-        Some(root) => one(&root, place, out),
+        Some(root) => parse_item(&root, place, out),
         None => {}
     }
 }
 
-fn one(node: &Node, place: ItemPosition, out: &mut Parsed) {
+fn parse_item(node: &Node, place: ItemPosition, out: &mut Parsed) {
     match Item::read(node, place) {
         Ok(reading) => out.readings.push(reading),
         Err(problem) => out.problems.push(problem),
@@ -283,7 +286,7 @@ fn one(node: &Node, place: ItemPosition, out: &mut Parsed) {
 }
 
 /// If a document names a resource twice, only the first entry counts.
-fn double(out: &mut Parsed) {
+fn remove_duplicates(out: &mut Parsed) {
     let mut seen = std::collections::BTreeSet::new();
     let Parsed { readings, problems } = out;
     readings.retain(|r| {
@@ -305,15 +308,15 @@ fn double(out: &mut Parsed) {
 struct Item<'a> {
     entries: &'a [Entry],
     node: &'a Node,
-    place: ItemPosition,
+    position: ItemPosition,
     name: String,
 }
 
 impl<'a> Item<'a> {
-    fn read(node: &'a Node, place: ItemPosition) -> Result<SensorReading, Problem> {
+    fn read(node: &'a Node, position: ItemPosition) -> Result<SensorReading, Problem> {
         let Value::Map(entries) = &node.value else {
             let hint = "write - resource: NAME and its attributes below it";
-            return Err(place.at(
+            return Err(position.at(
                 node.pos,
                 "an item must be attributes with values",
                 Some(hint.into()),
@@ -322,7 +325,7 @@ impl<'a> Item<'a> {
         let mut item = Item {
             entries,
             node,
-            place,
+            position,
             name: String::new(),
         };
         item.name = item.find_name()?;
@@ -336,7 +339,7 @@ impl<'a> Item<'a> {
             resource: item.name.clone(),
             ..problem
         })?;
-        let line = place.at(node.pos, "", None).line;
+        let line = position.at(node.pos, "", None).line;
         Ok(SensorReading {
             name: item.name,
             sensed,
@@ -345,9 +348,9 @@ impl<'a> Item<'a> {
         })
     }
 
-    fn says(&self, entry: &Entry, message: impl Into<String>, hint: Option<&str>) -> Problem {
+    fn describe(&self, entry: &Entry, message: impl Into<String>, hint: Option<&str>) -> Problem {
         let hint = hint.map(str::to_owned);
-        self.place.at(entry.value.pos, message, hint)
+        self.position.at(entry.value.pos, message, hint)
     }
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {
@@ -361,8 +364,8 @@ impl<'a> Item<'a> {
         };
         match &entry.value.value {
             Value::Text { text, .. } => Ok(Some((text.trim(), entry))),
-            Value::Null => Err(self.says(entry, format!("{key} has no value"), None)),
-            _ => Err(self.says(entry, format!("{key} takes one word or text"), None)),
+            Value::Null => Err(self.describe(entry, format!("{key} has no value"), None)),
+            _ => Err(self.describe(entry, format!("{key} takes one word or text"), None)),
         }
     }
 
@@ -370,22 +373,22 @@ impl<'a> Item<'a> {
         let both = (self.entry("resource"), self.entry("name"));
         if let (Some(_), Some(second)) = both {
             let text = "resource and name are the same attribute, given twice";
-            return Err(self.says(second, text, Some("leave one out")));
+            return Err(self.describe(second, text, Some("leave one out")));
         }
         let key = if both.1.is_some() { "name" } else { "resource" };
         let Some((name, entry)) = self.text(key)? else {
             let hint = "write resource: NAME".to_owned();
             let text = "the resource has no name";
-            return Err(self.place.at(self.node.pos, text, Some(hint)));
+            return Err(self.position.at(self.node.pos, text, Some(hint)));
         };
         if builtin(name).is_some() && !left_to_sensors(name) {
             let text = format!("{name} is measured by Corral itself");
-            return Err(self.says(entry, text, Some("choose another name")));
+            return Err(self.describe(entry, text, Some("choose another name")));
         }
         if !left_to_sensors(name)
             && let Err(e) = check_resource_name(name)
         {
-            return Err(self.says(entry, e.message, e.hint.as_deref()));
+            return Err(self.describe(entry, e.message, e.hint.as_deref()));
         }
         Ok(name.to_owned())
     }
@@ -398,7 +401,7 @@ impl<'a> Item<'a> {
                         format!("did you mean {n}?")
                     });
                 let message = format!("there is no attribute {:?}", e.key);
-                return Err(self.place.at(e.key_pos, message, Some(hint)));
+                return Err(self.position.at(e.key_pos, message, Some(hint)));
             }
         }
         let kinds = [
@@ -433,7 +436,7 @@ impl<'a> Item<'a> {
             if let Some((key, _)) = set.iter().find(|(_, set)| *set) {
                 let entry = self.entry(key).expect("it is set");
                 let text = format!("{key} is only valid for numbers");
-                return Err(self.says(entry, text, Some("write type: number")));
+                return Err(self.describe(entry, text, Some("write type: number")));
             }
         }
         self.as_built_in(&mut out, direction)?;
@@ -450,7 +453,7 @@ impl<'a> Item<'a> {
         let per_unit = self.entry("per_unit").expect("it is set");
         if check_resource_name(&sensed.per_unit).is_err() && sensed.per_unit != "gpu" {
             let text = format!("per_unit: {:?} has no units", sensed.per_unit);
-            return Err(self.says(per_unit, text, Some("name gpu, or one with assign: yes")));
+            return Err(self.describe(per_unit, text, Some("name gpu, or one with assign: yes")));
         }
         let set = ["direction", "release", "assign", "slotresource", "locale"];
         if let Some(entry) = set.iter().find_map(|key| self.entry(key)) {
@@ -458,7 +461,7 @@ impl<'a> Item<'a> {
                 "per_unit excludes {}: it is counted as its units are",
                 entry.key
             );
-            return Err(self.says(entry, text, Some("leave it out")));
+            return Err(self.describe(entry, text, Some("leave it out")));
         }
         let list = match self.entry("value").map(|entry| (entry, &entry.value.value)) {
             Some((entry, Value::List(list))) => (entry, list),
@@ -477,7 +480,7 @@ impl<'a> Item<'a> {
             _ => {
                 let max = units::UNITS_MAX;
                 let text = format!("an amount of each unit is a number, of at most {max} units");
-                Err(self.says(entry, text, Some("write value: [NUMBER, NUMBER]")))
+                Err(self.describe(entry, text, Some("write value: [NUMBER, NUMBER]")))
             }
         }
     }
@@ -487,21 +490,21 @@ impl<'a> Item<'a> {
         let place = |key: &str| self.entry(key).expect("it is set");
         if sensed.release {
             let text = "units stay with a suspended job: assign: yes excludes release: yes";
-            return Err(self.says(place("release"), text, Some("leave release out")));
+            return Err(self.describe(place("release"), text, Some("leave release out")));
         }
         if sensed.increase {
             let text = "units do not grow with the load: assign: yes excludes direction: increase";
-            return Err(self.says(place("direction"), text, Some("leave direction out")));
+            return Err(self.describe(place("direction"), text, Some("leave direction out")));
         }
         if !sensed.locale.is_empty() {
             let text = "units of one host only: assign: yes excludes locale";
             let hint =
                 "run the sensor on the host that has them, or count an amount without assign";
-            return Err(self.says(place("locale"), text, Some(hint)));
+            return Err(self.describe(place("locale"), text, Some(hint)));
         }
         let Some(entry) = self.entry("value") else {
             let hint = Some("write value: [NAME, NAME] or a number".to_owned());
-            return Err(self.place.at(self.node.pos, "it has no value", hint));
+            return Err(self.position.at(self.node.pos, "it has no value", hint));
         };
         let list: &[Node] = match &entry.value.value {
             Value::List(list) => list,
@@ -513,19 +516,19 @@ impl<'a> Item<'a> {
                 if n.fract() != 0.0 || n > units::UNITS_MAX as f64 {
                     let max = units::UNITS_MAX;
                     let text = format!("{text} is not a number of units from 0 to {max}");
-                    return Err(self.says(entry, text, None));
+                    return Err(self.describe(entry, text, None));
                 }
                 return Ok(text);
             }
         };
         let word = |node: &'a Node| match &node.value {
             Value::Text { text, .. } => Ok(text.trim()),
-            _ => Err(self.says(entry, "a unit is one word", None)),
+            _ => Err(self.describe(entry, "a unit is one word", None)),
         };
         let names: Vec<&str> = list.iter().map(word).collect::<Result<_, _>>()?;
         match units::check_list(names.iter().copied()) {
             Ok(()) => Ok(units::join(&names)),
-            Err(text) => Err(self.says(entry, text, None)),
+            Err(text) => Err(self.describe(entry, text, None)),
         }
     }
 
@@ -550,7 +553,7 @@ impl<'a> Item<'a> {
         let at = self.entry(wrong).map_or(self.node.pos, |e| e.value.pos);
         let text = format!("{wrong} differs from that of the built-in {}", self.name);
         let hint = format!("leave {wrong} out, or choose another name");
-        Err(self.place.at(at, text, Some(hint)))
+        Err(self.position.at(at, text, Some(hint)))
     }
 
     fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<Option<T>, Problem> {
@@ -562,7 +565,7 @@ impl<'a> Item<'a> {
             None => {
                 let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
                 let hint = format!("{key} is one of {}", known.join(", "));
-                Err(self.says(entry, format!("{key} cannot be {text:?}"), Some(&hint)))
+                Err(self.describe(entry, format!("{key} cannot be {text:?}"), Some(&hint)))
             }
         }
     }
@@ -573,7 +576,7 @@ impl<'a> Item<'a> {
         };
         match boolean(text) {
             Some(flag) => Ok(Some(flag)),
-            None => Err(self.says(entry, format!("{key} is yes or no, not {text:?}"), None)),
+            None => Err(self.describe(entry, format!("{key} is yes or no, not {text:?}"), None)),
         }
     }
 
@@ -583,7 +586,7 @@ impl<'a> Item<'a> {
         };
         if text.chars().count() > DESCRIPTION_MAX {
             let text = format!("a description has at most {DESCRIPTION_MAX} characters");
-            return Err(self.says(entry, text, None));
+            return Err(self.describe(entry, text, None));
         }
         // The description is shown on one line of a table.
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -599,24 +602,30 @@ impl<'a> Item<'a> {
             Value::List(list) => {
                 let word = |n: &'a Node| match &n.value {
                     Value::Text { text, .. } => Ok(text.as_str()),
-                    _ => Err(self.says(entry, "locale must be a list of host names", None)),
+                    _ => Err(self.describe(entry, "locale must be a list of host names", None)),
                 };
                 list.iter().map(word).collect::<Result<_, _>>()?
             }
-            _ => return Err(self.says(entry, "locale must be a list of host names, or all", None)),
+            _ => {
+                return Err(self.describe(
+                    entry,
+                    "locale must be a list of host names, or all",
+                    None,
+                ));
+            }
         };
         let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
         if words.is_empty() {
-            return Err(self.says(entry, "locale names no host", Some("leave it out")));
+            return Err(self.describe(entry, "locale names no host", Some("leave it out")));
         }
         if let Some(bad) = words.iter().find(|w| names::check_name(w).is_err()) {
             let text = format!("{bad:?} is not a host name");
-            return Err(self.says(entry, text, Some("write locale: host1 host2, or all")));
+            return Err(self.describe(entry, text, Some("write locale: host1 host2, or all")));
         }
         let text = words.join(" ");
         if text.len() > LOCALE_MAX {
             let text = format!("a locale has at most {LOCALE_MAX} bytes");
-            return Err(self.says(entry, text, Some("name a host group of cb.yaml")));
+            return Err(self.describe(entry, text, Some("name a host group of cb.yaml")));
         }
         Ok(text)
     }
@@ -627,7 +636,7 @@ impl<'a> Item<'a> {
         }
         let Some((text, entry)) = self.text("value")? else {
             let hint = Some("write value: ...".to_owned());
-            return Err(self.place.at(self.node.pos, "it has no value", hint));
+            return Err(self.position.at(self.node.pos, "it has no value", hint));
         };
         match kind {
             SensedKind::Number => match number(text) {
@@ -635,7 +644,7 @@ impl<'a> Item<'a> {
                 None => {
                     let text = format!("{:.40} is not a usable number", text);
                     let hint = format!("write a decimal number from 0 to {NUMBER_MAX:e}");
-                    Err(self.says(entry, text, Some(&hint)))
+                    Err(self.describe(entry, text, Some(&hint)))
                 }
             },
             SensedKind::Tag => match boolean(text).or(match text {
@@ -645,12 +654,14 @@ impl<'a> Item<'a> {
             }) {
                 Some(true) => Ok("yes".to_owned()),
                 Some(false) => Ok("no".to_owned()),
-                None => Err(self.says(entry, format!("a tag is yes or no, not {text:.40}"), None)),
+                None => {
+                    Err(self.describe(entry, format!("a tag is yes or no, not {text:.40}"), None))
+                }
             },
             SensedKind::Text | SensedKind::Unknown => {
                 if text.is_empty() || text.len() > VALUE_MAX || text.contains('\n') {
                     let text = format!("a text is one line of at most {VALUE_MAX} bytes");
-                    return Err(self.says(entry, text, None));
+                    return Err(self.describe(entry, text, None));
                 }
                 Ok(text.to_owned())
             }

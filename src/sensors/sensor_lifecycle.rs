@@ -23,14 +23,14 @@ pub struct SensorLifecycle {
     /// Number of consecutive ends that did not follow a steady run.
     fails: u32,
     /// Number of ends that reported that there is nothing to measure.
-    absent: u32,
+    nothing_to_measure: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It is not started again.
     Idle,
-    Waits {
+    Waiting {
         until: u64,
     },
     Runs {
@@ -42,23 +42,23 @@ enum State {
 impl SensorLifecycle {
     /// A sensor that is due at once.
     pub fn new(now: u64) -> SensorLifecycle {
-        let state = State::Waits { until: now };
+        let state = State::Waiting { until: now };
         SensorLifecycle {
             state,
             fails: 0,
-            absent: 0,
+            nothing_to_measure: 0,
         }
     }
 
     /// Whether it is to be started now.
     pub fn is_due(&self, now: u64) -> bool {
-        matches!(self.state, State::Waits { until } if until <= now)
+        matches!(self.state, State::Waiting { until } if until <= now)
     }
 
     /// When it is to be started; `None`: it runs, or is not started again.
     pub fn due_at(&self) -> Option<u64> {
         match self.state {
-            State::Waits { until } => Some(until),
+            State::Waiting { until } => Some(until),
             State::Runs { .. } | State::Idle => None,
         }
     }
@@ -72,16 +72,16 @@ impl SensorLifecycle {
     }
 
     /// It printed a document with at least one resource.
-    pub fn good(&mut self, now: u64) {
+    pub fn document_received(&mut self, now: u64) {
         if let State::Runs { good, .. } = &mut self.state {
             *good = Some(now);
-            self.absent = 0;
+            self.nothing_to_measure = 0;
         }
     }
 
     /// Whether it has printed nothing useful for too long and is to be ended. `period`: between two
     /// of its documents, if known.
-    pub fn hangs(&self, period: Option<u64>, now: u64) -> bool {
+    pub fn is_hanging(&self, period: Option<u64>, now: u64) -> bool {
         let State::Runs { since, good } = self.state else {
             return false;
         };
@@ -94,7 +94,7 @@ impl SensorLifecycle {
     pub fn ended(&mut self, now: u64) -> u64 {
         let steady = match self.state {
             State::Runs { since, good } => good.is_some() && now.saturating_sub(since) >= STEADY_MS,
-            State::Waits { .. } | State::Idle => false,
+            State::Waiting { .. } | State::Idle => false,
         };
         self.fails = if steady {
             1
@@ -104,17 +104,17 @@ impl SensorLifecycle {
         let (first, longest) = BACKOFF_MS;
         let pause = first << (self.fails - 1).min(20);
         let pause = pause.min(longest);
-        self.state = State::Waits { until: now + pause };
+        self.state = State::Waiting { until: now + pause };
         pause
     }
 
     /// It ended with [`NOTHING_HERE`]. Returns the pause before the next start; `None`: it is not
     /// started again.
-    pub fn nothing_here(&mut self, now: u64) -> Option<u64> {
-        self.absent += 1;
-        let again = self.absent <= ABSENT_TRIES;
+    pub fn ended_without_data(&mut self, now: u64) -> Option<u64> {
+        self.nothing_to_measure += 1;
+        let again = self.nothing_to_measure <= ABSENT_TRIES;
         self.state = match again {
-            true => State::Waits {
+            true => State::Waiting {
                 until: now + ABSENT_MS,
             },
             false => State::Idle,
@@ -123,7 +123,7 @@ impl SensorLifecycle {
     }
 
     /// Whether it had reported this before.
-    pub fn was_absent(&self) -> bool {
-        self.absent > 1
+    pub fn had_nothing_to_measure(&self) -> bool {
+        self.nothing_to_measure > 1
     }
 }

@@ -30,7 +30,7 @@ struct CurrentValue {
     sensed: Sensed,
     /// The information about each unit in the last value.
     units: UnitAttributes,
-    at: u64,
+    read_at: u64,
     /// The last two gaps between its values.
     gaps: [Option<u64>; 2],
     /// Its sensor was restarted: the next value may change the definition.
@@ -45,9 +45,9 @@ impl CurrentValue {
         Some((*longest).clamp(PERIOD_MS.0, PERIOD_MS.1))
     }
 
-    fn is_old(&self, now: u64) -> bool {
+    fn is_outdated(&self, now: u64) -> bool {
         let period = self.period().unwrap_or(FIRST_PERIOD_MS);
-        now.saturating_sub(self.at) > PERIODS * period
+        now.saturating_sub(self.read_at) > PERIODS * period
     }
 }
 
@@ -64,49 +64,49 @@ impl SensorValues {
     }
 
     /// Takes the content of a document of `sensor`. Returns sentences for the log.
-    pub fn take(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
-        let mut news = Vec::new();
+    pub fn take_document(&mut self, sensor: &Sensor, parsed: Parsed, now: u64) -> Vec<String> {
+        let mut messages = Vec::new();
         for p in &parsed.problems {
             // The key has no line number, so the same mistake in every document is reported once.
             let key = format!("{}: {}: {}", sensor.name, p.resource, p.message);
-            self.report_once(key, format!("{}:{p}", sensor.name), &mut news);
+            self.report_once(key, format!("{}:{p}", sensor.name), &mut messages);
         }
         for reading in parsed.readings {
-            self.reading(sensor, reading, now, &mut news);
+            self.reading(sensor, reading, now, &mut messages);
         }
-        news
+        messages
     }
 
-    fn reading(&mut self, sensor: &Sensor, r: SensorReading, now: u64, news: &mut Vec<String>) {
+    fn reading(&mut self, sensor: &Sensor, r: SensorReading, now: u64, messages: &mut Vec<String>) {
         let count: usize = self.sensors.values().map(BTreeMap::len).sum();
         let all = self.sensors.entry(sensor.clone()).or_default();
-        let Some(held) = all.get_mut(&r.name) else {
+        let Some(current) = all.get_mut(&r.name) else {
             if count >= RESOURCES_MAX {
                 let text = format!(
                     "{}: resource {} is left out: the sensors of this host have more than \
                      {RESOURCES_MAX}",
                     sensor.name, r.name
                 );
-                return self.report_once(format!("{}: too many", sensor.name), text, news);
+                return self.report_once(format!("{}: too many", sensor.name), text, messages);
             }
-            let held = CurrentValue {
+            let current = CurrentValue {
                 sensed: r.sensed,
                 units: r.units,
-                at: now,
+                read_at: now,
                 gaps: [None; 2],
                 redefine: false,
                 until: u64::MAX,
             };
-            all.insert(r.name, held);
+            all.insert(r.name, current);
             return;
         };
-        held.units = r.units;
-        let (old, new) = (&held.sensed, &r.sensed);
+        current.units = r.units;
+        let (old, new) = (&current.sensed, &r.sensed);
         let same = |a: &Sensed, b: &Sensed| {
             (a.kind, a.increase, a.release, a.slot, a.assign, &a.per_unit)
                 == (b.kind, b.increase, b.release, b.slot, b.assign, &b.per_unit)
         };
-        if !held.redefine && !same(old, new) {
+        if !current.redefine && !same(old, new) {
             let text = format!(
                 "{}: resource {} is another one than before: type, direction, release, \
                  slotresource, assign and per_unit stay as they are until the sensor starts again",
@@ -114,22 +114,22 @@ impl SensorValues {
             );
             let retyped = old.kind != new.kind;
             if !retyped {
-                held.update(r.sensed, now, true);
+                current.update(r.sensed, now, true);
             }
-            return self.report_once(text.clone(), text, news);
+            return self.report_once(text.clone(), text, messages);
         }
-        held.update(r.sensed, now, false);
+        current.update(r.sensed, now, false);
     }
 
     /// The sensor was restarted: it may change the definitions of its resources.
     pub fn restarted(&mut self, sensor: &Sensor) {
-        for held in self
+        for current in self
             .sensors
             .get_mut(sensor)
             .into_iter()
             .flat_map(BTreeMap::values_mut)
         {
-            held.redefine = true;
+            current.redefine = true;
         }
     }
 
@@ -141,14 +141,14 @@ impl SensorValues {
         if linger == 0 {
             self.sensors.remove(sensor);
         }
-        for held in self
+        for current in self
             .sensors
             .get_mut(sensor)
             .into_iter()
             .flat_map(BTreeMap::values_mut)
         {
-            held.sensed.value = None;
-            held.until = held.until.min(now + linger);
+            current.sensed.value = None;
+            current.until = current.until.min(now + linger);
         }
     }
 
@@ -160,21 +160,21 @@ impl SensorValues {
 
     /// The host's report at `now`, and sentences for the log.
     pub fn report(&mut self, now: u64) -> (BTreeMap<String, Sensed>, Vec<String>) {
-        let (mut out, mut news) = (BTreeMap::new(), Vec::new());
+        let (mut out, mut messages) = (BTreeMap::new(), Vec::new());
         let mut room = REPORT_MAX;
         let mut later = Vec::new();
         for (sensor, all) in &mut self.sensors {
-            all.retain(|_, h| now < h.until && now.saturating_sub(h.at) <= DEFINED_MS);
-            for (name, held) in all {
-                if held.sensed.value.is_some() && held.is_old(now) {
-                    held.sensed.value = None;
-                    let age = now.saturating_sub(held.at) / 1000;
-                    news.push(format!(
+            all.retain(|_, h| now < h.until && now.saturating_sub(h.read_at) <= DEFINED_MS);
+            for (name, current) in all {
+                if current.sensed.value.is_some() && current.is_outdated(now) {
+                    current.sensed.value = None;
+                    let age = now.saturating_sub(current.read_at) / 1000;
+                    messages.push(format!(
                         "{}: the value of {name} is {age} s old and no longer used",
                         sensor.name
                     ));
                 }
-                let s = &held.sensed;
+                let s = &current.sensed;
                 let value = s.value.as_ref().map_or(0, String::len);
                 let bytes = REPORT_EACH + name.len() + s.about.len() + s.locale.len() + value;
                 let text = match () {
@@ -194,9 +194,9 @@ impl SensorValues {
         }
         self.sensors.retain(|_, all| !all.is_empty());
         for text in later {
-            self.report_once(text.clone(), text, &mut news);
+            self.report_once(text.clone(), text, &mut messages);
         }
-        (out, news)
+        (out, messages)
     }
 
     /// The sensors' information about the units of this host besides their names, by resource.
@@ -204,29 +204,29 @@ impl SensorValues {
     pub fn units(&self) -> BTreeMap<String, Vec<UnitDoc>> {
         let mut out: BTreeMap<String, Vec<UnitDoc>> = BTreeMap::new();
         let all = || self.sensors.values().flatten();
-        for (name, held) in all().filter(|(_, held)| held.sensed.assign) {
-            let value = held.sensed.value.as_deref();
-            let names = match held.units.is_empty() {
+        for (name, current) in all().filter(|(_, current)| current.sensed.assign) {
+            let value = current.sensed.value.as_deref();
+            let names = match current.units.is_empty() {
                 true => value.map(names_of).unwrap_or_default(),
-                false => held.units.names.clone(),
+                false => current.units.names.clone(),
             };
             if names.is_empty() || out.contains_key(name) {
                 continue;
             }
             let of = |at: usize| UnitDoc {
-                devices: held.units.devices.get(at).cloned().unwrap_or_default(),
+                devices: current.units.devices.get(at).cloned().unwrap_or_default(),
                 processes: match value {
-                    Some(_) => held.units.processes.get(at).cloned().unwrap_or_default(),
+                    Some(_) => current.units.processes.get(at).cloned().unwrap_or_default(),
                     None => Vec::new(),
                 },
                 used: match value {
-                    Some(_) => held.units.used.get(at).cloned().unwrap_or_default(),
+                    Some(_) => current.units.used.get(at).cloned().unwrap_or_default(),
                     None => Vec::new(),
                 },
-                seen: if held.units.has_no_processes() {
+                seen: if current.units.has_no_processes() {
                     0
                 } else {
-                    held.at
+                    current.read_at
                 },
                 ..UnitDoc::default()
             };
@@ -234,9 +234,9 @@ impl SensorValues {
             let units = named.map(|(at, name)| UnitDoc { name, ..of(at) });
             out.insert(name.clone(), units.collect());
         }
-        for (own, held) in all().filter(|(_, held)| !held.sensed.per_unit.is_empty()) {
+        for (own, current) in all().filter(|(_, current)| !current.sensed.per_unit.is_empty()) {
             if let (Some(units), Some(value)) =
-                (out.get_mut(&held.sensed.per_unit), &held.sensed.value)
+                (out.get_mut(&current.sensed.per_unit), &current.sensed.value)
             {
                 put_sizes(units, own, value);
             }
@@ -245,9 +245,9 @@ impl SensorValues {
         out
     }
 
-    fn report_once(&mut self, key: String, text: String, news: &mut Vec<String>) {
+    fn report_once(&mut self, key: String, text: String, messages: &mut Vec<String>) {
         if self.reported.len() < REPORTED_MAX && self.reported.insert(key) {
-            news.push(text);
+            messages.push(text);
         }
     }
 }
@@ -271,9 +271,9 @@ fn put_sizes(all: &mut [UnitDoc], own: &str, value: &str) {
 impl CurrentValue {
     /// Takes a new value; `keep`: the definition does not change.
     fn update(&mut self, new: Sensed, now: u64, keep: bool) {
-        let gap = now.saturating_sub(self.at);
+        let gap = now.saturating_sub(self.read_at);
         self.gaps = [self.gaps[1], Some(gap)];
-        self.at = now;
+        self.read_at = now;
         self.until = u64::MAX;
         if keep {
             (self.sensed.value, self.sensed.locale) = (new.value, new.locale);

@@ -81,7 +81,7 @@ const fn field(
     name: &'static str,
     header: &'static str,
     width: usize,
-    right: bool,
+    right_aligned: bool,
     get: BalanceGet,
 ) -> Field<BalanceGet> {
     Field {
@@ -89,7 +89,7 @@ const fn field(
         aliases: &[],
         header,
         width,
-        right,
+        right_aligned,
         get,
     }
 }
@@ -142,14 +142,14 @@ pub(crate) fn put_json(out: &mut String, row: &Balance) {
     let mut o = Object::begin(out);
     o.text("index", row.index);
     o.int("hosts", row.hosts);
-    o.real("mean", rounded(row.mean));
-    o.real("min", rounded(row.min));
+    o.float("mean", rounded(row.mean));
+    o.float("min", rounded(row.min));
     o.text("min_host", &row.min_host);
-    o.real("max", rounded(row.max));
+    o.float("max", rounded(row.max));
     o.text("max_host", &row.max_host);
-    o.real("spread", rounded(row.spread()));
+    o.float("spread", rounded(row.spread()));
     match row.of_mean() {
-        Some(part) => o.real("spread_of_mean", rounded(part)),
+        Some(part) => o.float("spread_of_mean", rounded(part)),
         None => o.null("spread_of_mean"),
     }
     o.end();
@@ -182,17 +182,20 @@ mod tests {
             host("h5", "ok", f64::NAN, Some("-")),
         ];
         let rows: Vec<&HostRow> = all.iter().collect();
-        let got = of(&rows);
+        let balances = of(&rows);
         let numbers = |b: &Balance| (b.hosts, b.min, b.max, b.mean, b.spread(), b.of_mean());
-        assert_eq!(numbers(&got[0]), (3, 0.25, 0.75, 0.5, 0.5, Some(1.0)));
-        assert_eq!((&*got[0].min_host, &*got[0].max_host), ("h1", "h2"));
-        assert_eq!((got[1].index, got[1].hosts), ("gpu_util", 2));
-        assert!((got[1].spread() - 0.4).abs() < 1e-9);
+        assert_eq!(numbers(&balances[0]), (3, 0.25, 0.75, 0.5, 0.5, Some(1.0)));
+        assert_eq!(
+            (&*balances[0].min_host, &*balances[0].max_host),
+            ("h1", "h2")
+        );
+        assert_eq!((balances[1].index, balances[1].hosts), ("gpu_util", 2));
+        assert!((balances[1].spread() - 0.4).abs() < 1e-9);
         // Idle hosts have no spread, and no mean to compare it with.
         let idle = host("h1", "ok", 0.0, None);
-        let got = of(&[&idle]);
+        let balances = of(&[&idle]);
         assert_eq!(
-            (got.len(), got[0].spread(), got[0].of_mean()),
+            (balances.len(), balances[0].spread(), balances[0].of_mean()),
             (1, 0.0, None)
         );
         assert!(of(&[&all[2]]).is_empty());

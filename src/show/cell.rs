@@ -54,14 +54,14 @@ pub(crate) fn escape_and_cut(
         out.push_str(&safe);
     }
     if let Some(columns) = columns {
-        let kept = match cut {
+        let shortened = match cut {
             Cut::Never => None,
             Cut::Head => Some(width::truncate(&out[from..], columns).into_owned()),
             Cut::Tail => Some(width::tail(&out[from..], columns).into_owned()),
         };
-        if let Some(kept) = kept {
+        if let Some(shortened) = shortened {
             out.truncate(from);
-            out.push_str(&kept);
+            out.push_str(&shortened);
         }
     }
     width::width(&out[from..])
@@ -211,7 +211,7 @@ impl<'o> Object<'o> {
     }
 
     /// A number with a fraction; a value that JSON cannot represent becomes `null`.
-    pub(crate) fn real(&mut self, name: &str, value: f64) {
+    pub(crate) fn float(&mut self, name: &str, value: f64) {
         let out = self.key(name);
         if value.is_finite() {
             let rounded = (value * 1000.0).round() / 1000.0;

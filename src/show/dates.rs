@@ -22,7 +22,7 @@ pub(crate) struct Dates {
     /// Times in another year than this are shown with their year; 0: never.
     this_year: i64,
     /// The last period and its offset in seconds.
-    known: Cell<(i64, i64)>,
+    last_offset: Cell<(i64, i64)>,
     /// The last minute printed in the short form: adjacent rows of a table often share it.
     minute: RefCell<(i64, String)>,
 }
@@ -41,7 +41,7 @@ impl Dates {
         Dates {
             zone,
             this_year: 0,
-            known: Cell::new((i64::MIN, 0)),
+            last_offset: Cell::new((i64::MIN, 0)),
             minute: RefCell::new((i64::MIN, String::new())),
         }
     }
@@ -71,13 +71,13 @@ impl Dates {
 
     fn offset(&self, ms: i64) -> i64 {
         let step = ms.div_euclid(STEP_MS);
-        let (known, offset) = self.known.get();
+        let (known, offset) = self.last_offset.get();
         if known == step {
             return offset;
         }
         let offset = Timestamp::from_millisecond(ms)
             .map_or(0, |t| i64::from(self.zone.to_offset(t).seconds()));
-        self.known.set((step, offset));
+        self.last_offset.set((step, offset));
         offset
     }
 

@@ -123,7 +123,7 @@ impl Sentences {
         } else {
             format!(" array [{}]", s.array)
         };
-        let held = if s.hold { " held" } else { "" };
+        let held_suffix = if s.hold { " held" } else { "" };
         let command = escape(&s.command);
         let cron = match s.cron.as_deref() {
             None => String::new(),
@@ -131,7 +131,7 @@ impl Sentences {
             Some(run) => format!(" for cron job {}, due at {}", run.name, run.due.0 / 1000),
         };
         format!(
-            "job {}{array} submitted by {user} to queue {queue}{held}{cron}: {command}",
+            "job {}{array} submitted by {user} to queue {queue}{held_suffix}{cron}: {command}",
             s.id
         )
     }
@@ -242,9 +242,13 @@ fn job_sentence(event: &Event, signal_name: SignalName) -> String {
             format!("job {j} ended without a start by {by}: {}", reason.word())
         }
         Event::Held {
-            j, held, admin, by, ..
+            j,
+            held: held_suffix,
+            admin,
+            by,
+            ..
         } => {
-            let act = if *held { "held" } else { "released" };
+            let act = if *held_suffix { "held" } else { "released" };
             let role = if *admin { ", an administrator" } else { "" };
             format!("job {j} {act} by {by}{role}")
         }
@@ -456,7 +460,7 @@ pub(crate) fn job_of(event: &Event) -> Option<JobKey> {
 }
 
 /// Whether an event concerns a job; an element's events include its array's.
-pub(crate) fn concerns(event: &Event, wanted: JobKey) -> bool {
+pub(crate) fn concerns_job(event: &Event, wanted: JobKey) -> bool {
     if let Event::Cleaned { ids, .. } = event {
         return ids.contains(&wanted.id);
     }
@@ -497,7 +501,7 @@ mod tests {
 
     #[test]
     fn orders_about_hosts_say_what_was_done_and_by_whom() {
-        let said = |act| {
+        let sentence = |act| {
             let (host, by, comment) = ("h1".into(), "boss".into(), String::new());
             let t = Stamp(1);
             let event = Event::Host {
@@ -509,10 +513,13 @@ mod tests {
             };
             Sentences::new(name).of(&event)
         };
-        assert_eq!(said(HostAct::Close), "host h1 closed by boss");
-        assert_eq!(said(HostAct::Lock { for_s: 0 }), "host h1 locked by boss");
-        let timed = said(HostAct::Lock { for_s: 60 });
+        assert_eq!(sentence(HostAct::Close), "host h1 closed by boss");
+        assert_eq!(
+            sentence(HostAct::Lock { for_s: 0 }),
+            "host h1 locked by boss"
+        );
+        let timed = sentence(HostAct::Lock { for_s: 60 });
         assert_eq!(timed, "host h1 locked for 60 s by boss");
-        assert_eq!(said(HostAct::Unlock), "host h1 unlocked by boss");
+        assert_eq!(sentence(HostAct::Unlock), "host h1 unlocked by boss");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Field<G: 'static> {
     pub header: &'static str,
     /// Default width with `-o`.
     pub width: usize,
-    pub right: bool,
+    pub right_aligned: bool,
     pub get: G,
 }
 
@@ -38,7 +38,7 @@ pub(crate) const fn field<G: Copy>(
     aliases: &'static [&'static str],
     header: &'static str,
     width: usize,
-    right: bool,
+    right_aligned: bool,
     get: G,
 ) -> Field<G> {
     Field {
@@ -46,7 +46,7 @@ pub(crate) const fn field<G: Copy>(
         aliases,
         header,
         width,
-        right,
+        right_aligned,
         get,
     }
 }
@@ -64,7 +64,7 @@ pub(crate) const fn left<G: Copy>(
         aliases,
         header,
         width,
-        right: false,
+        right_aligned: false,
         get,
     }
 }
@@ -125,7 +125,7 @@ pub(crate) struct Column<G: 'static> {
     pub header: &'static str,
     pub width: usize,
     pub cut: Cut,
-    pub right: bool,
+    pub right_aligned: bool,
     /// Escape sequence for a value, on a colour terminal.
     pub paint: Option<fn(&str) -> &'static str>,
 }
@@ -159,7 +159,7 @@ impl<G: Copy> Table<G> {
                 header: field.header,
                 width: *width,
                 cut: *cut,
-                right: field.right,
+                right_aligned: field.right_aligned,
                 paint: None,
             }
         };
@@ -246,7 +246,7 @@ impl<G: Copy> Table<G> {
             if self.delimiter.is_some() || fill == 0 {
                 continue;
             }
-            if column.right {
+            if column.right_aligned {
                 out.insert_str(from, &" ".repeat(fill));
             } else if n < last {
                 cell::blanks(out, fill);
@@ -326,8 +326,8 @@ impl<R: 'static> Table<Get<R>> {
 }
 
 /// The way in which values are cut: not at all if `wide`.
-pub(crate) fn cut(wide: bool, how: Cut) -> Cut {
-    if wide { Cut::Never } else { how }
+pub(crate) fn cut(wide: bool, cut: Cut) -> Cut {
+    if wide { Cut::Never } else { cut }
 }
 
 /// One word of a format: `name`, `name:`, `name:12`, `name:-12`.
@@ -351,7 +351,7 @@ fn column_of<G>(
         header: field.header,
         width: if delimited { 0 } else { field.width },
         cut: Cut::Never,
-        right: field.right,
+        right_aligned: field.right_aligned,
         paint: None,
     };
     let Some(size) = size else {
@@ -361,7 +361,7 @@ fn column_of<G>(
         Some(digits) => (true, digits),
         None => (false, size),
     };
-    column.right |= minus;
+    column.right_aligned |= minus;
     if digits.is_empty() {
         // `name:` requests the value without padding.
         column.width = 0;
@@ -435,7 +435,7 @@ mod tests {
             aliases: &["id"],
             header: "JOBID",
             width: 7,
-            right: false,
+            right_aligned: false,
             get: |v, out| cell::int(out, v.0),
         },
         Field {
@@ -443,7 +443,7 @@ mod tests {
             aliases: &["name"],
             header: "JOB_NAME",
             width: 10,
-            right: false,
+            right_aligned: false,
             get: |v, out| out.push_str(v.1),
         },
     ];

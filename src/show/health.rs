@@ -44,7 +44,7 @@ fn is_down(h: &HostRow) -> bool {
 }
 
 /// Whether the host needs attention: it is down, or has warnings.
-fn in_trouble(h: &HostRow) -> bool {
+fn needs_attention(h: &HostRow) -> bool {
     is_down(h) || !h.warnings.is_empty()
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct HealthInput<'a> {
 impl HealthInput<'_> {
     /// Whether everything is healthy. Warnings of working hosts do not count, because a site may
     /// accept some of them.
-    pub(crate) fn is_well(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         let params = self.params;
         let reports = [
             &params.alarms,
@@ -146,7 +146,7 @@ impl HealthInput<'_> {
             );
             line(out, &text);
         }
-        let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
+        let trouble: Vec<&HostRow> = hosts.iter().filter(|h| needs_attention(h)).collect();
         let others = params.unconfigured_hosts.len();
         let (n, all) = (trouble.len() + others, hosts.len() + others);
         let need = if n == 1 { "needs" } else { "need" };
@@ -179,7 +179,7 @@ impl HealthInput<'_> {
         if let Some(doc) = self.alerts {
             super::alert::put_json(o, doc);
         }
-        o.flag("well", self.is_well());
+        o.flag("well", self.is_healthy());
     }
 }
 
@@ -240,7 +240,7 @@ pub(crate) fn put_standby(
 pub(crate) fn put_json(o: &mut Object<'_>, params: &Params, hosts: &[HostRow], dates: &Dates) {
     o.texts("alarms", &params.alarms);
     o.texts("unconfigured_hosts", &params.unconfigured_hosts);
-    let trouble: Vec<&HostRow> = hosts.iter().filter(|h| in_trouble(h)).collect();
+    let trouble: Vec<&HostRow> = hosts.iter().filter(|h| needs_attention(h)).collect();
     cell::list(o.key("hosts_in_trouble"), &trouble, |out, h| {
         let mut one = Object::begin(out);
         one.text("name", &h.name);
@@ -264,12 +264,12 @@ mod tests {
             warnings: warnings.iter().map(|w| (*w).to_owned()).collect(),
             ..HostRow::default()
         };
-        let mut gone = host("h3", "unavail", &[]);
-        gone.load.t = 1_795_230_429_000;
+        let mut unavailable = host("h3", "unavail", &[]);
+        unavailable.load.t = 1_795_230_429_000;
         let hosts = [
             host("h1", "ok", &[]),
             host("h2", "ok", &["its clock is 10m ahead of the file server's"]),
-            gone,
+            unavailable,
             host("h4", "unreach", &[]),
         ];
         let params = Params {
@@ -307,17 +307,17 @@ HOSTS: 4 of 5 need attention
 then run 'cadmin reconfig'
 ";
         assert_eq!(out, want);
-        assert!(!health.is_well());
+        assert!(!health.is_healthy());
         let well = HealthInput {
             params: &Params::default(),
             hosts: &hosts[..2],
             silent_ms: None,
             ..health
         };
-        assert!(well.is_well());
+        assert!(well.is_healthy());
         let no_leader = Leader::default();
         let leader = &no_leader;
-        assert!(!HealthInput { leader, ..well }.is_well());
+        assert!(!HealthInput { leader, ..well }.is_healthy());
         let full = HostRow {
             njobs: 4,
             slots: 4,

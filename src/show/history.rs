@@ -44,12 +44,12 @@ struct StateTimes {
 
 impl StateTimes {
     fn set(&mut self, stat: JobStat, t: i64) {
-        self.spent = self.at(t);
+        self.spent = self.times_until(t);
         (self.stat, self.since) = (stat, self.since.max(t));
     }
 
     /// The times until `t`, including the current state.
-    fn at(&self, t: i64) -> TimeInStates {
+    fn times_until(&self, t: i64) -> TimeInStates {
         let mut spent = self.spent;
         if let Some(n) = COLUMNS.iter().position(|s| *s == self.stat) {
             spent[n] += Stamp(t).since_ms(Stamp(self.since));
@@ -87,7 +87,7 @@ pub(crate) struct SubmissionHistory {
     pub name: String,
     pub command: String,
     /// All indices; `None` for a single job.
-    pub all: Option<IndexSet>,
+    pub indices: Option<IndexSet>,
     /// The history of the job, or of the elements of an array that have not started yet.
     head: JobHistory,
     /// Histories of the elements with events of their own.
@@ -98,7 +98,7 @@ pub(crate) struct SubmissionHistory {
 #[derive(Debug, Default)]
 pub(crate) struct Histories {
     specs: HashMap<u32, Arc<Spec>>,
-    pub stories: BTreeMap<u32, SubmissionHistory>,
+    pub by_job: BTreeMap<u32, SubmissionHistory>,
     /// Jobs that are on hosts now, for hosts that become silent.
     started: BTreeSet<JobKey>,
     /// Whether lines are kept.
@@ -159,7 +159,7 @@ impl Histories {
             } => self.renamed(*j, name.as_deref(), command.as_deref(), by, t.0),
             Event::Moved { j, by, t, .. } => self.moved(*j, t.0, by),
             Event::Posted { j, message } => self.posted(*j, message),
-            Event::Why { j, why, t } => self.why(*j, why, t.0),
+            Event::Why { j, why, t } => self.pending_reason(*j, why, t.0),
             Event::HostSeen { name, up, t, .. } => self.record_host(name, *up, t.0),
             Event::Epoch { .. }
             | Event::Seal { .. }
@@ -215,7 +215,7 @@ impl Histories {
             spec_number: s.s,
             name: name.clone(),
             command: s.command.clone(),
-            all: if s.array.is_empty() {
+            indices: if s.array.is_empty() {
                 None
             } else {
                 IndexSet::parse(&s.array, 1, MAX_INDEX).ok()
@@ -228,14 +228,14 @@ impl Histories {
             ..StateTimes::default()
         };
         // Ids are reused after a long time: the new job replaces the old one.
-        self.stories.insert(s.id, story);
+        self.by_job.insert(s.id, story);
     }
 
     /// The history of `j`. The first event of an element creates it from that of its array. For a
     /// job whose submission is no longer kept, it begins here.
     fn past(&mut self, j: JobKey, t: i64) -> &mut JobHistory {
         let story = self
-            .stories
+            .by_job
             .entry(j.id)
             .or_insert_with(|| SubmissionHistory {
                 id: j.id,
@@ -353,13 +353,13 @@ impl Histories {
                 let line = || format!("Host <{}>: {}", part.host, part.bind);
                 self.change(a.j, t.0, line, |_, _| {});
             }
-            Event::PartUsed { a, part, t } => self.used_late(*a, part, t.0),
+            Event::PartUsed { a, part, t } => self.add_late_usage(*a, part, t.0),
             _ => {}
         }
     }
 
     /// Adds the usage that a host after the first reported when the attempt had ended.
-    fn used_late(&mut self, a: AttemptId, part: &PartUse, t: i64) {
+    fn add_late_usage(&mut self, a: AttemptId, part: &PartUse, t: i64) {
         let line = || {
             let seconds = part.u.cpu_ms / 1000;
             format!("Host <{}> had used {seconds} seconds of CPU", part.host)
@@ -493,7 +493,7 @@ impl Histories {
     fn changed(&mut self, j: JobKey, s: u32, by: &str, what: &str, t: i64) {
         let spec = self.specs.get(&s).cloned();
         self.change(j, t, || format!("Changed by <{by}>: {what}"), |_, _| {});
-        if let (Some(story), Some(spec)) = (self.stories.get_mut(&j.id), spec) {
+        if let (Some(story), Some(spec)) = (self.by_job.get_mut(&j.id), spec) {
             (story.spec, story.spec_number) = (Some(spec), s);
         }
     }
@@ -509,7 +509,7 @@ impl Histories {
             s
         };
         self.change(JobKey::job(j.id), t, line, |_, _| {});
-        if let Some(story) = self.stories.get_mut(&j.id) {
+        if let Some(story) = self.by_job.get_mut(&j.id) {
             if let Some(name) = name {
                 story.name = name.to_owned();
             }
@@ -533,7 +533,7 @@ impl Histories {
         self.change(j, t.0, line, |_, _| {});
     }
 
-    fn why(&mut self, j: JobKey, why: &PendReason, t: i64) {
+    fn pending_reason(&mut self, j: JobKey, why: &PendReason, t: i64) {
         self.change(j, t, || format!("Pending: {why}"), |_, _| {});
     }
 
@@ -567,12 +567,12 @@ impl Histories {
     /// Jobs whose submission or specification is missing in the kept events.
     pub(crate) fn incomplete(&self) -> Vec<u32> {
         let lacks = |s: &&SubmissionHistory| s.submit == 0 || s.spec.is_none();
-        self.stories.values().filter(lacks).map(|s| s.id).collect()
+        self.by_job.values().filter(lacks).map(|s| s.id).collect()
     }
 
     /// Completes a job or array with data that only the view still has.
     pub(crate) fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
-        let Some(story) = self.stories.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
+        let Some(story) = self.by_job.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
             return;
         };
         story.spec.get_or_insert_with(|| spec.clone());
@@ -585,7 +585,7 @@ impl Histories {
                 &row.name
             };
             story.name = name.clone().into_owned();
-            story.all = row
+            story.indices = row
                 .arr
                 .as_ref()
                 .and_then(|arr| IndexSet::parse(&arr.all, 1, MAX_INDEX).ok());
@@ -621,13 +621,13 @@ pub(crate) struct ElementHistory<'h> {
 impl SubmissionHistory {
     /// The job itself, or each of its elements by index.
     pub(crate) fn episodes(&self) -> impl Iterator<Item = ElementHistory<'_>> {
-        let single = self.all.is_none() && self.elements.is_empty();
+        let single = self.indices.is_none() && self.elements.is_empty();
         let own = single.then(|| ElementHistory {
             key: JobKey::job(self.id),
             submission: self,
             history: &self.head,
         });
-        let known: Vec<u32> = match &self.all {
+        let known: Vec<u32> = match &self.indices {
             Some(all) => all.iter().collect(),
             None => self.elements.keys().copied().collect(),
         };
@@ -646,8 +646,8 @@ impl<'h> ElementHistory<'h> {
     }
 
     /// Time spent in each state until `now` (ms).
-    pub(crate) fn spent(&self, now: i64) -> TimeInStates {
-        self.history.track.at(now)
+    pub(crate) fn time_in_states(&self, now: i64) -> TimeInStates {
+        self.history.track.times_until(now)
     }
 
     /// The time of the last change of state.
@@ -671,7 +671,7 @@ impl<'h> ElementHistory<'h> {
     }
 
     /// Whether it has events between two times.
-    pub(crate) fn touched(&self, from: i64, to: i64) -> bool {
+    pub(crate) fn has_events_between(&self, from: i64, to: i64) -> bool {
         let submitted = (from..to).contains(&self.submission.submit);
         submitted
             || (from..to).contains(&self.since())

@@ -101,14 +101,14 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
         out.push_str(&h.warnings.join("; "));
     }),
     field("ngpus", &[], "NGPUS", 5, true, |h, out| {
-        int(out, GpuCounts::of(h).all as u64);
+        int(out, GpuCounts::of(h).total as u64);
     }),
     count("ngpus_alloc", "NGPUS_ALLOC", |h, out| {
         let gpus = GpuCounts::of(h);
-        int(out, (gpus.whole + gpus.parts) as u64);
+        int(out, (gpus.held_whole + gpus.parts) as u64);
     }),
     count("ngpus_excl_alloc", "NGPUS_EXCL_ALLOC", |h, out| {
-        int(out, GpuCounts::of(h).whole as u64);
+        int(out, GpuCounts::of(h).held_whole as u64);
     }),
     count("ngpus_shared_alloc", "NGPUS_SHARED_ALLOC", |h, out| {
         int(out, GpuCounts::of(h).parts as u64);
@@ -126,7 +126,7 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
         int(out, GpuCounts::of(h).free as u64);
     }),
     count("ngpus_shared_avail", "NGPUS_SHARED_AVAIL", |h, out| {
-        int(out, GpuCounts::of(h).left as u64);
+        int(out, GpuCounts::of(h).partly_free as u64);
     }),
 ];
 
@@ -291,9 +291,9 @@ fn put_units(w: &mut String, h: &HostRow) {
     if !h.units.is_empty() {
         w.push_str("\n UNITS IN USE         UNIT:JOB\n");
     }
-    for (name, held) in &h.units {
+    for (name, holders) in &h.units {
         let mut line = format!(" {:<20}", width::escape(name));
-        for (at, (unit, j)) in held.iter().enumerate() {
+        for (at, (unit, j)) in holders.iter().enumerate() {
             write!(line, " {}:", width::escape(unit)).expect("a string takes every write");
             put_key(&mut line, *j);
             if let Some(part) = part_of(h, name, at) {
@@ -420,7 +420,7 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     }
     o.text("type", &h.host_type);
     o.text("model", &h.model);
-    o.real("cpuf", h.cpuf);
+    o.float("cpuf", h.cpuf);
     o.texts("tags", &h.tags);
     let mut inner = Object::begin(o.key("resources"));
     for (name, value) in &h.resources {
@@ -429,13 +429,13 @@ pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     inner.end();
     let mut inner = Object::begin(o.key("reserved"));
     for (name, value) in &h.reserved {
-        inner.real(name, *value);
+        inner.float(name, *value);
     }
     inner.end();
     let mut inner = Object::begin(o.key("units_in_use"));
-    for (name, held) in &h.units {
+    for (name, holders) in &h.units {
         let out = inner.free_key(name);
-        cell::list(out, held.iter().enumerate(), |out, (at, (unit, j))| {
+        cell::list(out, holders.iter().enumerate(), |out, (at, (unit, j))| {
             out.push_str("{\"unit\":");
             cell::json_str(out, unit);
             out.push_str(",\"jobid\":\"");

@@ -132,7 +132,7 @@ pub(crate) fn put_host_json(out: &mut String, h: &HostRow) {
     o.text("name", &h.name);
     o.text("type", &h.host_type);
     o.text("model", &h.model);
-    o.real("cpuf", h.cpuf);
+    o.float("cpuf", h.cpuf);
     o.int("ncpus", h.load.ncpus);
     o.int("slots", h.slots);
     o.int("maxmem", h.load.maxmem);
@@ -160,7 +160,7 @@ pub(crate) struct InfoTables {
 }
 
 /// Whether the row of a resource is selected: it is named, or no name was given.
-fn wanted(names: &[String], name: &str) -> bool {
+fn is_selected(names: &[String], name: &str) -> bool {
     names.is_empty() || names.iter().any(|n| n == name)
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn put(out: &mut String, params: &Params, parts: InfoTables, names: &
         gap(out);
         out.push_str("RESOURCE_NAME    TYPE    ORDER  DESCRIPTION\n");
         for (name, kind, order, about) in &params.resources {
-            if wanted(names, name) {
+            if is_selected(names, name) {
                 line(
                     out,
                     format_args!("{name:<15} {kind:>7}  {order:>5}  {about}"),
@@ -204,7 +204,7 @@ pub(crate) fn put(out: &mut String, params: &Params, parts: InfoTables, names: &
 /// Appends the long form: one block for each resource.
 pub(crate) fn put_long(out: &mut String, params: &Params, names: &[String]) {
     for (name, kind, order, about) in &params.resources {
-        if !wanted(names, name) {
+        if !is_selected(names, name) {
             continue;
         }
         let builtin = resreq::builtin(name);
@@ -267,7 +267,7 @@ pub(crate) fn put_json(out: &mut String, params: &Params, hosts: &[HostRow], dat
     cell::list(o.key("models"), &params.models, |out, (name, factor)| {
         let mut m = Object::begin(out);
         m.text("name", name);
-        m.real("cpu_factor", *factor);
+        m.float("cpu_factor", *factor);
         m.end();
     });
     cell::list(

@@ -60,12 +60,12 @@ impl GroupSums {
         if jobs == 0 {
             return;
         }
-        let held = row.hosts.iter().map(|share| u64::from(share.1)).sum();
+        let slots = row.hosts.iter().map(|share| u64::from(share.1)).sum();
         let n = match (self.slots, row.stat) {
             (false, _) => jobs,
             (true, stat) if stat.is_waiting() => jobs * u64::from(spec.min.max(1)),
             (true, stat) if stat.is_finished() => 0,
-            (true, _) => held,
+            (true, _) => slots,
         };
         for name in ancestors(&spec.job_group) {
             let group = self.group(name);

@@ -20,18 +20,18 @@ const KEPT_MAX: usize = 10_000;
 /// Writes job objects; keeps the text of recent specifications.
 #[derive(Default)]
 pub(crate) struct JsonJobs {
-    kept: HashMap<usize, (Arc<Spec>, String)>,
+    cache: HashMap<usize, (Arc<Spec>, String)>,
 }
 
 impl JsonJobs {
     /// Appends the object of `v` and a newline. `spec` must be the specification of `v`.
     pub(crate) fn put(&mut self, out: &mut String, v: &JobView<'_>, spec: &Arc<Spec>) {
         let at = Arc::as_ptr(spec).addr();
-        if self.kept.len() >= KEPT_MAX && !self.kept.contains_key(&at) {
-            self.kept.clear();
+        if self.cache.len() >= KEPT_MAX && !self.cache.contains_key(&at) {
+            self.cache.clear();
         }
         // The kept Arc pins the address: no other specification can take it meanwhile.
-        let (_, ready) = self.kept.entry(at).or_insert_with(|| {
+        let (_, ready) = self.cache.entry(at).or_insert_with(|| {
             let mut text = String::new();
             spec_members(&mut text, spec);
             (spec.clone(), text)
@@ -61,11 +61,14 @@ fn put_units(out: &mut String, units: &[Units]) {
         let mut inner = Object::begin(out);
         inner.text("host", &units.host);
         inner.text("resource", &units.res);
-        let held = units.held();
-        let names: Vec<String> = held.iter().map(|unit| unit.name.to_owned()).collect();
+        let held_units = units.held();
+        let names: Vec<String> = held_units.iter().map(|unit| unit.name.to_owned()).collect();
         inner.texts("names", &names);
         if units.part > 0 {
-            let parts: Vec<f64> = held.iter().map(|of| f64::from(of.part) / 1000.0).collect();
+            let parts: Vec<f64> = held_units
+                .iter()
+                .map(|of| f64::from(of.part) / 1000.0)
+                .collect();
             cell::list(inner.key("parts"), &parts, |out, part| {
                 write!(out, "{part}").expect("a string takes every write");
             });
@@ -73,7 +76,7 @@ fn put_units(out: &mut String, units: &[Units]) {
         if !units.amounts.is_empty() {
             let mut each = Object::begin(inner.key("per_unit"));
             for (name, milli) in &units.amounts {
-                each.real(name, *milli as f64 / 1000.0);
+                each.float(name, *milli as f64 / 1000.0);
             }
             each.end();
         }

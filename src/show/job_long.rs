@@ -606,9 +606,9 @@ Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \
         let mut spec = spec();
         (spec.queue, spec.res_req) = ("normal".into(), "select[ut<0.5]".into());
         let row = pending();
-        let got = combined_request(&view(&ctx, &spec, &row, None));
+        let text = combined_request(&view(&ctx, &spec, &row, None));
         for part in ["mem>100", "ut<0.5", "rusage[mem=50"] {
-            assert!(got.replace(' ', "").contains(part), "{part}: {got}");
+            assert!(text.replace(' ', "").contains(part), "{part}: {text}");
         }
         spec.queue = "other".into();
         assert_eq!(
@@ -619,7 +619,7 @@ Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \
 
     #[test]
     fn a_running_job_shows_its_use() {
-        let got = page(&running());
+        let text = page(&running());
         for part in [
             "Job <102[7]>, Job Name <sweep[7]>,",
             "Sat Nov 21 02:57:10: Started 5 Slot(s) on Host(s) <4*h1> <h2>, Execution CWD ",
@@ -627,32 +627,32 @@ Sat Nov 21 02:07:09: Submitted from host <login-host-long>, CWD </data/run>, 5 \
             "NTHREAD: 3; PIDs: ",
             " MAX MEM: 3072 Mbytes;\n",
         ] {
-            assert!(got.contains(part), "{part}\n{got}");
+            assert!(text.contains(part), "{part}\n{text}");
         }
     }
 
     #[test]
     fn an_end_has_its_reason() {
-        let got = page(&killed());
+        let text = page(&killed());
         let want = "\
 Sat Nov 21 03:02:09: Exited by signal 9. The CPU time used is 0.0 seconds.
 Sat Nov 21 03:02:09: Completed <exit>; TERM_RUNLIMIT: killed: it reached its \n\
 \x20                    run limit;
 ";
-        assert!(got.contains(want), "{got}");
-        assert!(got.contains("Command <./模拟 \"x\">") && !got.contains('\u{1b}'));
+        assert!(text.contains(want), "{text}");
+        assert!(text.contains("Command <./模拟 \"x\">") && !text.contains('\u{1b}'));
         let mut failed = killed();
         (failed.sig, failed.code, failed.reason) = (0, Some(3), TermReason::None);
-        let got = page(&failed);
-        assert!(got.contains("Exited with exit code 3.") && !got.contains("Completed"));
+        let text = page(&failed);
+        assert!(text.contains("Exited with exit code 3.") && !text.contains("Completed"));
         (failed.code, failed.reason) = (None, TermReason::StartFailed);
         failed.text = "no such directory: /x".into();
-        let got = page(&failed);
-        let once = got.matches("/x").count() == 1 && !got.contains("Exited");
-        assert!(once && got.contains(": Not started: no such directory: /x."));
+        let text = page(&failed);
+        let once = text.matches("/x").count() == 1 && !text.contains("Exited");
+        assert!(once && text.contains(": Not started: no such directory: /x."));
         assert!(
-            !got.contains("Started 1") && got.contains("Dispatched 1"),
-            "{got}"
+            !text.contains("Started 1") && text.contains("Dispatched 1"),
+            "{text}"
         );
     }
 }

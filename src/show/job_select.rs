@@ -71,13 +71,13 @@ impl Users {
             Users::All => true,
             Users::These(uids, names) => uids.contains(&uid) || names.contains(name),
             Users::Within {
-                requested: asked,
+                requested,
                 uid: own,
                 names,
                 queues,
             } => {
-                let seen = uid == *own || names.contains(name) || queues.contains(queue);
-                seen && asked.has(uid, name, queue)
+                let is_visible = uid == *own || names.contains(name) || queues.contains(queue);
+                is_visible && requested.has(uid, name, queue)
             }
         }
     }
@@ -238,9 +238,9 @@ mod tests {
         }
     }
 
-    fn within(asked: Users, name: &str, queue: &str) -> Users {
+    fn within(requested: Users, name: &str, queue: &str) -> Users {
         Users::Within {
-            requested: Box::new(asked),
+            requested: Box::new(requested),
             uid: 7,
             names: [name.to_owned()].into(),
             queues: [queue.to_owned()].into(),

@@ -24,7 +24,7 @@ static SHORT_ONLY: &[Field<JobGet>] = &[Field {
     aliases: &[],
     header: "EXEC_HOST",
     width: 11,
-    right: false,
+    right_aligned: false,
     get: first_share,
 }];
 
@@ -121,7 +121,7 @@ static EXPECTED: &[Field<JobGet>] = &[Field {
     aliases: &[],
     header: "FINISH_TIME",
     width: 14,
-    right: false,
+    right_aligned: false,
     get: job::expected_end,
 }];
 
@@ -320,12 +320,12 @@ JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME
                                              h2
 103     user000 EXIT  normal     login-host- h1          *拟\\x1b[3 Nov 21 01:07
 ";
-        let got = print(&short(), &[pending(), running(), killed()]);
-        let lines: Vec<_> = got.lines().zip(want.lines()).collect();
+        let table = print(&short(), &[pending(), running(), killed()]);
+        let lines: Vec<_> = table.lines().zip(want.lines()).collect();
         for (g, w) in &lines[..4] {
             assert_eq!(g, w);
         }
-        assert!(got.lines().nth(4).is_some_and(|l| !l.contains('\u{1b}')));
+        assert!(table.lines().nth(4).is_some_and(|l| !l.contains('\u{1b}')));
     }
 
     #[test]
@@ -341,15 +341,15 @@ JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME
 
     #[test]
     fn extra_wide_table_has_no_blanks_in_values() {
-        let got = print(&extra(), &[running(), killed()]);
+        let table = print(&extra(), &[running(), killed()]);
         let want = "\
 JOBID   USER    STAT  QUEUE      FROM_HOST   EXEC_HOST   JOB_NAME   SUBMIT_TIME    \
 PROJ_NAME CPU_USED     MEM    SWAP   PIDS    START_TIME     FINISH_TIME
 102[7]  user0001 RUN   normal     login-host-long 4*h1:h2     sweep[7]   11/21-01:07:09 \
 default   000:01:01.05 3      -      4711,4712 11/21-02:57:10 -
 ";
-        assert!(got.starts_with(want), "{got}");
-        assert_eq!(got.lines().nth(2).unwrap().split_whitespace().count(), 15);
+        assert!(table.starts_with(want), "{table}");
+        assert_eq!(table.lines().nth(2).unwrap().split_whitespace().count(), 15);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const fn field(
     name: &'static str,
     header: &'static str,
     width: usize,
-    right: bool,
+    right_aligned: bool,
     get: LimitGet,
 ) -> Field<LimitGet> {
     Field {
@@ -28,7 +28,7 @@ const fn field(
         aliases: &[],
         header,
         width,
-        right,
+        right_aligned,
         get,
     }
 }
@@ -78,9 +78,9 @@ pub(crate) fn put_json(out: &mut String, row: &LimitRow) {
     o.text("name", &row.name);
     o.text("consumer", consumer(row));
     o.text("resource", &row.resource);
-    o.real("used", row.used);
+    o.float("used", row.used);
     match row.limit {
-        Some(n) => o.real("limit", n),
+        Some(n) => o.float("limit", n),
         None => o.null("limit"),
     }
     o.end();
@@ -90,7 +90,7 @@ pub(crate) fn put_json(out: &mut String, row: &LimitRow) {
 /// Whether the counter concerns a consumer. `kind`: `user`, `queue`, `host`, `project`, `app`. A
 /// limit that does not name the kind applies to all of them. `named`: whether a word is the
 /// consumer or a group that contains it.
-pub(crate) fn concerns(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
+pub(crate) fn concerns_consumer(row: &LimitRow, kind: &str, named: &dyn Fn(&str) -> bool) -> bool {
     // `users a b`, `user a`, or for limits of each member `each user of a b`.
     let names = row.consumer.split(", ").find_map(|part| {
         let each = part.strip_prefix("each ");
@@ -149,7 +149,8 @@ limit1          users all ~u001, host h1       slots               1.5          
     fn rows_are_chosen_by_consumer() {
         let each = row;
         let row = row("users all ~u001, host h1", 1.0, None);
-        let concerns = |row: &LimitRow, kind: &str, name: &str| concerns(row, kind, &|w| w == name);
+        let concerns =
+            |row: &LimitRow, kind: &str, name: &str| concerns_consumer(row, kind, &|w| w == name);
         assert!(concerns(&row, "user", "u002") && concerns(&row, "queue", "q"));
         assert!(!concerns(&row, "user", "u001") && !concerns(&row, "host", "h2"));
         assert!(concerns(&row, "host", "h1"));

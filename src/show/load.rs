@@ -51,7 +51,7 @@ pub(crate) fn megabytes(mb: f64) -> String {
     }
 }
 
-fn real(out: &mut String, h: &HostRow, value: f64) {
+fn float(out: &mut String, h: &HostRow, value: f64) {
     if shows_load(h) && value.is_finite() {
         write!(out, "{value:.1}").expect("a string takes every write");
     }
@@ -75,7 +75,7 @@ const fn index(name: &'static str, get: LoadGet) -> Field<LoadGet> {
         aliases: &[],
         header: name,
         width: 6,
-        right: true,
+        right_aligned: true,
         get,
     }
 }
@@ -87,7 +87,7 @@ pub(crate) static FIELDS: &[Field<LoadGet>] = &[
         aliases: &["hname", "name", "host"],
         header: "HOST_NAME",
         width: 20,
-        right: false,
+        right_aligned: false,
         get: |h, out| out.push_str(&h.name),
     },
     Field {
@@ -95,18 +95,18 @@ pub(crate) static FIELDS: &[Field<LoadGet>] = &[
         aliases: &["stat"],
         header: "status",
         width: 7,
-        right: false,
+        right_aligned: false,
         get: |h, out| out.push_str(status(h)),
     },
-    index("r15s", |h, out| real(out, h, h.load.r15s)),
-    index("r1m", |h, out| real(out, h, h.load.r1m)),
-    index("r15m", |h, out| real(out, h, h.load.r15m)),
+    index("r15s", |h, out| float(out, h, h.load.r15s)),
+    index("r1m", |h, out| float(out, h, h.load.r1m)),
+    index("r15m", |h, out| float(out, h, h.load.r15m)),
     index("ut", |h, out| {
         if shows_load(h) && h.load.ut.is_finite() {
             write!(out, "{:.0}%", h.load.ut * 100.0).expect("a string takes every write");
         }
     }),
-    index("pg", |h, out| real(out, h, h.load.pg)),
+    index("pg", |h, out| float(out, h, h.load.pg)),
     index("io", |h, out| whole(out, h, h.load.io)),
     index("ls", |h, out| whole(out, h, h.load.ls)),
     index("it", |h, out| whole(out, h, h.load.it)),
@@ -235,7 +235,7 @@ pub(crate) fn json_load(o: &mut Object<'_>, h: &HostRow) {
     }
     let mut inner = Object::begin(o.key("load"));
     for (name, value) in indices(h) {
-        inner.real(name, value);
+        inner.float(name, value);
     }
     for (name, value) in &h.load.values {
         super::cell::json_str(inner.free_key(name), value);
@@ -285,14 +285,14 @@ pub(crate) fn sample(h: &HostRow) -> String {
     }
     if shows_load(h) {
         for (name, value) in indices(h) {
-            o.real(name, value);
+            o.float(name, value);
         }
         let values: Vec<(&String, &String)> = h.load.values.iter().collect();
         super::cell::list(o.key("sensors"), &values, |out, (name, value)| {
             let mut sensor = Object::begin(out);
             sensor.text("name", name);
             sensor.text("text", value);
-            sensor.real("value", value.parse().unwrap_or(f64::NAN));
+            sensor.float("value", value.parse().unwrap_or(f64::NAN));
             sensor.end();
         });
     }

@@ -68,13 +68,13 @@ fn in_use<'h>(h: &'h HostRow, res: &str) -> BTreeMap<&'h str, UnitUsage> {
 /// The GPUs of a host by what jobs hold of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct GpuCounts {
-    pub all: usize,
+    pub total: usize,
     /// Held whole, and held in parts.
-    pub whole: usize,
+    pub held_whole: usize,
     pub parts: usize,
     /// Of which nothing is held, and of which something is left.
     pub free: usize,
-    pub left: usize,
+    pub partly_free: usize,
 }
 
 impl GpuCounts {
@@ -82,22 +82,22 @@ impl GpuCounts {
         let names = units_of(h).remove("gpu").unwrap_or_default();
         let used = in_use(h, "gpu");
         let mut counts = GpuCounts {
-            all: names.len(),
+            total: names.len(),
             ..GpuCounts::default()
         };
         for name in &names {
             let Some(used) = used.get(name.as_str()) else {
                 counts.free += 1;
-                counts.left += 1;
+                counts.partly_free += 1;
                 continue;
             };
             let whole = used.part >= WHOLE_UNIT && used.jobs.len() == 1;
             *(if whole {
-                &mut counts.whole
+                &mut counts.held_whole
             } else {
                 &mut counts.parts
             }) += 1;
-            counts.left += usize::from(used.part < WHOLE_UNIT);
+            counts.partly_free += usize::from(used.part < WHOLE_UNIT);
         }
         counts
     }
@@ -194,12 +194,12 @@ mod tests {
             h.load.values.insert(name.into(), value.into());
         }
         let job = JobKey::job;
-        let held = vec![
+        let holders = vec![
             ("GPU-a".into(), job(4)),
             ("GPU-a".into(), job(5)),
             ("GPU-c".into(), job(6)),
         ];
-        h.units = [("gpu".to_owned(), held)].into();
+        h.units = [("gpu".to_owned(), holders)].into();
         h.unit_parts = [("gpu".to_owned(), vec![250, 500, 1000])].into();
         let mut out = String::new();
         put(&mut out, &[&h]);
@@ -212,11 +212,11 @@ mod tests {
         assert_eq!(lines[1], ["h1", "gpu", "GPU-b", "1", "200", "-"]);
         assert_eq!(lines[2], ["h1", "gpu", "GPU-c", "0", "300", "6"]);
         let counts = GpuCounts {
-            all: 3,
-            whole: 1,
+            total: 3,
+            held_whole: 1,
             parts: 1,
             free: 1,
-            left: 2,
+            partly_free: 2,
         };
         assert_eq!(GpuCounts::of(&h), counts);
         // The value of cb.yaml, which takes precedence.

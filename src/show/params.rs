@@ -20,7 +20,7 @@ fn span(params: &Params, name: &str) -> Option<String> {
     let ms: u64 = value(params, name)?.parse().ok()?;
     let mut out = String::new();
     let mut unit_before = false;
-    for c in exact(ms).chars() {
+    for c in exact_duration(ms).chars() {
         if unit_before && c.is_ascii_digit() {
             out.push(' ');
         }
@@ -79,7 +79,7 @@ fn unit(params: &Params) -> Option<String> {
 
 /// A parameter with its name in cb.yaml: durations without the unit in their name. `text` formats a
 /// value in milliseconds.
-fn spelled<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p str, String) {
+fn cb_yaml_setting<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p str, String) {
     let ms: Option<u64> = value.parse().ok();
     match (key.strip_suffix("_ms"), ms) {
         (Some(name), Some(ms)) => (name, text(ms)),
@@ -88,7 +88,7 @@ fn spelled<'p>(key: &'p str, value: &'p str, text: fn(u64) -> String) -> (&'p st
 }
 
 /// Formats a duration as cb.yaml can read it: `1h6m40s`, `250ms`.
-fn exact(ms: u64) -> String {
+fn exact_duration(ms: u64) -> String {
     if ms.is_multiple_of(1000) {
         duration::exact(ms / 1000)
     } else {
@@ -105,7 +105,7 @@ fn seconds(ms: u64) -> String {
 /// Appends every parameter: `section.name = value` (`-l`).
 pub(crate) fn put_long(out: &mut String, params: &Params) {
     for (key, value) in &params.params {
-        let (key, value) = spelled(key, value, exact);
+        let (key, value) = cb_yaml_setting(key, value, exact_duration);
         let (key, value) = (width::escape(key), width::escape(&value));
         writeln!(out, "{key} = {value}").expect("a string takes every write");
     }
@@ -116,7 +116,7 @@ pub(crate) fn put_long(out: &mut String, params: &Params) {
 pub(crate) fn put_all(out: &mut String, params: &Params) {
     let reserve = "general.resource_reserve_per_task";
     for (key, value) in params.params.iter().filter(|(key, _)| key != reserve) {
-        let (key, value) = spelled(key, value, seconds);
+        let (key, value) = cb_yaml_setting(key, value, seconds);
         if value.is_empty() {
             // Programs split each line at " = ", some of them after trimming it.
             continue;

@@ -55,7 +55,7 @@ const fn field(
         aliases: &[],
         header,
         width,
-        right: true,
+        right_aligned: true,
         get,
     }
 }
@@ -220,10 +220,13 @@ pub(crate) fn put_long(out: &mut String, q: &QueueRow) {
         &mut page,
         format_args!("\nSCHEDULING POLICIES:  {}\n\n", safe(policy(q))),
     );
-    add(&mut page, format_args!("USERS: {}\n", or(&q.users, "all")));
     add(
         &mut page,
-        format_args!("HOSTS: {}\n", or(&q.hosts.join(" "), "none")),
+        format_args!("USERS: {}\n", text_or(&q.users, "all")),
+    );
+    add(
+        &mut page,
+        format_args!("HOSTS: {}\n", text_or(&q.hosts.join(" "), "none")),
     );
     if q.administrators.iter().any(|a| !a.is_empty()) {
         add(
@@ -246,7 +249,7 @@ fn safe(text: &str) -> std::borrow::Cow<'_, str> {
     crate::text::width::escape(text)
 }
 
-fn or(text: &str, otherwise: &str) -> String {
+fn text_or(text: &str, otherwise: &str) -> String {
     safe(if text.is_empty() { otherwise } else { text }).into_owned()
 }
 
@@ -294,7 +297,7 @@ pub(crate) fn put_json(out: &mut String, q: &QueueRow) {
     o.opt("max_slots", q.max);
     o.opt("user_slots", q.user);
     match q.proc {
-        Some(n) => o.real("proc_slots", n),
+        Some(n) => o.float("proc_slots", n),
         None => o.null("proc_slots"),
     }
     o.opt("host_slots", q.host);

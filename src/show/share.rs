@@ -60,12 +60,12 @@ pub(crate) fn put_json(out: &mut String, row: &ShareRow) {
     o.text("path", &row.path);
     o.flag("group", row.group);
     o.int("shares", row.shares);
-    o.real("priority", row.priority);
+    o.float("priority", row.priority);
     o.int("started_slots", row.started);
     o.int("started_jobs", row.jobs);
-    o.real("cpu_s", row.cpu_s);
-    o.real("run_s", row.run_s);
-    o.real("history_cpu_s", row.hist_s);
+    o.float("cpu_s", row.cpu_s);
+    o.float("run_s", row.run_s);
+    o.float("history_cpu_s", row.hist_s);
     o.end();
     out.push('\n');
 }

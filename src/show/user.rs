@@ -15,7 +15,7 @@ const fn field(name: &'static str, header: &'static str, get: UserGet) -> Field<
         aliases: &[],
         header,
         width: 6,
-        right: true,
+        right_aligned: true,
         get,
     }
 }
@@ -33,7 +33,7 @@ pub(crate) static FIELDS: &[Field<UserGet>] = &[
         aliases: &["name", "user_group"],
         header: "USER/GROUP",
         width: 18,
-        right: false,
+        right_aligned: false,
         get: |u, out| {
             out.push_str(&u.name);
             if u.group {
@@ -87,7 +87,7 @@ pub(crate) fn put_json(out: &mut String, u: &UserRow) {
     o.text("name", &u.name);
     o.flag("group", u.group);
     match u.per_proc {
-        Some(n) => o.real("proc_slots", n),
+        Some(n) => o.float("proc_slots", n),
         None => o.null("proc_slots"),
     }
     o.opt("max_slots", u.max);

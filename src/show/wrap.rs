@@ -23,7 +23,7 @@ pub(crate) fn item(out: &mut String, item: &str, unfolded: bool) {
     let mut rest: &str = &safe;
     let mut room = COLUMNS - 1;
     while width::width(rest) > room {
-        let at = break_at(rest, room);
+        let at = break_position(rest, room);
         out.push_str(&rest[..at]);
         out.push('\n');
         cell::blanks(out, INDENT);
@@ -35,7 +35,7 @@ pub(crate) fn item(out: &mut String, item: &str, unfolded: bool) {
 }
 
 /// The break position: after the last blank in the second half of the line, else where it is full.
-fn break_at(text: &str, room: usize) -> usize {
+fn break_position(text: &str, room: usize) -> usize {
     let mut used = 0;
     let mut full = text.len();
     for (at, c) in text.char_indices() {

@@ -15,7 +15,7 @@ const RECOVER: &str = "/sys/module/nfs/parameters/recover_lost_locks";
 pub struct Hazard {
     pub text: String,
     /// A leader must not work on such a mount unless the administrator insists.
-    pub grave: bool,
+    pub is_grave: bool,
 }
 
 /// The problems of the mount of the share, as this host sees it.
@@ -36,7 +36,7 @@ pub(super) fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
         return out;
     }
     let point = mount.point.display();
-    let mut add = |grave: bool, text: String| out.push(Hazard { text, grave });
+    let mut add = |is_grave: bool, text: String| out.push(Hazard { text, is_grave });
     if mount.has("soft") || mount.has("softerr") {
         add(
             true,
@@ -116,7 +116,7 @@ mod tests {
     fn words(fstype: &str, options: &str, recover: &[u8]) -> (usize, String) {
         let all = judge(&mount(fstype, options), recover);
         let text: Vec<String> = all.iter().map(|h| h.text.clone()).collect();
-        (all.iter().filter(|h| h.grave).count(), text.join("\n"))
+        (all.iter().filter(|h| h.is_grave).count(), text.join("\n"))
     }
 
     #[test]
@@ -131,8 +131,8 @@ mod tests {
             ("rw,vers=4.2,local_lock=flock", "locks local"),
             ("rw,vers=4.2,hard,nocto", "nocto"),
         ] {
-            let (grave, text) = words("nfs4", options, b"");
-            assert!(grave == 1 && text.contains(due), "{options}: {text}");
+            let (is_grave, text) = words("nfs4", options, b"");
+            assert!(is_grave == 1 && text.contains(due), "{options}: {text}");
         }
         for (fstype, options, recover, due) in [
             ("nfs", "rw,vers=3,hard", &b""[..], "version 3"),
@@ -140,8 +140,8 @@ mod tests {
             ("nfs4", "rw,vers=4.2,acdirmax=600", b"", "600 s"),
             ("nfs4", good, b"Y\n", "recover_lost_locks"),
         ] {
-            let (grave, text) = words(fstype, options, recover);
-            assert!(grave == 0 && text.contains(due), "{options}: {text}");
+            let (is_grave, text) = words(fstype, options, recover);
+            assert!(is_grave == 0 && text.contains(due), "{options}: {text}");
         }
     }
 }

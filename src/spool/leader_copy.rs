@@ -28,8 +28,8 @@ pub fn write(path: &Path, doc: &EpochDoc, at_ms: u64) -> Result<(), String> {
 pub fn read(path: &Path) -> Option<EpochDoc> {
     let bytes = fs::read_small(path, COPY_MAX).ok()?;
     let text = std::str::from_utf8(&bytes).ok()?;
-    let (doc, seen) = text.split_once('\n')?;
-    let (at_ms, boot) = seen.trim_end().split_once(' ')?;
+    let (doc, read_at) = text.split_once('\n')?;
+    let (at_ms, boot) = read_at.trim_end().split_once(' ')?;
     let age = clock::boot_ms().checked_sub(at_ms.parse().ok()?)?;
     let fresh = age <= FRESH_MS && boot == proc::boot_id();
     fresh.then(|| decode_fixed(doc.as_bytes()).ok()).flatten()

@@ -28,7 +28,7 @@ const EARLY_MS: u64 = 250;
 /// Two changes within this time may have the same modification time, ms.
 const GRANULE_MS: u64 = 100;
 /// A poll is due after this time at the latest, regardless of the mark, ms.
-const LOOK_MS: u64 = 10_000;
+const POLL_MS: u64 = 10_000;
 
 /// The pace of polls of one file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Polling {
     }
 
     /// Makes the next poll due now.
-    pub fn at_once(&mut self, now: u64) {
+    pub fn make_due(&mut self, now: u64) {
         self.due_ms = now;
     }
 
@@ -137,7 +137,7 @@ impl ChangeGate {
     /// Takes the mark as it is `now`. Returns true if a read is needed: the mark has changed since
     /// the last read, or the content may have changed without a new modification time.
     pub fn must_read(&mut self, mark: FileMark, now: u64) -> bool {
-        self.must_read_within(mark, now, LOOK_MS)
+        self.must_read_within(mark, now, POLL_MS)
     }
 
     /// The same, with the time in ms after which a read is due regardless of the mark.
@@ -174,7 +174,7 @@ impl ChangeGate {
 pub struct Budget {
     per_s: u64,
     /// In thousandths of a unit.
-    left: u64,
+    remaining: u64,
     most: u64,
     at_ms: u64,
 }
@@ -183,23 +183,23 @@ impl Budget {
     pub fn new(per_s: u64, most: u64) -> Budget {
         Budget {
             per_s,
-            left: most * 1000,
+            remaining: most * 1000,
             most: most * 1000,
             at_ms: 0,
         }
     }
 
     /// Whole units that may be spent now.
-    pub fn left(&mut self, now: u64) -> u64 {
+    pub fn available(&mut self, now: u64) -> u64 {
         let gained = now.saturating_sub(self.at_ms).saturating_mul(self.per_s);
         self.at_ms = self.at_ms.max(now);
-        self.left = self.left.saturating_add(gained).min(self.most);
-        self.left / 1000
+        self.remaining = self.remaining.saturating_add(gained).min(self.most);
+        self.remaining / 1000
     }
 
     /// Spends units, at most those that are left.
     pub fn spend(&mut self, units: u64) {
-        self.left = self.left.saturating_sub(units.saturating_mul(1000));
+        self.remaining = self.remaining.saturating_sub(units.saturating_mul(1000));
     }
 }
 
@@ -325,14 +325,14 @@ mod tests {
         let mut b = Budget::new(20, 40);
         let mut spent = 0;
         for now in 0..10_000 {
-            let left = b.left(now);
+            let left = b.available(now);
             b.spend(left);
             spent += left;
         }
         assert!((40 + 198..=40 + 200).contains(&spent), "{spent}");
         // A clock that stands still or goes back releases nothing.
-        assert_eq!((b.left(9_000), b.left(9_999)), (0, 0));
+        assert_eq!((b.available(9_000), b.available(9_999)), (0, 0));
         b.spend(u64::MAX);
-        assert_eq!(b.left(u64::MAX), 40);
+        assert_eq!(b.available(u64::MAX), 40);
     }
 }

@@ -313,7 +313,7 @@ impl ViewReader {
                 sys::clock::sleep_ms(u64::from(attempt.min(5)) * 5);
             }
             let mut sinks = make(left);
-            match self.fill_once(want, &mut sinks, job) {
+            match self.try_fill(want, &mut sinks, job) {
                 Err(ReadFailure::Stale) => left = sinks,
                 Err(ReadFailure::Hard(e)) => return Err(e),
                 Ok(reading) => return Ok((sinks, reading)),
@@ -322,7 +322,7 @@ impl ViewReader {
         Err(ViewError::Moving(self.layout.view_file(view::MANIFEST)))
     }
 
-    fn fill_once<S: Send>(
+    fn try_fill<S: Send>(
         &self,
         want: &JobSet<'_>,
         sinks: &mut [S],
@@ -345,7 +345,7 @@ impl ViewReader {
             let mut warnings = Vec::new();
             while let Some(shard) = shards.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let bytes = self.read_named(&shard.file)?;
-                let mut take = |piece: ViewItem<'_>| pass_on(sink, piece, job);
+                let mut take = |piece: ViewItem<'_>| pass_to_sink(sink, piece, job);
                 read_shard(shard, &bytes, want, &overlay, &mut warnings, &mut take);
             }
             Ok(warnings)
@@ -374,7 +374,9 @@ impl ViewReader {
             warnings.extend(result?);
         }
         let first = &mut sinks[0];
-        overlay.emit_rest(want, &mut warnings, &mut |piece| pass_on(first, piece, job));
+        overlay.emit_rest(want, &mut warnings, &mut |piece| {
+            pass_to_sink(first, piece, job)
+        });
         Ok(ViewRead { manifest, warnings })
     }
 
@@ -430,7 +432,7 @@ impl ViewReader {
 /// How a sink of [`ViewReader::stream_into`] adds a row.
 pub type TakeJob<S> = fn(&mut S, JobRow<'_>, &Arc<Spec>, Option<&PendReason>);
 
-fn pass_on<S>(sink: &mut S, piece: ViewItem<'_>, job: TakeJob<S>) {
+fn pass_to_sink<S>(sink: &mut S, piece: ViewItem<'_>, job: TakeJob<S>) {
     if let ViewItem::Job { row, spec, why } = piece {
         job(sink, row, spec, why);
     }

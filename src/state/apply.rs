@@ -43,7 +43,7 @@ impl State {
             Event::Ended { e, requeue, hold } => self.ended(e, *requeue, *hold),
             Event::Gathered { a, .. } => {
                 if let Some(run) = self.current_run(*a) {
-                    run.gathering = false;
+                    run.preparing = false;
                 }
             }
             Event::Unbound { a, why, t, host } => self.unbound(*a, why, *t, host),
@@ -76,10 +76,10 @@ impl State {
                 }
             }
             Event::Why { j, why, .. } => {
-                self.touch(*j, |job| job.set_why(j.idx, Some(why.clone())))
+                self.change_job(*j, |job| job.set_why(j.idx, Some(why.clone())))
             }
             Event::Cleaned { ids, .. } => ids.iter().for_each(|id| self.clean(*id)),
-            Event::Handled { tok, t } => self.handled(*tok, *t),
+            Event::Handled { tok, t } => self.note_handled(*tok, *t),
             part @ Event::PartHandled { .. } => self.part_handled(part),
             other if self.apply_to_cron(other) || self.apply_to_job_group(other) => {}
             of_cluster => self.apply_to_cluster(of_cluster),
@@ -104,9 +104,9 @@ impl State {
             return;
         }
         let spec = Arc::new(spec.clone());
-        let class = self.pending.enter(&spec, id);
-        let who = self.used.who(&spec);
-        let named = self.backlog.users.entry(who.uid);
+        let class = self.pending.take_class(&spec, id);
+        let owner = self.used.usage_owner(&spec);
+        let named = self.backlog.users.entry(owner.uid);
         named.or_insert_with(|| spec.user.clone());
         self.numbers.by_spec.insert(spec.clone(), id);
         let depends = !spec.depend.is_empty();
@@ -117,7 +117,7 @@ impl State {
                 refs: 0,
                 class,
                 waiting: 0,
-                who,
+                owner,
                 depends,
             },
         );
@@ -161,20 +161,20 @@ impl State {
         } else {
             JobStat::Pend
         };
-        let held = s.hold.then(|| Box::new(PendReason::HeldByOwner));
+        let hold_reason = s.hold.then(|| Box::new(PendReason::HeldByOwner));
         let body = match IndexSet::parse(&s.array, 1, u32::MAX >> 1) {
             Ok(all) if !s.array.is_empty() => Body::Array(Box::new(Array {
                 waiting: all.clone(),
                 all,
                 head: stat,
-                why: held,
+                why: hold_reason,
                 limit: s.array_limit,
                 work: Default::default(),
                 counts: [0; 8],
             })),
             _ => Body::Single(Work {
                 stat,
-                why: held,
+                why: hold_reason,
                 ..Work::default()
             }),
         };
@@ -226,7 +226,7 @@ impl State {
     /// Adds a job to the index, or removes it.
     fn index_name(&mut self, id: u32, plus: bool) {
         let Some(job) = self.jobs.get(id) else { return };
-        let uid = self.specs[&job.spec].who.uid;
+        let uid = self.specs[&job.spec].owner.uid;
         match plus {
             true => self.dependencies.names.add(uid, job.name(), id),
             false => self.dependencies.names.remove(uid, job.name(), id),
@@ -260,7 +260,7 @@ impl State {
         });
         if waiting > 0 {
             let (before, after) = if plus { (0, waiting) } else { (waiting, 0) };
-            backlog.change(entry.who, entry.spec.min, before, after);
+            backlog.change(entry.owner, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
         job.each_retry(&mut |at, j| {
@@ -272,8 +272,8 @@ impl State {
             };
         });
         job.each_started(&mut |j, run, stat| {
-            used.charge(j, entry.who, run, stat, plus);
-            if let Some(log) = changes.work.as_mut() {
+            used.charge(j, entry.owner, run, stat, plus);
+            if let Some(log) = changes.changed_work.as_mut() {
                 log.push(j);
             }
         });
@@ -289,7 +289,7 @@ impl State {
 
     /// Changes one job or element through `f` and updates every index. Elements are first created
     /// from the waiting part of their array.
-    pub(super) fn touch(&mut self, j: JobKey, f: impl FnOnce(&mut Job)) {
+    pub(super) fn change_job(&mut self, j: JobKey, f: impl FnOnce(&mut Job)) {
         let State {
             jobs,
             specs,
@@ -315,12 +315,12 @@ impl State {
         let before = job.weight(j.idx);
         let mut started = false;
         let array = job.array().is_some();
-        job.unlist(j.idx, |order, key| {
+        job.each_removable(j.idx, |order, key| {
             pending.take(entry.class, order, key, array)
         });
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, entry.who, run, stat, false)
+            used.charge(j, entry.owner, run, stat, false)
         });
         if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
             times.retries.remove(&(at, j));
@@ -331,14 +331,14 @@ impl State {
         }
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, entry.who, run, stat, true)
+            used.charge(j, entry.owner, run, stat, true)
         });
         job.list(j.idx, |order, key| {
             pending.put(entry.class, order, key, array)
         });
         let after = job.weight(j.idx);
         if after != before {
-            backlog.change(entry.who, entry.spec.min, before, after);
+            backlog.change(entry.owner, entry.spec.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
         let (spec, watch) = (job.spec, job.watch_changes(entry.depends, was_waiting));
@@ -386,7 +386,7 @@ impl State {
             PendReason::HeldByOwner
         };
         let why = if held { why } else { PendReason::New };
-        self.touch(j, |job| {
+        self.change_job(j, |job| {
             if j.idx > 0 && job.materialise(j.idx).is_none() {
                 return;
             }
@@ -420,7 +420,7 @@ impl State {
     }
 
     fn requeued(&mut self, j: JobKey, hold: bool) {
-        self.touch(j, |job| {
+        self.change_job(j, |job| {
             if job.stat(j.idx).is_some_and(JobStat::is_finished) {
                 job.set_stat(j.idx, if hold { JobStat::Psusp } else { JobStat::Pend });
                 let why = if hold {
@@ -474,7 +474,7 @@ impl State {
 
     fn renamed(&mut self, j: JobKey, name: Option<&str>, command: Option<&str>, lim: Option<u32>) {
         self.index_name(j.id, false);
-        self.touch(JobKey::job(j.id), |job| {
+        self.change_job(JobKey::job(j.id), |job| {
             if let Some(name) = name {
                 job.name = (!name.is_empty()).then(|| Box::from(name));
             }

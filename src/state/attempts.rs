@@ -25,12 +25,12 @@ impl State {
             .iter()
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
-        let gathering = ids.iter().any(|(h, _)| *h != ids[0].0);
+        let preparing = ids.iter().any(|(h, _)| *h != ids[0].0);
         let rerun = Rerun {
             allowed: self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable),
             copied: false,
         };
-        self.touch(a.j, |job| {
+        self.change_job(a.j, |job| {
             let Some(work) = job.materialise(a.j.idx) else {
                 return;
             };
@@ -44,7 +44,7 @@ impl State {
             let run = Run {
                 hosts: ids,
                 dispatch: t,
-                gathering,
+                preparing,
                 rerun,
                 alt,
                 forced,
@@ -68,7 +68,7 @@ impl State {
             run.set_bind(bind);
             run.start = t;
             run.pid = pid;
-            run.gathering = false;
+            run.preparing = false;
             self.changes.rows.note(a.j);
             self.note_work(a.j);
         }
@@ -78,7 +78,7 @@ impl State {
         if !self.is_current(e.a) {
             return;
         }
-        let held = match e.pre_failed {
+        let hold_reason = match e.pre_failed {
             Some(_) => Some(PendReason::PreExec {
                 why: e.text.clone(),
             }),
@@ -86,7 +86,7 @@ impl State {
             None => e.retry.filter(|_| !hold).map(PendReason::Retry),
         };
         let units = self.units_for_account(e.a.j);
-        self.touch(e.a.j, |job| {
+        self.change_job(e.a.j, |job| {
             let idx = e.a.j.idx;
             let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
@@ -99,7 +99,7 @@ impl State {
             run.set_part_use(&e.parts);
             run.killing = None;
             run.suspension.by_system = None;
-            run.fate = Some(Box::new(fate_of(e)));
+            run.end = Some(Box::new(end_of(e)));
             let ok = e.is_success();
             let stat = match (requeue, hold, ok) {
                 (true, true, _) => JobStat::Psusp,
@@ -113,7 +113,7 @@ impl State {
                     true => PendReason::HeldByOwner,
                     false => PendReason::Requeued,
                 };
-                job.set_why(idx, Some(held.unwrap_or(usual)));
+                job.set_why(idx, Some(hold_reason.unwrap_or(usual)));
             }
         });
         self.note_end(e, requeue, units);
@@ -126,7 +126,7 @@ impl State {
         let Some(work) = work.filter(|work| work.attempt == a.at) else {
             return;
         };
-        if let Some(run) = work.run.as_deref_mut().filter(|run| run.fate.is_some()) {
+        if let Some(run) = work.run.as_deref_mut().filter(|run| run.end.is_some()) {
             run.add_late_usage(part);
             self.changes.rows.note(a.j);
         }
@@ -150,14 +150,14 @@ impl State {
             "" => host.map_or(String::new(), |h| self.host_name(h).to_string()),
             at => at.to_owned(),
         };
-        self.touch(a.j, |job| {
+        self.change_job(a.j, |job| {
             let idx = a.j.idx;
             if let Some(run) = job.work_mut(idx).and_then(|w| w.run.as_deref_mut()) {
                 run.suspension.by_system = None;
             }
             match killing {
                 Some(SignalAct::Kill(reason)) => {
-                    let fate = JobEnd {
+                    let end = JobEnd {
                         end: t,
                         reason,
                         text: why.to_owned(),
@@ -166,7 +166,7 @@ impl State {
                     let run = job.work_mut(idx).and_then(|w| w.run.as_deref_mut());
                     if let Some(run) = run {
                         run.killing = None;
-                        run.fate = Some(Box::new(fate));
+                        run.end = Some(Box::new(end));
                     }
                     job.set_stat(idx, JobStat::Exit);
                 }
@@ -188,7 +188,7 @@ impl State {
     }
 
     pub(super) fn cancelled(&mut self, j: JobKey, reason: TermReason, t: Stamp) {
-        let fate = || {
+        let job_end = || {
             Box::new(JobEnd {
                 end: t,
                 reason,
@@ -204,23 +204,23 @@ impl State {
             }
             work.why = None;
             match work.run.as_deref_mut() {
-                Some(run) => run.fate = Some(fate()),
-                None => work.run = Some(Box::new(never_ran(t, fate()))),
+                Some(run) => run.end = Some(job_end()),
+                None => work.run = Some(Box::new(never_ran(t, job_end()))),
             }
             job.set_stat(idx, JobStat::Exit);
         };
         let waiting = match self.jobs.get(j.id).map(|job| &job.body) {
             Some(Body::Array(array)) if j.idx == 0 => array.waiting.clone(),
-            _ => return self.touch(j, |job| end(job, j.idx)),
+            _ => return self.change_job(j, |job| end(job, j.idx)),
         };
-        self.touch(j, |job| waiting.iter().for_each(|idx| end(job, idx)));
+        self.change_job(j, |job| waiting.iter().for_each(|idx| end(job, idx)));
         self.changes
             .rows
             .extend(waiting.iter().map(|idx| JobKey::element(j.id, idx)));
     }
 }
 
-fn fate_of(e: &Ended) -> JobEnd {
+fn end_of(e: &Ended) -> JobEnd {
     JobEnd {
         end: Stamp(e.t),
         known: Stamp(e.known),
@@ -236,10 +236,10 @@ fn fate_of(e: &Ended) -> JobEnd {
 }
 
 /// The run of a job that ended without ever being dispatched.
-fn never_ran(t: Stamp, fate: Box<JobEnd>) -> Run {
+fn never_ran(t: Stamp, end: Box<JobEnd>) -> Run {
     Run {
         dispatch: t,
-        fate: Some(fate),
+        end: Some(end),
         ..Run::default()
     }
 }

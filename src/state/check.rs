@@ -40,7 +40,7 @@ impl State {
         let mut pend_total = 0;
         let mut listed = BTreeSet::new();
         for job in self.jobs.values() {
-            let who = self.specs[&job.spec].who;
+            let who = self.specs[&job.spec].owner;
             job.each_started(&mut |j, run, stat| used.charge(j, who, run, stat, true));
             job.each_pending(&mut |order, j, n, ready| {
                 pend_total += n;
@@ -67,7 +67,7 @@ impl State {
         if used != have {
             broken.push("slots in use do not follow from the started jobs".to_owned());
         }
-        broken.extend(self.used.units().overfull());
+        broken.extend(self.used.units().over_allocated());
         broken.extend(self.check_backlog(pend_total));
         let in_classes: BTreeSet<_> = self
             .pending
@@ -108,7 +108,7 @@ impl State {
         }
         let mut due = PendingTotals::default();
         for entry in self.specs.values().filter(|entry| entry.waiting > 0) {
-            due.change(entry.who, entry.spec.min, 0, entry.waiting);
+            due.change(entry.owner, entry.spec.min, 0, entry.waiting);
         }
         let have = &self.backlog;
         if pending != have.total {
@@ -130,21 +130,21 @@ impl State {
     fn check_work(&self, job: &super::Job) -> Vec<String> {
         let mut broken = Vec::new();
         let mut one = |idx: u32, work: &super::Work| {
-            let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
+            let end = work.run.as_ref().and_then(|run| run.end.as_ref());
             let hosts = work.run.as_ref().is_some_and(|run| !run.hosts.is_empty());
-            if work.stat.is_started() && (!hosts || fate.is_some() || work.attempt == 0) {
+            if work.stat.is_started() && (!hosts || end.is_some() || work.attempt == 0) {
                 broken.push(format!(
                     "job {}[{idx}]: {} without a live run",
                     job.id, work.stat
                 ));
             }
-            if work.stat.is_finished() && fate.is_none() {
+            if work.stat.is_finished() && end.is_none() {
                 broken.push(format!(
                     "job {}[{idx}]: {} without an end",
                     job.id, work.stat
                 ));
             }
-            let ok = fate.is_some_and(|f| (f.code == Some(0) || f.success) && f.sig == 0);
+            let ok = end.is_some_and(|f| (f.code == Some(0) || f.success) && f.sig == 0);
             if work.stat == JobStat::Done && !ok {
                 broken.push(format!(
                     "job {}[{idx}]: DONE without an exit code of success",

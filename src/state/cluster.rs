@@ -60,10 +60,10 @@ impl State {
             Event::Config { digest, .. } => self.leaders.config_digest = digest.clone(),
             Event::WentBack { epoch, host, id, t } => {
                 let (epoch, host, id, t) = (*epoch, host.clone(), *id, *t);
-                self.leaders.back = Some(super::RestoredShare { epoch, host, id, t });
+                self.leaders.restored_share = Some(super::RestoredShare { epoch, host, id, t });
             }
             Event::Restored { above, id, t, .. } => {
-                self.leaders.back = None;
+                self.leaders.restored_share = None;
                 self.leaders.restored = Some((*above, *t));
                 self.numbers.last_job = self.numbers.last_job.max(*id);
                 self.hold_all();
@@ -72,7 +72,9 @@ impl State {
                 self.note_copied();
             }
             Event::Shares { queue, past, t } => {
-                self.queues.pasts.insert(queue.clone(), (*t, past.clone()));
+                self.queues
+                    .share_histories
+                    .insert(queue.clone(), (*t, past.clone()));
             }
             of_epochs => self.apply_to_epochs(of_epochs),
         }
@@ -95,7 +97,7 @@ impl State {
                 segment,
                 next_seq,
                 ..
-            } => self.note_epoch(*epoch, |end| end.at = end.at.max((*segment, *next_seq))),
+            } => self.note_epoch(*epoch, |end| end.end = end.end.max((*segment, *next_seq))),
             _ => {}
         }
     }
@@ -109,32 +111,32 @@ impl State {
     }
 
     /// Whether this state lacks events from which orders were sent to a host: the share is then an
-    /// older copy. `here`: segment and sequence number up to which the journal of this epoch
+    /// older copy. `journal_end`: segment and sequence number up to which the journal of this epoch
     /// reaches.
     ///
     /// Orders are written after a sync and a check of the epoch, and each later epoch seals
     /// everything synced by then. So a point after the end of its epoch, or in an epoch that is not
     /// known here, belongs to records that existed and are lost.
-    pub fn lacks(&self, seen: &Point, here: (u64, u64)) -> bool {
+    pub fn is_behind(&self, point: &Point, journal_end: (u64, u64)) -> bool {
         let confirmed = self
             .leaders
             .restored
-            .is_some_and(|(above, _)| seen.epoch <= above);
-        if confirmed || seen.epoch > self.leaders.epoch {
+            .is_some_and(|(above, _)| point.epoch <= above);
+        if confirmed || point.epoch > self.leaders.epoch {
             return false;
         }
-        let Some(end) = self.leaders.ends.get(&seen.epoch) else {
+        let Some(end) = self.leaders.ends.get(&point.epoch) else {
             // Nothing is known of epochs before the first one that is kept.
             let first = self.leaders.ends.keys().next();
-            return first.is_some_and(|first| *first < seen.epoch);
+            return first.is_some_and(|first| *first < point.epoch);
         };
-        let other = end.id != 0 && seen.id != 0 && end.id != seen.id;
-        let at = if seen.epoch == self.leaders.epoch {
-            here
+        let other = end.id != 0 && point.id != 0 && end.id != point.id;
+        let at = if point.epoch == self.leaders.epoch {
+            journal_end
         } else {
-            end.at
+            end.end
         };
-        other || (seen.segment, seen.seq) > at
+        other || (point.segment, point.seq) > at
     }
 
     /// The point of the journal at `here` in this epoch.

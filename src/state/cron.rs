@@ -15,7 +15,7 @@ pub type CronKey = (u32, String);
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crons {
-    all: BTreeMap<CronKey, CronJob>,
+    jobs: BTreeMap<CronKey, CronJob>,
     /// Jobs of runs that have not ended, each with the first job of its run.
     runs: FxHashMap<u32, (CronKey, u32)>,
     /// Cron jobs with a pack of which some jobs are still to be submitted.
@@ -28,24 +28,24 @@ pub(super) struct Crons {
 
 impl State {
     pub fn cron(&self, key: &CronKey) -> Option<&CronJob> {
-        self.crons.all.get(key)
+        self.crons.jobs.get(key)
     }
 
     /// All cron jobs, by owner and name.
     pub fn crons(&self) -> impl Iterator<Item = &CronJob> {
-        self.crons.all.values()
+        self.crons.jobs.values()
     }
 
     /// The cron jobs of one user.
     pub fn crons_of(&self, uid: u32) -> impl Iterator<Item = &CronJob> {
         let from = (uid, String::new());
-        let all = self.crons.all.range(from..);
+        let all = self.crons.jobs.range(from..);
         all.take_while(move |((of, _), _)| *of == uid)
             .map(|(_, cron)| cron)
     }
 
     pub fn cron_count(&self) -> usize {
-        self.crons.all.len()
+        self.crons.jobs.len()
     }
 
     /// Cron jobs with a run of which an earlier leader submitted only some jobs.
@@ -74,7 +74,7 @@ impl State {
                 t,
             } => {
                 let key = (*uid, def.name.clone());
-                let cron = self.crons.all.entry(key.clone()).or_default();
+                let cron = self.crons.jobs.entry(key.clone()).or_default();
                 (cron.uid, cron.user) = (*uid, user.clone());
                 (cron.def, cron.by, cron.t) = (def.as_ref().clone(), by.clone(), *t);
                 // Due times before a definition do not follow from it.
@@ -89,7 +89,7 @@ impl State {
                 uid, name, on, t, ..
             } => {
                 let key = (*uid, name.clone());
-                if let Some(cron) = self.crons.all.get_mut(&key) {
+                if let Some(cron) = self.crons.jobs.get_mut(&key) {
                     if *on && cron.def.disabled {
                         // This event starts it again, from now on: also after a clock that was far
                         // ahead.
@@ -101,7 +101,7 @@ impl State {
             }
             Event::CronRemoved { uid, name, .. } => {
                 let key = (*uid, name.clone());
-                if let Some(cron) = self.crons.all.remove(&key) {
+                if let Some(cron) = self.crons.jobs.remove(&key) {
                     for id in cron.live_jobs() {
                         self.crons.runs.remove(&id);
                     }
@@ -122,7 +122,7 @@ impl State {
                 if *n == 0 {
                     self.crons.close_packs(&key, *t, Some(*due), text);
                     self.cron_changed(key);
-                } else if let Some(cron) = self.crons.all.get_mut(&key) {
+                } else if let Some(cron) = self.crons.jobs.get_mut(&key) {
                     cron.handled = cron.handled.max(*due);
                     cron.note(CronRecord {
                         what: *why,
@@ -146,9 +146,9 @@ impl State {
         let key = (run.uid, run.name.clone());
         let made = self.jobs.contains_key(s.id);
         let Crons {
-            all, runs, open, ..
+            jobs, runs, open, ..
         } = &mut self.crons;
-        let Some(cron) = all.get_mut(&key) else {
+        let Some(cron) = jobs.get_mut(&key) else {
             return;
         };
         if run.part > 0 {
@@ -221,8 +221,8 @@ impl State {
     /// Skips due times after the share was restored from a copy: what happened since is not known,
     /// so nothing from before is due any more.
     pub(super) fn skip_due_times(&mut self, t: Stamp) {
-        let keys: Vec<CronKey> = self.crons.all.keys().cloned().collect();
-        for cron in self.crons.all.values_mut() {
+        let keys: Vec<CronKey> = self.crons.jobs.keys().cloned().collect();
+        for cron in self.crons.jobs.values_mut() {
             cron.handled = cron.handled.max(t);
         }
         keys.into_iter().for_each(|key| self.cron_changed(key));
@@ -243,7 +243,7 @@ impl State {
                 }
             }
         }
-        self.crons.all.insert(key.clone(), cron);
+        self.crons.jobs.insert(key.clone(), cron);
         self.cron_changed(key);
     }
 
@@ -251,7 +251,7 @@ impl State {
     pub(super) fn check_crons(&self) -> Vec<String> {
         let mut broken = Vec::new();
         let mut runs = 0;
-        for (key, cron) in &self.crons.all {
+        for (key, cron) in &self.crons.jobs {
             if (cron.uid, &cron.def.name) != (key.0, &key.1) {
                 broken.push(format!("cron job {}: listed under another name", key.1));
             }
@@ -296,7 +296,7 @@ impl Crons {
         (what, text): (CronResult, String),
         t: Stamp,
     ) {
-        let Some(cron) = self.all.get_mut(key) else {
+        let Some(cron) = self.jobs.get_mut(key) else {
             return;
         };
         let Some(pack) = cron.packs.get_mut(&first) else {
@@ -311,7 +311,7 @@ impl Crons {
 
     /// Drops the jobs of packs that were not submitted, for this due time or for all.
     fn close_packs(&mut self, key: &CronKey, t: Stamp, due: Option<Stamp>, why: &str) {
-        let Some(cron) = self.all.get_mut(key).filter(|_| self.open.contains(key)) else {
+        let Some(cron) = self.jobs.get_mut(key).filter(|_| self.open.contains(key)) else {
             return;
         };
         let is_due = |first: &u32| due.is_none_or(|due| cron.running.get(first) == Some(&due));
@@ -374,17 +374,17 @@ fn end_of(job: &Job) -> (CronResult, String) {
     if done {
         return (CronResult::Done, String::new());
     }
-    let fate = match &job.body {
-        Body::Single(work) => work.run.as_deref().and_then(|run| run.fate.as_deref()),
+    let end = match &job.body {
+        Body::Single(work) => work.run.as_deref().and_then(|run| run.end.as_deref()),
         Body::Array(_) => None,
     };
-    let text = match fate {
+    let text = match end {
         None => "an element failed".to_owned(),
-        Some(fate) => match (fate.code, fate.sig, fate.reason.word()) {
+        Some(end) => match (end.code, end.sig, end.reason.word()) {
             (_, _, reason) if !reason.is_empty() => reason.to_owned(),
             (_, sig, _) if sig != 0 => format!("signal {sig}"),
             (Some(code), ..) => format!("exit code {code}"),
-            _ => fate.text.clone(),
+            _ => end.text.clone(),
         },
     };
     (CronResult::Failed, short(&text))

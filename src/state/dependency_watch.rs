@@ -36,14 +36,14 @@ impl State {
         let Some(job) = self.jobs.get(id) else {
             return;
         };
-        let held = job.stat(0) == Some(JobStat::Psusp);
-        if job.gated == gated && (held || job.own_reason(0) == why.as_ref()) {
+        let is_held = job.stat(0) == Some(JobStat::Psusp);
+        if job.gated == gated && (is_held || job.own_reason(0) == why.as_ref()) {
             return;
         }
         self.index(id, false);
         if let Some(job) = self.jobs.get_mut(id) {
             job.gated = gated;
-            if !held {
+            if !is_held {
                 job.set_why(0, why);
             }
         }

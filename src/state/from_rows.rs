@@ -193,7 +193,7 @@ fn work_of(row: &JobRow<'_>, why: Option<Box<PendReason>>) -> SnapWork {
 }
 
 fn run_of(row: &JobRow<'_>) -> SnapRun {
-    let fate = row.stat.is_finished().then(|| {
+    let end = row.stat.is_finished().then(|| {
         Box::new(JobEnd {
             end: Stamp(row.end),
             known: Stamp(0),
@@ -218,7 +218,7 @@ fn run_of(row: &JobRow<'_>) -> SnapRun {
         forced: row.forced,
         sus: row.suspended_ms,
         u: row.usage.clone(),
-        fate,
+        fate: end,
         ..SnapRun::default()
     }
 }

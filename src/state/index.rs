@@ -121,7 +121,7 @@ impl Pending {
     }
 
     /// Takes a reference to the class of `spec`; creates the class if needed.
-    pub(super) fn enter(&mut self, spec: &Arc<Spec>, spec_id: u32) -> u32 {
+    pub(super) fn take_class(&mut self, spec: &Arc<Spec>, spec_id: u32) -> u32 {
         let key = ClassKey::of(spec);
         let id = match self.by_key.get(&key) {
             Some(id) => *id,
@@ -246,7 +246,7 @@ pub(super) struct UsageOwner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StartedUsage {
     /// By host: started jobs and elements with their slots, sorted.
-    work: Vec<Vec<(JobKey, u32)>>,
+    by_host: Vec<Vec<(JobKey, u32)>>,
     host: Vec<InUse>,
     /// By number.
     queue: Vec<InUse>,
@@ -259,12 +259,12 @@ pub struct StartedUsage {
 impl StartedUsage {
     /// Makes room for host `id`.
     pub(super) fn grow(&mut self, hosts: usize) {
-        self.work.resize_with(hosts, Vec::new);
+        self.by_host.resize_with(hosts, Vec::new);
         self.host.resize_with(hosts, InUse::default);
     }
 
     /// The owners for which the jobs of a specification count.
-    pub(super) fn who(&mut self, spec: &Spec) -> UsageOwner {
+    pub(super) fn usage_owner(&mut self, spec: &Spec) -> UsageOwner {
         let uid = spec.uid;
         if let Some(queue) = self.queue_ids.get(&spec.queue) {
             return UsageOwner { queue: *queue, uid };
@@ -279,13 +279,16 @@ impl StartedUsage {
     pub(super) fn prefetch(&self, host: HostId) -> usize {
         let at = host.0 as usize;
         let run = self.host.get(at).map_or(0, |n| n.run as usize);
-        self.work.get(at).map_or(0, Vec::len) ^ run
+        self.by_host.get(at).map_or(0, Vec::len) ^ run
     }
 
     /// Prefetches the list of jobs on a host by reading one entry of each `line` bytes.
     pub(super) fn prefetch_work(&self, host: HostId, line: usize) -> usize {
         let step = (line / std::mem::size_of::<(JobKey, u32)>()).max(1);
-        let work = self.work.get(host.0 as usize).map_or(&[][..], |work| work);
+        let work = self
+            .by_host
+            .get(host.0 as usize)
+            .map_or(&[][..], |work| work);
         let (mut sum, mut at) = (0, 0);
         while let Some((_, n)) = work.get(at) {
             sum ^= *n as usize;
@@ -309,7 +312,7 @@ impl StartedUsage {
     pub(super) fn charge(
         &mut self,
         j: JobKey,
-        who: UsageOwner,
+        owner: UsageOwner,
         run: &Run,
         stat: JobStat,
         plus: bool,
@@ -319,7 +322,7 @@ impl StartedUsage {
             all += slots;
             let at = host.0 as usize;
             self.host[at].add(stat, *slots, plus);
-            let on = &mut self.work[at];
+            let on = &mut self.by_host[at];
             match (on.binary_search_by_key(&j, |(j, _)| *j), plus) {
                 (Ok(at), true) => on[at].1 += slots,
                 (Err(at), true) => on.insert(at, (j, *slots)),
@@ -327,8 +330,8 @@ impl StartedUsage {
                 (Err(_), false) => {}
             }
         }
-        self.queue[who.queue as usize].add(stat, all, plus);
-        let user = self.user.entry(who.uid).or_default();
+        self.queue[owner.queue as usize].add(stat, all, plus);
+        let user = self.user.entry(owner.uid).or_default();
         user.add(stat, all, plus);
         if !run.units().is_empty() {
             self.units.charge(j, run.units(), plus);
@@ -340,13 +343,13 @@ impl StartedUsage {
         &self.units
     }
 
-    pub fn work_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {
-        self.work[host.0 as usize].iter().copied()
+    pub fn started_on(&self, host: HostId) -> impl Iterator<Item = (JobKey, u32)> {
+        self.by_host[host.0 as usize].iter().copied()
     }
 
     /// All started jobs and elements, in order.
     pub fn all_work(&self) -> impl Iterator<Item = JobKey> {
-        let mut all: Vec<JobKey> = self.work.iter().flatten().map(|(j, _)| *j).collect();
+        let mut all: Vec<JobKey> = self.by_host.iter().flatten().map(|(j, _)| *j).collect();
         all.sort_unstable();
         all.dedup();
         all.into_iter()

@@ -120,15 +120,15 @@ pub struct Run {
     pub suspension: Suspension,
     pub orders: OrderNumbers,
     /// Hosts other than the first prepare their parts; the first has no order to start yet.
-    pub gathering: bool,
+    pub preparing: bool,
     pub rerun: Rerun,
     /// The alternative of its requirement by which it was placed.
     pub alt: u8,
     /// Started by an administrator: nothing preempts it.
     pub forced: bool,
     /// `None`: nothing was reported, as for most jobs until they end.
-    pub(super) used: Option<Box<Usage>>,
-    pub fate: Option<Box<JobEnd>>,
+    pub(super) usage: Option<Box<Usage>>,
+    pub end: Option<Box<JobEnd>>,
     pub(super) extras: Option<Box<RunExtras>>,
 }
 
@@ -296,16 +296,16 @@ impl Run {
     /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
-        host ^ self.orders.resizes as usize ^ usize::from(self.fate.is_some())
+        host ^ self.orders.resizes as usize ^ usize::from(self.end.is_some())
     }
 
     /// Its usage as its host last reported it.
     pub fn usage(&self) -> &Usage {
-        self.used.as_deref().unwrap_or(&NOTHING)
+        self.usage.as_deref().unwrap_or(&NOTHING)
     }
 
     pub(super) fn set_usage(&mut self, usage: &Usage) {
-        self.used = reported(usage);
+        self.usage = reported(usage);
     }
 
     pub fn slots(&self) -> u32 {
@@ -431,7 +431,7 @@ impl Job {
         let of = |w: &Work| {
             w.run
                 .as_ref()
-                .and_then(|r| r.fate.as_ref())
+                .and_then(|r| r.end.as_ref())
                 .map_or(
                     Stamp(0),
                     |f| if f.known == Stamp(0) { f.end } else { f.known },
@@ -602,7 +602,7 @@ impl Job {
     }
 
     /// Calls `take` for the entries that a change at `idx` may remove.
-    pub(super) fn unlist(&self, idx: u32, mut take: impl FnMut(i64, JobKey)) {
+    pub(super) fn each_removable(&self, idx: u32, mut take: impl FnMut(i64, JobKey)) {
         if idx > 0 && self.pend_ready(idx) {
             take(self.order, JobKey::element(self.id, idx));
         }

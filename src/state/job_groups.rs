@@ -8,12 +8,12 @@ use crate::text::job_group::is_within;
 
 impl State {
     pub fn job_group(&self, name: &str) -> Option<&JobGroup> {
-        self.queues.groups.all.get(name)
+        self.queues.groups.groups.get(name)
     }
 
     /// All explicit groups, by name.
     pub fn job_groups(&self) -> impl ExactSizeIterator<Item = &JobGroup> {
-        self.queues.groups.all.values()
+        self.queues.groups.groups.values()
     }
 
     /// A number that changes whenever something of the explicit groups changes.
@@ -37,7 +37,7 @@ impl State {
         match event {
             Event::JobGroupDefined { group, .. } => self.put_job_group(group.clone()),
             Event::JobGroupRemoved { name, .. } => {
-                self.queues.groups.all.remove(name);
+                self.queues.groups.groups.remove(name);
                 self.queues.groups.version += 1;
             }
             _ => return false,
@@ -47,7 +47,7 @@ impl State {
 
     /// Adds a group, from the journal or a snapshot.
     pub(super) fn put_job_group(&mut self, group: JobGroup) {
-        self.queues.groups.all.insert(group.name.clone(), group);
+        self.queues.groups.groups.insert(group.name.clone(), group);
         self.queues.groups.version += 1;
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct DetachedParts {
 #[derive(Clone, Debug, Default)]
 struct Messages {
     /// By job or element; those of each in the order of their indexes.
-    all: BTreeMap<JobKey, Vec<JobMessage>>,
+    by_job: BTreeMap<JobKey, Vec<JobMessage>>,
     /// Their number by the uid of the job's owner.
     by_owner: FxHashMap<u32, u32>,
 }
@@ -30,17 +30,26 @@ struct Messages {
 impl State {
     /// The messages of a job or element, in the order of their indexes.
     pub fn messages(&self, j: JobKey) -> &[JobMessage] {
-        self.apart.messages.all.get(&j).map_or(&[], Vec::as_slice)
+        self.detached
+            .messages
+            .by_job
+            .get(&j)
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Number of messages of all jobs of a user.
     pub fn messages_of(&self, uid: u32) -> u32 {
-        self.apart.messages.by_owner.get(&uid).copied().unwrap_or(0)
+        self.detached
+            .messages
+            .by_owner
+            .get(&uid)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// All messages, by job or element.
     pub(super) fn all_messages(&self) -> impl Iterator<Item = (JobKey, &[JobMessage])> {
-        let all = self.apart.messages.all.iter();
+        let all = self.detached.messages.by_job.iter();
         all.map(|(j, messages)| (*j, messages.as_slice()))
     }
 
@@ -54,40 +63,40 @@ impl State {
         }
         match self.work(j).is_none() && j.idx > 0 {
             // An element that waits with its array has no row of its own.
-            true => self.touch(j, |job| _ = job.materialise(j.idx)),
+            true => self.change_job(j, |job| _ = job.materialise(j.idx)),
             false => self.changes.rows.note(j),
         }
-        let messages = self.apart.messages.all.entry(j).or_default();
+        let messages = self.detached.messages.by_job.entry(j).or_default();
         match messages.binary_search_by_key(&message.index, |known| known.index) {
             Ok(at) => messages[at] = message,
             Err(at) => {
                 messages.insert(at, message);
-                *self.apart.messages.by_owner.entry(uid).or_default() += 1;
+                *self.detached.messages.by_owner.entry(uid).or_default() += 1;
             }
         }
     }
 
     /// Removes the messages of a job and of its elements.
     pub(super) fn drop_messages(&mut self, id: u32, uid: u32) {
-        if self.apart.messages.all.is_empty() {
+        if self.detached.messages.by_job.is_empty() {
             return;
         }
         let within = JobKey::job(id)..=JobKey::element(id, u32::MAX);
-        let gone: Vec<JobKey> = self
-            .apart
+        let forgotten: Vec<JobKey> = self
+            .detached
             .messages
-            .all
+            .by_job
             .range(within)
             .map(|(j, _)| *j)
             .collect();
-        let removed = gone
+        let removed = forgotten
             .iter()
-            .filter_map(|j| self.apart.messages.all.remove(j));
+            .filter_map(|j| self.detached.messages.by_job.remove(j));
         let removed: usize = removed.map(|messages| messages.len()).sum();
-        if let Some(count) = self.apart.messages.by_owner.get_mut(&uid) {
+        if let Some(count) = self.detached.messages.by_owner.get_mut(&uid) {
             *count = count.saturating_sub(u32::try_from(removed).unwrap_or(u32::MAX));
             if *count == 0 {
-                self.apart.messages.by_owner.remove(&uid);
+                self.detached.messages.by_owner.remove(&uid);
             }
         }
     }
@@ -107,7 +116,7 @@ impl State {
                 broken.push(format!("job {j}: its messages are not in order"));
             }
         }
-        if due != self.apart.messages.by_owner {
+        if due != self.detached.messages.by_owner {
             broken.push("messages are miscounted by owner".to_owned());
         }
         broken

@@ -65,7 +65,7 @@ pub struct SpecEntry {
     /// Number of its jobs and elements that wait (PEND or PSUSP).
     pub waiting: u64,
     /// The owners of what its started jobs hold.
-    who: UsageOwner,
+    owner: UsageOwner,
     /// Its jobs wait for others.
     depends: bool,
 }
@@ -87,7 +87,7 @@ pub struct State {
     changes: Changes,
     backlog: PendingTotals,
     crons: cron::Crons,
-    apart: messages::DetachedParts,
+    detached: messages::DetachedParts,
 }
 
 impl State {
@@ -106,7 +106,7 @@ impl State {
     /// What hosts have seen beyond the share, if the share is an older copy and no administrator
     /// has confirmed that.
     pub fn restored_share(&self) -> Option<&RestoredShare> {
-        self.leaders.back.as_ref()
+        self.leaders.restored_share.as_ref()
     }
 
     /// The last confirmation that the share was restored: the highest epoch that must not be used
@@ -119,7 +119,7 @@ impl State {
     /// based on it.
     pub fn is_old(&self) -> bool {
         let below = |(above, _)| self.leaders.epoch <= above;
-        self.leaders.back.is_some() || self.leaders.restored.is_some_and(below)
+        self.leaders.restored_share.is_some() || self.leaders.restored.is_some_and(below)
     }
 
     /// Distinguishes the last attempt of a job from one with the same id and number that was
@@ -134,7 +134,7 @@ impl State {
     }
 
     /// Whether a host means by this attempt another run than the one that is known here.
-    pub fn is_other(&self, a: AttemptId, mark: u32) -> bool {
+    pub fn is_other_run(&self, a: AttemptId, mark: u32) -> bool {
         let known = self.work(a.j).is_some_and(|work| work.attempt == a.at);
         mark != 0 && known && ![0, mark].contains(&self.mark(a.j))
     }
@@ -223,14 +223,14 @@ impl State {
         Some(id)
     }
 
-    pub fn known(&self, token: Token) -> Option<&KnownAnswer> {
+    pub fn known_answer(&self, token: Token) -> Option<&KnownAnswer> {
         self.requests.tokens.get(&token)
     }
 
     /// How far a request that is carried out in parts has advanced; `None` if it is not in
     /// progress.
-    pub fn partly(&self, token: Token) -> Option<PartialRequest> {
-        self.requests.partly.get(&token).copied()
+    pub fn partial_request(&self, token: Token) -> Option<PartialRequest> {
+        self.requests.partial.get(&token).copied()
     }
 
     /// Jobs of a user that may have a matching name, not in order; all that match are among them.
@@ -273,7 +273,7 @@ impl State {
     pub fn on_host(&self, host: &str) -> impl Iterator<Item = (JobKey, u32)> {
         self.host_id(host)
             .into_iter()
-            .flat_map(|id| self.used.work_on(id))
+            .flat_map(|id| self.used.started_on(id))
     }
 
     pub fn pending_jobs(&self) -> u64 {
@@ -325,14 +325,14 @@ impl State {
     /// the first call: everything must be looked at; changes are recorded from now on.
     pub fn take_changed(&mut self) -> Option<(Vec<u32>, Vec<JobKey>)> {
         let classes = self.pending.take_changed();
-        let mut works = self.changes.work.replace(Vec::new())?;
+        let mut works = self.changes.changed_work.replace(Vec::new())?;
         works.sort_unstable_by_key(|j| j.number());
         works.dedup();
         Some((classes?, works))
     }
 
     fn note_work(&mut self, j: JobKey) {
-        if let Some(log) = &mut self.changes.work {
+        if let Some(log) = &mut self.changes.changed_work {
             log.push(j);
         }
     }
@@ -348,8 +348,8 @@ impl State {
     }
 
     /// What ended jobs counted in the share trees of queues, and the times to which it refers.
-    pub fn pasts(&self) -> &BTreeMap<String, (Stamp, Vec<UserShareHistory>)> {
-        &self.queues.pasts
+    pub fn share_histories(&self) -> &BTreeMap<String, (Stamp, Vec<UserShareHistory>)> {
+        &self.queues.share_histories
     }
 
     /// All started jobs and elements.
@@ -491,7 +491,7 @@ impl State {
             .tokens
             .retain(|_, known| known.t >= tokens_before);
         self.requests
-            .partly
+            .partial
             .retain(|_, partly| partly.t >= tokens_before);
         self.requests.keys.retain(|_, (_, t)| *t >= keys_before);
     }

@@ -14,7 +14,7 @@ const FRONT: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct NameKey {
     uid: u32,
-    front: u64,
+    prefix: u64,
     hash: u32,
     id: u32,
 }
@@ -22,10 +22,10 @@ struct NameKey {
 /// Every job by its owner and name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
-    places: BTreeSet<NameKey>,
+    keys: BTreeSet<NameKey>,
 }
 
-fn front(name: &[u8], fill: u8) -> u64 {
+fn prefix_number(name: &[u8], fill: u8) -> u64 {
     let mut bytes = [fill; FRONT];
     let n = name.len().min(FRONT);
     bytes[..n].copy_from_slice(&name[..n]);
@@ -38,11 +38,11 @@ fn hash(name: &str) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-fn place(uid: u32, name: &str, id: u32) -> NameKey {
-    let (front, hash) = (front(name.as_bytes(), 0), hash(name));
+fn key_of(uid: u32, name: &str, id: u32) -> NameKey {
+    let (prefix, hash) = (prefix_number(name.as_bytes(), 0), hash(name));
     NameKey {
         uid,
-        front,
+        prefix,
         hash,
         id,
     }
@@ -50,37 +50,37 @@ fn place(uid: u32, name: &str, id: u32) -> NameKey {
 
 impl Names {
     pub(super) fn add(&mut self, uid: u32, name: &str, id: u32) {
-        self.places.insert(place(uid, name, id));
+        self.keys.insert(key_of(uid, name, id));
     }
 
     pub(super) fn remove(&mut self, uid: u32, name: &str, id: u32) {
-        self.places.remove(&place(uid, name, id));
+        self.keys.remove(&key_of(uid, name, id));
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.keys.len()
     }
 
     pub(super) fn has(&self, uid: u32, name: &str, id: u32) -> bool {
-        self.places.contains(&place(uid, name, id))
+        self.keys.contains(&key_of(uid, name, id))
     }
 
     /// Jobs of `uid` that may have a matching name; all that do are among them.
     pub(super) fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
         let (low, high) = match (glob.exact(), glob.beginning()) {
-            (Some(name), _) => (place(uid, name, 0), place(uid, name, u32::MAX)),
+            (Some(name), _) => (key_of(uid, name, 0), key_of(uid, name, u32::MAX)),
             (None, begin) => {
                 let begin = begin.as_bytes();
                 let end = |fill, n| NameKey {
                     uid,
-                    front: front(begin, fill),
+                    prefix: prefix_number(begin, fill),
                     hash: n,
                     id: n,
                 };
                 (end(0, 0), end(u8::MAX, u32::MAX))
             }
         };
-        self.places.range(low..=high).map(|place| place.id)
+        self.keys.range(low..=high).map(|place| place.id)
     }
 }
 

@@ -93,7 +93,7 @@ pub struct PartialRequest {
     /// Its next verb.
     pub verb: u32,
     /// The next result of this verb's selection, and where to continue in it.
-    pub at: (u32, u32),
+    pub position: (u32, u32),
 }
 
 /// Where the journal of an epoch ends, if a later epoch states it.
@@ -102,7 +102,7 @@ pub(super) struct EpochEnd {
     /// Distinguishes epochs with the same number; 0 = its first event is not known.
     pub(super) id: u32,
     /// Segment, and the sequence number after its last record; 0 = the end is not known.
-    pub(super) at: (u64, u64),
+    pub(super) end: (u64, u64),
 }
 
 /// The leaders so far, and the configuration that the last one put in force.
@@ -113,7 +113,7 @@ pub(super) struct Leaders {
     pub ends: BTreeMap<u64, EpochEnd>,
     pub config_digest: String,
     /// The share is older than what hosts have seen: nothing is decided.
-    pub back: Option<RestoredShare>,
+    pub restored_share: Option<RestoredShare>,
     /// The last restore of the share: the highest earlier epoch, and when.
     pub restored: Option<(u64, Stamp)>,
 }
@@ -135,7 +135,7 @@ pub(super) struct Requests {
     /// Jobs created with a key, by user and key, and when.
     pub keys: HashMap<(u32, String), (u32, Stamp)>,
     /// How far requests that are carried out over several turns have advanced.
-    pub partly: HashMap<Token, PartialRequest>,
+    pub partial: HashMap<Token, PartialRequest>,
 }
 
 /// What is known of queues and job groups.
@@ -143,14 +143,14 @@ pub(super) struct Requests {
 pub(super) struct Queues {
     pub ctl: BTreeMap<String, QueueCtl>,
     /// What ended jobs count in the share trees, and the time to which it refers.
-    pub pasts: BTreeMap<String, (Stamp, Vec<UserShareHistory>)>,
+    pub share_histories: BTreeMap<String, (Stamp, Vec<UserShareHistory>)>,
     pub groups: JobGroups,
 }
 
 /// The explicit job groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JobGroups {
-    pub all: BTreeMap<String, JobGroup>,
+    pub groups: BTreeMap<String, JobGroup>,
     /// Grows whenever a group is created, changed or deleted.
     pub version: u64,
 }
@@ -192,7 +192,7 @@ pub(super) struct Changes {
     pub specs: BTreeSet<u32>,
     /// Jobs and elements that started, ended or changed what they hold since the scheduler last
     /// asked; `None`: changes are not recorded.
-    pub work: Option<Vec<JobKey>>,
+    pub changed_work: Option<Vec<JobKey>>,
     /// Accounting records of attempts that ended since they were last taken; `None`: they are not
     /// recorded.
     pub ends: Option<Vec<AttemptRecord<'static>>>,
@@ -217,13 +217,14 @@ pub(super) struct PendingTotals {
 }
 
 impl PendingTotals {
-    /// Updates the counts: `who` had `before` jobs that request `slots` each, and now has `after`.
-    pub(super) fn change(&mut self, who: UsageOwner, slots: u32, before: u64, after: u64) {
-        let queue = who.queue as usize;
+    /// Updates the counts: `owner` had `before` jobs that request `slots` each, and now has
+    /// `after`.
+    pub(super) fn change(&mut self, owner: UsageOwner, slots: u32, before: u64, after: u64) {
+        let queue = owner.queue as usize;
         if self.by_queue.len() <= queue {
             self.by_queue.resize(queue + 1, PendingCounts::default());
         }
-        let of_user = self.by_user.entry(who.uid).or_default();
+        let of_user = self.by_user.entry(owner.uid).or_default();
         for sum in [of_user, &mut self.by_queue[queue]] {
             sum.jobs = sum.jobs + after - before;
             let slots = u64::from(slots.max(1));

@@ -47,7 +47,7 @@ impl State {
     fn prefetch_records<'a>(&self, works: impl Iterator<Item = &'a JobKey> + Clone) -> usize {
         let mut sum = 0usize;
         for j in works.clone() {
-            sum ^= self.jobs.place(j.id);
+            sum ^= self.jobs.locate(j.id);
         }
         for j in works.clone() {
             sum ^= self.jobs.get(j.id).map_or(0, Job::prefetch);

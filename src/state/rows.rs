@@ -118,12 +118,12 @@ impl State {
         row.bind = run.bind().cloned().map(Box::new);
         row.part_binds = run.part_binds().to_vec();
         row.killing = run.killing.is_some();
-        if let Some(fate) = run.fate.as_deref() {
-            row.end = fate.end.0;
-            row.code = fate.code;
-            (row.sig, row.core, row.oom) = (fate.sig, fate.core, fate.oom);
-            (row.reason, row.post_failed) = (fate.reason, fate.post_failed);
-            row.text = fate.text.clone();
+        if let Some(end) = run.end.as_deref() {
+            row.end = end.end.0;
+            row.code = end.code;
+            (row.sig, row.core, row.oom) = (end.sig, end.core, end.oom);
+            (row.reason, row.post_failed) = (end.reason, end.post_failed);
+            row.text = end.text.clone();
         }
         row
     }

@@ -79,7 +79,7 @@ impl State {
         if !self.stat(j).is_some_and(JobStat::is_started) {
             return;
         }
-        self.touch(j, |job| {
+        self.change_job(j, |job| {
             let Some(run) = job.work_mut(j.idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
             };
@@ -109,7 +109,7 @@ impl State {
         if !self.is_current(a) {
             return;
         }
-        self.touch(a.j, |job| {
+        self.change_job(a.j, |job| {
             let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
             };
@@ -132,7 +132,7 @@ impl State {
             .iter()
             .map(|Share(h, n)| (self.intern_host(h), *n))
             .collect();
-        self.touch(a.j, |job| {
+        self.change_job(a.j, |job| {
             let Some(run) = job.work_mut(a.j.idx).and_then(|w| w.run.as_deref_mut()) else {
                 return;
             };
@@ -157,8 +157,8 @@ impl State {
             ctl.boot = boot.to_owned();
         }
         // Jobs on a silent host are UNKWN until the host reports again.
-        for (j, _) in self.used.work_on(id).collect::<Vec<_>>() {
-            self.touch(j, |job| {
+        for (j, _) in self.used.started_on(id).collect::<Vec<_>>() {
+            self.change_job(j, |job| {
                 let run = job.work(j.idx).and_then(|w| w.run.as_deref());
                 let back = run.and_then(Run::reported_stat).unwrap_or(JobStat::Ssusp);
                 match (up, job.stat(j.idx)) {

@@ -211,7 +211,7 @@ pub(super) struct SnapRun {
 }
 
 /// Cuts one record's amount off the end of an array's elements; `None`: they fit into one record.
-fn cut_off(works: &mut Vec<SnapWork>) -> Option<Vec<SnapWork>> {
+fn split_off(works: &mut Vec<SnapWork>) -> Option<Vec<SnapWork>> {
     let weight = |w: &SnapWork| 1 + w.run.as_ref().map_or(0, |run| run.h.len());
     let mut sum = 0;
     let fits = |w: &&SnapWork| {
@@ -239,7 +239,7 @@ impl State {
                 .leaders
                 .ends
                 .iter()
-                .map(|(epoch, end)| (*epoch, end.id, end.at.0, end.at.1))
+                .map(|(epoch, end)| (*epoch, end.id, end.end.0, end.end.1))
                 .collect(),
         };
         let specs = self.specs.iter().map(|(id, e)| SnapRecord::Spec {
@@ -256,17 +256,26 @@ impl State {
         });
         let jobs = self.jobs.values().flat_map(|job| {
             let (mut last, mut all) = (self.snap_job(job), Vec::new());
-            while let Some(w) = cut_off(&mut last.w) {
+            while let Some(w) = split_off(&mut last.w) {
                 all.push(SnapRecord::Elements { id: job.id, w });
             }
             all.push(SnapRecord::Job(Box::new(last)));
             all
         });
-        let pasts = self.queues.pasts.iter().map(|(queue, (t, past))| {
-            let (queue, past) = (queue.clone(), past.clone());
-            SnapRecord::Shares { queue, t: *t, past }
-        });
-        let back = self.leaders.back.iter().cloned().map(SnapRecord::Back);
+        let pasts = self
+            .queues
+            .share_histories
+            .iter()
+            .map(|(queue, (t, past))| {
+                let (queue, past) = (queue.clone(), past.clone());
+                SnapRecord::Shares { queue, t: *t, past }
+            });
+        let back = self
+            .leaders
+            .restored_share
+            .iter()
+            .cloned()
+            .map(SnapRecord::Back);
         let restored = self.leaders.restored.iter();
         let restored = restored.map(|(above, t)| SnapRecord::Restored {
             above: *above,
@@ -308,13 +317,13 @@ impl State {
             });
         let partly = self
             .requests
-            .partly
+            .partial
             .iter()
             .map(|(tok, partly)| SnapRecord::Partly {
                 tok: *tok,
                 t: partly.t,
                 verb: partly.verb,
-                at: partly.at,
+                at: partly.position,
             });
         tokens.chain(keys).chain(partly)
     }
@@ -375,7 +384,7 @@ impl State {
             ustop: run.user_stop.wanted,
             astop: run.user_stop.by_other,
             halt: run.suspension.by_system.clone(),
-            gather: run.gathering,
+            gather: run.preparing,
             again: (run.rerun.allowed != again).then_some(run.rerun.allowed),
             alt: run.alt,
             forced: run.forced,
@@ -388,7 +397,7 @@ impl State {
             saved: run.saved_at(),
             mig: run.migrating(),
             u: run.usage().clone(),
-            fate: run.fate.clone(),
+            fate: run.end.clone(),
             bind: run.bind().cloned().map(Box::new),
             pb: run.part_binds().to_vec(),
             pu: run.part_use().to_vec(),
@@ -406,8 +415,8 @@ impl State {
                 epochs,
             } => {
                 let ends = epochs.into_iter().map(|(epoch, id, segment, seq)| {
-                    let at = (segment, seq);
-                    (epoch, super::parts::EpochEnd { id, at })
+                    let end = (segment, seq);
+                    (epoch, super::parts::EpochEnd { id, end })
                 });
                 self.leaders.ends = ends.collect();
                 (
@@ -440,16 +449,18 @@ impl State {
                 self.requests.keys.insert((uid, key), (id, t));
             }
             SnapRecord::Partly { tok, t, verb, at } => {
-                self.requests
-                    .partly
-                    .insert(tok, super::PartialRequest { t, verb, at });
+                let position = at;
+                let partial = super::PartialRequest { t, verb, position };
+                self.requests.partial.insert(tok, partial);
             }
-            SnapRecord::Back(back) => self.leaders.back = Some(back),
+            SnapRecord::Back(back) => self.leaders.restored_share = Some(back),
             SnapRecord::Restored { above, t } => self.leaders.restored = Some((above, t)),
             SnapRecord::Shares { queue, t, past } => {
-                self.queues.pasts.insert(queue, (t, past));
+                self.queues.share_histories.insert(queue, (t, past));
             }
-            SnapRecord::Elements { id, w } => self.apart.restoring.entry(id).or_default().extend(w),
+            SnapRecord::Elements { id, w } => {
+                self.detached.restoring.entry(id).or_default().extend(w)
+            }
             SnapRecord::Job(job) => self.restore_job(*job),
             SnapRecord::Messages { j, all } => {
                 all.into_iter().for_each(|message| self.posted(j, message));
@@ -460,8 +471,13 @@ impl State {
     }
 
     fn restore_job(&mut self, mut snap: SnapJob) {
-        snap.w
-            .extend(self.apart.restoring.remove(&snap.id).into_iter().flatten());
+        snap.w.extend(
+            self.detached
+                .restoring
+                .remove(&snap.id)
+                .into_iter()
+                .flatten(),
+        );
         if !self.specs.contains_key(&snap.s) || self.jobs.contains_key(snap.id) {
             return;
         }
@@ -547,15 +563,15 @@ impl State {
                 resizes: run.resizes,
                 limits: run.lims,
             },
-            gathering: run.gather,
+            preparing: run.gather,
             rerun: Rerun {
                 allowed: run.again.unwrap_or(again),
                 copied: run.copied,
             },
             alt: run.alt,
             forced: run.forced,
-            used: super::job::reported(&run.u),
-            fate: run.fate,
+            usage: super::job::reported(&run.u),
+            end: run.fate,
             extras: extras.boxed(),
         }
     }

@@ -28,13 +28,13 @@ pub(crate) struct Table<T> {
 struct Leaf<T> {
     pages: Box<[Option<Box<Page<T>>>]>,
     /// Pages present.
-    used: u32,
+    pages_used: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Page<T> {
     /// Position of each number's value in `values`.
-    at: [u8; PAGE],
+    positions: [u8; PAGE],
     /// Not in order.
     values: Vec<T>,
 }
@@ -60,21 +60,23 @@ impl<T> Table<T> {
     pub(crate) fn get(&self, id: u32) -> Option<&T> {
         let (leaf, page, at) = split(id);
         let page = self.leaves.get(leaf)?.as_ref()?.pages[page].as_ref()?;
-        page.values.get(usize::from(page.at[at]))
+        page.values.get(usize::from(page.positions[at]))
     }
 
     /// Reads the path to the value of a number, but not the value.
-    pub(crate) fn place(&self, id: u32) -> usize {
+    pub(crate) fn locate(&self, id: u32) -> usize {
         let (leaf, page, at) = split(id);
         let leaf = self.leaves.get(leaf).and_then(Option::as_deref);
         let page = leaf.and_then(|leaf| leaf.pages[page].as_deref());
-        page.map_or(0, |page| usize::from(page.at[at]) ^ page.values.len())
+        page.map_or(0, |page| {
+            usize::from(page.positions[at]) ^ page.values.len()
+        })
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut T> {
         let (leaf, page, at) = split(id);
         let page = self.leaves.get_mut(leaf)?.as_mut()?.pages[page].as_mut()?;
-        page.values.get_mut(usize::from(page.at[at]))
+        page.values.get_mut(usize::from(page.positions[at]))
     }
 
     pub(crate) fn contains_key(&self, id: u32) -> bool {
@@ -92,9 +94,10 @@ impl<T> Table<T> {
         }
         let leaf = self.leaves[leaf].get_or_insert_with(Leaf::new);
         let slot = &mut leaf.pages[page];
-        leaf.used += u32::from(slot.is_none());
+        leaf.pages_used += u32::from(slot.is_none());
         let page = slot.get_or_insert_with(Page::new);
-        page.at[at] = u8::try_from(page.values.len()).expect("a page has fewer than 255 numbers");
+        page.positions[at] =
+            u8::try_from(page.values.len()).expect("a page has fewer than 255 numbers");
         page.values.push(value);
         self.len += 1;
         None
@@ -108,8 +111,8 @@ impl<T> Table<T> {
         self.len -= 1;
         if page.values.is_empty() {
             leaf.pages[page_at] = None;
-            leaf.used -= 1;
-            if leaf.used == 0 {
+            leaf.pages_used -= 1;
+            if leaf.pages_used == 0 {
                 self.leaves[leaf_at] = None;
             }
         }
@@ -149,7 +152,10 @@ impl<T> Table<T> {
 impl<T> Leaf<T> {
     fn new() -> Box<Leaf<T>> {
         let pages = (0..LEAF).map(|_| None).collect();
-        Box::new(Leaf { pages, used: 0 })
+        Box::new(Leaf {
+            pages,
+            pages_used: 0,
+        })
     }
 
     /// The pages of the `n`th leaf with their first numbers.
@@ -165,27 +171,27 @@ impl<T> Leaf<T> {
 impl<T> Page<T> {
     fn new() -> Box<Page<T>> {
         Box::new(Page {
-            at: [NONE; PAGE],
+            positions: [NONE; PAGE],
             values: Vec::new(),
         })
     }
 
     fn iter(&self, base: u32) -> impl DoubleEndedIterator<Item = (u32, &T)> {
-        let places = self.at.iter().enumerate();
+        let places = self.positions.iter().enumerate();
         places
             .filter_map(move |(n, at)| Some((base + n as u32, self.values.get(usize::from(*at))?)))
     }
 
     fn remove(&mut self, at: usize) -> Option<T> {
-        let place = usize::from(self.at[at]);
+        let place = usize::from(self.positions[at]);
         if place >= self.values.len() {
             return None;
         }
         let last = (self.values.len() - 1) as u8;
-        if let Some(moved) = self.at.iter_mut().find(|at| **at == last) {
+        if let Some(moved) = self.positions.iter_mut().find(|at| **at == last) {
             *moved = place as u8;
         }
-        self.at[at] = NONE;
+        self.positions[at] = NONE;
         let value = self.values.swap_remove(place);
         if self.values.len() * SPARSE < self.values.capacity() {
             self.values.shrink_to(self.values.len() * 2);

@@ -6,8 +6,8 @@ use crate::record::event::{Event, Submitted};
 
 impl State {
     /// Notes that all of a request was carried out; jobs that it created are known already.
-    pub(super) fn handled(&mut self, tok: Token, t: Stamp) {
-        self.requests.partly.remove(&tok);
+    pub(super) fn note_handled(&mut self, tok: Token, t: Stamp) {
+        self.requests.partial.remove(&tok);
         let jobs = Default::default;
         let known = self.requests.tokens.entry(tok);
         known.or_insert_with(|| KnownAnswer { t, jobs: jobs() }).t = t;
@@ -18,15 +18,15 @@ impl State {
         if let Event::PartHandled {
             tok,
             verb,
-            at,
+            at: position,
             within,
             t,
         } = event
         {
-            let (t, verb, at) = (*t, *verb, (*at, *within));
+            let (t, verb, position) = (*t, *verb, (*position, *within));
             self.requests
-                .partly
-                .insert(*tok, PartialRequest { t, verb, at });
+                .partial
+                .insert(*tok, PartialRequest { t, verb, position });
         }
     }
 

@@ -31,9 +31,9 @@ impl UnitsInUse {
     pub(super) fn charge(&mut self, j: JobKey, units: &[Units], plus: bool) {
         for units in units {
             let of_host = self.hosts.entry(units.host.clone()).or_default();
-            let held = of_host.entry(units.res.clone()).or_default();
+            let by_name = of_host.entry(units.res.clone()).or_default();
             for name in &units.names {
-                let holders = held.entry(name.clone()).or_default();
+                let holders = by_name.entry(name.clone()).or_default();
                 match plus {
                     true => {
                         holders.push(UnitHolder {
@@ -56,10 +56,10 @@ impl UnitsInUse {
                     }
                 }
                 if holders.is_empty() {
-                    held.remove(name);
+                    by_name.remove(name);
                 }
             }
-            if held.is_empty() {
+            if by_name.is_empty() {
                 of_host.remove(&units.res);
             }
             if of_host.is_empty() {
@@ -69,9 +69,9 @@ impl UnitsInUse {
     }
 
     /// Units of a host that are in use, with their holders, by resource.
-    pub fn on(&self, host: &str) -> impl Iterator<Item = (&str, &Holders)> {
+    pub fn used_on(&self, host: &str) -> impl Iterator<Item = (&str, &Holders)> {
         let all = self.hosts.get(host).into_iter().flatten();
-        all.map(|(res, held)| (res.as_str(), held))
+        all.map(|(res, holders)| (res.as_str(), holders))
     }
 
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
@@ -85,8 +85,11 @@ impl UnitsInUse {
             }
         }
         for ((host, res, name), part) in wanted {
-            let held = self.hosts.get(host).and_then(|h| h.get(res));
-            let holders = held.and_then(|held| held.get(name)).into_iter().flatten();
+            let by_name = self.hosts.get(host).and_then(|h| h.get(res));
+            let holders = by_name
+                .and_then(|by_name| by_name.get(name))
+                .into_iter()
+                .flatten();
             let before: u32 = holders.clone().map(|of| of.part).sum();
             if before.saturating_add(part) <= WHOLE_UNIT {
                 continue;
@@ -102,12 +105,12 @@ impl UnitsInUse {
     }
 
     /// Units of which more than the whole is held, as sentences; empty = the state is sound.
-    pub(super) fn overfull(&self) -> Vec<String> {
+    pub(super) fn over_allocated(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (host, of_host) in &self.hosts {
-            for (res, held) in of_host {
+            for (res, by_name) in of_host {
                 let sum = |holders: &[UnitHolder]| holders.iter().map(|of| of.part).sum::<u32>();
-                let over = held.iter().filter(|(_, of)| sum(of) > WHOLE_UNIT);
+                let over = by_name.iter().filter(|(_, of)| sum(of) > WHOLE_UNIT);
                 broken.extend(over.map(|(name, holders)| {
                     let holders: Vec<String> = holders.iter().map(|of| of.j.to_string()).collect();
                     format!(
@@ -147,7 +150,7 @@ mod tests {
         assert!(all.objection(b, &[part(&["1", "1"], 0)]).is_some());
         all.charge(b, &[part(&["0"], 501)], true);
         let broken = ["unit 0 of gpu on h has holders 1 1 2"];
-        assert_eq!(all.overfull(), broken);
+        assert_eq!(all.over_allocated(), broken);
         all.charge(b, &[part(&["0"], 501)], false);
         all.charge(a, &[part(&["0"], 250)], false);
         assert_eq!(all.objection(b, &[part(&["0"], 750)]), None);

@@ -40,8 +40,8 @@ impl Appender {
         Appender::with(OpenMode::APPEND, path)
     }
 
-    fn with(how: OpenMode, path: &Path) -> Result<Appender> {
-        let file = File::open(path, how).at("open for appending", path)?;
+    fn with(mode: OpenMode, path: &Path) -> Result<Appender> {
+        let file = File::open(path, mode).at("open for appending", path)?;
         let len = file.stat().at("stat", path)?.len;
         let path = path.to_path_buf();
         Ok(Appender {

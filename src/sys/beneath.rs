@@ -40,7 +40,7 @@ pub struct PathBelow<'a> {
 }
 
 impl PathBelow<'_> {
-    fn whole(&self) -> PathBuf {
+    fn full_path(&self) -> PathBuf {
         self.root.join(self.path)
     }
 }
@@ -66,24 +66,24 @@ fn refused(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, text.to_owned())
 }
 
-fn wrong(text: &str) -> io::Error {
+fn invalid(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
 }
 
 /// The components of a path that has only plain names.
 fn plain_names(path: &Path) -> io::Result<Vec<OsString>> {
     if path.as_os_str().len() > PATH_BYTES_MAX {
-        return Err(wrong("the path has more than 4096 bytes"));
+        return Err(invalid("the path has more than 4096 bytes"));
     }
     if path.as_os_str().as_bytes().contains(&0) {
-        return Err(wrong("the path has a zero byte"));
+        return Err(invalid("the path has a zero byte"));
     }
     let mut names = Vec::new();
     for part in path.components() {
         match part {
             Component::Normal(name) => names.push(name.to_owned()),
             Component::CurDir => {}
-            _ => return Err(wrong("the path must not begin with / or have .. in it")),
+            _ => return Err(invalid("the path must not begin with / or have .. in it")),
         }
     }
     Ok(names)
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
     /// Starts at a directory.
     fn below(root: &'a Path) -> io::Result<Walk<'a>> {
         let inner = root.strip_prefix("/");
-        let inner = inner.map_err(|_| wrong("the directory must begin with /"))?;
+        let inner = inner.map_err(|_| invalid("the directory must begin with /"))?;
         let found = Walk::top()?.follow(plain_names(inner)?, true)?;
         if !found.is_dir() {
             return Err(nix::Error::ENOTDIR.into());
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn here(&self) -> &OwnedFd {
+    fn current_dir(&self) -> &OwnedFd {
         self.dirs.last().expect("a walk begins in a directory")
     }
 
@@ -146,27 +146,27 @@ impl<'a> Walk<'a> {
         while let Some(name) = pending.pop() {
             let is_last = pending.is_empty();
             if name == ".." {
-                self.up()?;
+                self.go_up()?;
                 continue;
             }
-            let found = open_name(self.here(), &name)?;
+            let found = open_name(self.current_dir(), &name)?;
             match found.kind() {
-                SFlag::S_IFLNK if follow || !is_last => self.turn(&found, &mut pending)?,
+                SFlag::S_IFLNK if follow || !is_last => self.follow_link(&found, &mut pending)?,
                 SFlag::S_IFDIR => self.dirs.push(found.fd),
                 _ if is_last => return Ok(found),
                 _ => return Err(nix::Error::ENOTDIR.into()),
             }
         }
-        let fd = self.here().try_clone()?;
+        let fd = self.current_dir().try_clone()?;
         let stat = fstat(&fd)?;
         Ok(OpenTarget { fd, stat })
     }
 
     /// Follows `..` in a link: nothing above the root or above the base is reached.
-    fn up(&mut self) -> io::Result<()> {
+    fn go_up(&mut self) -> io::Result<()> {
         match (self.dirs.len(), self.base == Path::new("/")) {
             (1, true) => Ok(()),
-            (1, false) => Err(leads_out()),
+            (1, false) => Err(leaves_base()),
             _ => {
                 self.dirs.pop();
                 Ok(())
@@ -175,12 +175,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Replaces the name of a link by the names in its target.
-    fn turn(&mut self, link: &OpenTarget, pending: &mut Vec<OsString>) -> io::Result<()> {
+    fn follow_link(&mut self, link: &OpenTarget, pending: &mut Vec<OsString>) -> io::Result<()> {
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(nix::Error::ELOOP.into());
         }
-        let dir = fstat(self.here())?;
+        let dir = fstat(self.current_dir())?;
         if !is_own(&link.stat, &dir, super::users::effective_uid()) {
             return Err(refused(
                 "a link on the way belongs to another user, who could point it anywhere",
@@ -190,7 +190,7 @@ impl<'a> Walk<'a> {
         let rest = match target.is_absolute() {
             true => {
                 self.dirs.truncate(1);
-                target.strip_prefix(self.base).map_err(|_| leads_out())?
+                target.strip_prefix(self.base).map_err(|_| leaves_base())?
             }
             false => &target,
         };
@@ -205,7 +205,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn leads_out() -> io::Error {
+fn leaves_base() -> io::Error {
     refused("a link leads out of the directory: open its target as a place of its own")
 }
 
@@ -218,30 +218,30 @@ fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
 }
 
 /// Finds the target of the spot. `follow`: if its last name is a link, the target of the link.
-fn find(act: &'static str, spot: PathBelow<'_>, follow: bool) -> Result<OpenTarget> {
+fn find(act: &'static str, path: PathBelow<'_>, follow: bool) -> Result<OpenTarget> {
     let found: io::Result<OpenTarget> =
-        (|| Walk::below(spot.root)?.follow(plain_names(spot.path)?, follow))();
-    found.at(act, &spot.whole())
+        (|| Walk::below(path.root)?.follow(plain_names(path.path)?, follow))();
+    found.at(act, &path.full_path())
 }
 
 /// The directory that contains the last name of the spot, and that name.
-fn find_above<'s>(act: &'static str, spot: PathBelow<'s>) -> Result<(OwnedFd, &'s OsStr)> {
+fn find_above<'s>(act: &'static str, path: PathBelow<'s>) -> Result<(OwnedFd, &'s OsStr)> {
     let found: io::Result<_> = (|| {
-        plain_names(spot.path)?;
-        let name = spot.path.file_name();
-        let name = name.ok_or_else(|| wrong("the directory that was chosen stays as it is"))?;
-        let above = spot.path.parent().unwrap_or(Path::new(""));
-        let dir = Walk::below(spot.root)?.follow(plain_names(above)?, true)?;
+        plain_names(path.path)?;
+        let name = path.path.file_name();
+        let name = name.ok_or_else(|| invalid("the directory that was chosen stays as it is"))?;
+        let above = path.path.parent().unwrap_or(Path::new(""));
+        let dir = Walk::below(path.root)?.follow(plain_names(above)?, true)?;
         match dir.is_dir() {
             true => Ok((dir.fd, name)),
             false => Err(nix::Error::ENOTDIR.into()),
         }
     })();
-    found.at(act, &spot.whole())
+    found.at(act, &path.full_path())
 }
 
-fn failed(act: &'static str, spot: PathBelow<'_>, why: io::Error) -> Error {
-    Error::new(act, &spot.whole(), why)
+fn failed(act: &'static str, path: PathBelow<'_>, why: io::Error) -> Error {
+    Error::new(act, &path.full_path(), why)
 }
 
 #[cfg(test)]

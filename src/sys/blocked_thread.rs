@@ -75,23 +75,23 @@ pub struct BlockedThread {
 pub fn blocked_threads() -> Vec<BlockedThread> {
     let names = super::fs::names(Path::new("/proc/self/task"), THREADS_MAX).unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.to_str()?.parse().ok());
-    ids.filter_map(held).collect()
+    ids.filter_map(blocked_call).collect()
 }
 
-fn held(thread: i32) -> Option<BlockedThread> {
+fn blocked_call(thread: i32) -> Option<BlockedThread> {
     let task = PathBuf::from(format!("/proc/self/task/{thread}"));
     let read = |name: &str| super::fs::read_small(&task.join(name), LIMIT).ok();
     let stat = parse_stat(&String::from_utf8_lossy(&read("stat")?))?;
     let call = read("syscall").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let link = |fd: u64| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
-    let (call, file) = judge(&stat, call.as_deref(), link)?;
+    let (call, file) = describe_call(&stat, call.as_deref(), link)?;
     let call = (call, stat.utime + stat.stime);
     Some(BlockedThread { thread, call, file })
 }
 
 /// The call, and the file that it concerns, if it names one; `None` if the thread runs or waits for
 /// something else. `link`: what a descriptor is open on.
-fn judge(
+fn describe_call(
     stat: &ProcInfo,
     call: Option<&str>,
     link: impl Fn(u64) -> Option<PathBuf>,
@@ -147,7 +147,7 @@ mod tests {
             ];
             files.get(fd as usize).map(PathBuf::from)
         };
-        let judge = |state, call: &str| judge(&stat(state), Some(call), link);
+        let judge = |state, call: &str| describe_call(&stat(state), Some(call), link);
         let call = |number: libc::c_long, fd: u64| format!("{number} 0x{fd:x} 0x7f 0x0 0x0 0x0\n");
         let file = |number, fd| judge('S', &call(number, fd)).and_then(|(_, file)| file);
         assert!(judge('S', &call(libc::SYS_openat, 0xffff_ff9c)).is_some());
@@ -176,8 +176,12 @@ mod tests {
             let pipe = pipe.clone();
             std::thread::spawn(move || drop(std::fs::File::open(pipe)))
         };
-        let opens =
-            |held: &BlockedThread| held.call.0.starts_with(&format!("{} ", libc::SYS_openat));
+        let opens = |blocked: &BlockedThread| {
+            blocked
+                .call
+                .0
+                .starts_with(&format!("{} ", libc::SYS_openat))
+        };
         while !blocked_threads().iter().any(opens) {
             std::thread::yield_now();
         }

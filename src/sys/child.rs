@@ -69,7 +69,7 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
 }
 
 /// Pause between two checks of a program with a time limit, ms.
-const LOOK_MS: u64 = 20;
+const POLL_MS: u64 = 20;
 
 /// Runs `program` with these variables beside the caller's, without input, with this new file as
 /// its output and the caller's standard error. `None`: a signal ended it, or it was killed with its
@@ -106,7 +106,7 @@ fn wait_at_most(mut child: Child, program: &Path, limit_ms: u64) -> Result<Optio
                 let _ = child.wait();
                 return Ok(None);
             }
-            None => super::clock::sleep_ms(LOOK_MS),
+            None => super::clock::sleep_ms(POLL_MS),
         }
     }
 }
@@ -170,8 +170,9 @@ impl Helper {
 /// The program `name` beside the running one: helper programs are always those of the same
 /// installation.
 pub fn sibling(name: &str) -> PathBuf {
-    let here = std::env::current_exe().ok();
-    here.and_then(|p| Some(p.parent()?.join(name)))
+    let own_path = std::env::current_exe().ok();
+    own_path
+        .and_then(|p| Some(p.parent()?.join(name)))
         .unwrap_or_else(|| PathBuf::from(name))
 }
 
@@ -265,7 +266,7 @@ fn end_child(mut child: Child) {
             let _ = child.wait();
             return;
         }
-        super::clock::sleep_ms(LOOK_MS);
+        super::clock::sleep_ms(POLL_MS);
     }
 }
 
@@ -302,14 +303,14 @@ mod attended_tests {
     }
 
     fn until(text: &str, from: &File) -> String {
-        let (mut got, mut from) = (String::new(), from);
-        while !got.contains(text) {
+        let (mut received, mut from) = (String::new(), from);
+        while !received.contains(text) {
             let mut buf = [0; 512];
             let n = from.read(&mut buf).unwrap();
-            assert!(n > 0, "{got}");
-            got.push_str(&String::from_utf8_lossy(&buf[..n]));
+            assert!(n > 0, "{received}");
+            received.push_str(&String::from_utf8_lossy(&buf[..n]));
         }
-        got
+        received
     }
 
     #[test]
@@ -331,8 +332,8 @@ mod attended_tests {
     fn a_terminal_is_its_own_and_hangs_up() {
         let (mine, mut attended) = attend("stty size; tty >/dev/tty; sleep 300", true);
         // Both lines may come at once.
-        let said = until("/dev/", &mine);
-        assert!(said.contains("31 97"), "{said}");
+        let output = until("/dev/", &mine);
+        assert!(output.contains("31 97"), "{output}");
         drop(mine);
         let begin = crate::sys::clock::boot_ms();
         while !attended.has_ended() {

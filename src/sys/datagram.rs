@@ -127,7 +127,7 @@ fn send_to(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, flags: i32) -> io::
 /// Addresses of this machine at which others can reach `port`, at most `most`; the one that faces
 /// the file server of `share` comes first.
 pub fn addresses(share: &Path, port: u16, most: usize) -> Vec<SocketAddr> {
-    let mut found: Vec<IpAddr> = facing(share).into_iter().collect();
+    let mut found: Vec<IpAddr> = address_towards(share).into_iter().collect();
     let others = nix::ifaddrs::getifaddrs().into_iter().flatten();
     let others = others
         .filter_map(|i| ip_of(i.address?))
@@ -161,7 +161,7 @@ fn is_reachable(ip: &IpAddr) -> bool {
 }
 
 /// The own address from which this machine connects to the file server of a mount.
-fn facing(share: &Path) -> Option<IpAddr> {
+fn address_towards(share: &Path) -> Option<IpAddr> {
     let mount = mount::mount_of(share).ok()?;
     let server: IpAddr = mount.value("addr")?.parse().ok()?;
     let any = match server {

@@ -21,7 +21,7 @@ const BROUGHT: usize = 4;
 pub struct Message {
     pub bytes: Vec<u8>,
     /// The first descriptor in the message, closed on exec.
-    pub brought: Option<File>,
+    pub descriptor: Option<File>,
     /// It was longer than the receiver accepts.
     pub is_cut: bool,
 }
@@ -78,32 +78,32 @@ pub fn send(socket: &File, bytes: &[u8], with: Option<&File>, wait: bool) -> Res
 pub fn receive(socket: &File, most: usize) -> Result<Option<Message>> {
     let mut bytes = vec![0u8; most];
     let mut space = nix::cmsg_space!([RawFd; BROUGHT]);
-    let (len, brought, is_cut) = loop {
+    let (len, descriptor, is_cut) = loop {
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
-        let got = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
-        let got = match got {
+        let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags);
+        let message = match message {
             Err(nix::Error::EINTR) => continue,
-            got => got.at("receive from", Path::new("a process of this host"))?,
+            message => message.at("receive from", Path::new("a process of this host"))?,
         };
         break (
-            got.bytes,
-            received_file(&got),
-            got.flags.contains(MsgFlags::MSG_TRUNC),
+            message.bytes,
+            received_file(&message),
+            message.flags.contains(MsgFlags::MSG_TRUNC),
         );
     };
     bytes.truncate(len);
     // An empty message is not one of ours: it is read as the end.
     Ok((len > 0).then_some(Message {
         bytes,
-        brought,
+        descriptor,
         is_cut,
     }))
 }
 
-fn received_file(got: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
+fn received_file(message: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> Option<File> {
     let mut all = Vec::new();
-    for control in got.cmsgs().into_iter().flatten() {
+    for control in message.cmsgs().into_iter().flatten() {
         if let ControlMessageOwned::ScmRights(list) = control {
             for fd in list {
                 // SAFETY: the kernel has just created it for this process; it has no other owner.
@@ -125,13 +125,17 @@ mod tests {
         let mut text = super::super::ipc::text_file(b"content").unwrap();
         send(&a, b"one", Some(&text), true).unwrap();
         send(&a, b"two", None, true).unwrap();
-        let got = receive(&b, 10).unwrap().unwrap();
-        assert_eq!((&got.bytes[..], got.is_cut), (&b"one"[..], false));
+        let message = receive(&b, 10).unwrap().unwrap();
+        assert_eq!((&message.bytes[..], message.is_cut), (&b"one"[..], false));
         let mut read = String::new();
-        got.brought.unwrap().read_to_string(&mut read).unwrap();
+        message
+            .descriptor
+            .unwrap()
+            .read_to_string(&mut read)
+            .unwrap();
         assert_eq!(read, "content");
         let cut = receive(&b, 2).unwrap().unwrap();
-        assert!(cut.is_cut && cut.brought.is_none() && cut.bytes == b"tw");
+        assert!(cut.is_cut && cut.descriptor.is_none() && cut.bytes == b"tw");
         drop(a);
         assert!(receive(&b, 10).unwrap().is_none());
         text.read_to_string(&mut read).unwrap();

@@ -111,9 +111,9 @@ impl DropBox {
         let Some(dir) = &self.dir else {
             return fs::remove(&self.root.join(name)).is_ok();
         };
-        let hows = [UnlinkatFlags::NoRemoveDir, UnlinkatFlags::RemoveDir];
-        let gone = |how| matches!(unlinkat(dir, name, how), Ok(()) | Err(nix::Error::ENOENT));
-        hows.into_iter().any(gone)
+        let flags = [UnlinkatFlags::NoRemoveDir, UnlinkatFlags::RemoveDir];
+        let is_removed = |how| matches!(unlinkat(dir, name, how), Ok(()) | Err(nix::Error::ENOENT));
+        flags.into_iter().any(is_removed)
     }
 
     /// Moves the entry `name` out of the way: removes it if possible, otherwise renames it to a
@@ -180,7 +180,7 @@ impl std::fmt::Debug for Listing {
 impl Listing {
     /// Starts to list `root`.
     pub fn open(root: &Path) -> Result<Listing> {
-        let from = match platform::simulated() {
+        let source = match platform::simulated() {
             true => ListingSource::Names(fs::names(root, usize::MAX)?.into_iter()),
             false => {
                 let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -189,7 +189,7 @@ impl Listing {
             }
         };
         let root = root.to_path_buf();
-        Ok(Listing { root, source: from })
+        Ok(Listing { root, source })
     }
 
     /// The next name, including hidden ones; `None` at the end.
@@ -312,17 +312,17 @@ impl UserBox {
                 old.push(name.to_owned());
             }
         }
-        let mut gone = 0;
+        let mut removed = 0;
         for name in old {
             let Ok(stat) = fstatat(dir, &*name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
                 continue;
             };
             let age = now_ms.saturating_sub(stat.st_mtime.saturating_mul(1000));
             if age > older_ms as i64 && unlinkat(dir, &*name, UnlinkatFlags::NoRemoveDir).is_ok() {
-                gone += 1;
+                removed += 1;
             }
         }
-        Ok(gone)
+        Ok(removed)
     }
 }
 

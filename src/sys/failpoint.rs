@@ -165,7 +165,7 @@ mod armed {
         /// Part of the path to which it applies.
         part: Option<String>,
         /// Acts from this pass on...
-        from: u64,
+        first_pass: u64,
         /// ...to this one.
         to: u64,
         act: Act,
@@ -214,7 +214,7 @@ mod armed {
             Some((place, count)) => (place, Some(count)),
             None => (place, None),
         };
-        let (from, to) = match count {
+        let (first_pass, to) = match count {
             None => (1, u64::MAX),
             Some(n) => match n.strip_suffix('+') {
                 Some(n) => (n.parse().ok()?, u64::MAX),
@@ -235,7 +235,7 @@ mod armed {
             pid,
             name: name.to_owned(),
             part,
-            from,
+            first_pass,
             to,
             act: act_of(act)?,
             text: text.to_owned(),
@@ -276,7 +276,7 @@ mod armed {
     /// Counts a pass of the rule. Returns true if it acts. After a fork of a process with threads
     /// the counter may stay locked, so no process waits long for it.
     fn due(rule: &Rule) -> bool {
-        if (rule.from, rule.to) == (1, u64::MAX) {
+        if (rule.first_pass, rule.to) == (1, u64::MAX) {
             return true;
         }
         static PASSES: Mutex<Option<HashMap<String, u64>>> = Mutex::new(None);
@@ -287,7 +287,7 @@ mod armed {
                     .entry(rule.text.clone())
                     .or_default();
                 *n += 1;
-                return (rule.from..=rule.to).contains(n);
+                return (rule.first_pass..=rule.to).contains(n);
             }
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -300,11 +300,11 @@ mod armed {
         }
         let own = std::process::id();
         for rule in rules() {
-            let here = rule.name == name && rule.pid.is_none_or(|pid| pid == own);
+            let is_named = rule.name == name && rule.pid.is_none_or(|pid| pid == own);
             let about = rule.part.as_ref().is_none_or(|part| {
                 path.is_some_and(|p| p.as_os_str().to_string_lossy().contains(part.as_str()))
             });
-            if here && about && due(&rule) {
+            if is_named && about && due(&rule) {
                 act(&rule)?;
             }
         }
@@ -367,10 +367,10 @@ mod armed {
             assert_eq!(read.len(), 2);
             let first = &read[0];
             assert_eq!((first.pid, first.name.as_str()), (Some(12), "sys.any"));
-            assert_eq!((first.from, first.to), (3, u64::MAX));
+            assert_eq!((first.first_pass, first.to), (3, u64::MAX));
             assert_eq!(first.part.as_deref(), Some("/share"));
             assert_eq!(first.act, Act::Delay(200));
-            assert_eq!((read[1].from, &read[1].act), (1, &Act::Kill));
+            assert_eq!((read[1].first_pass, &read[1].act), (1, &Act::Kill));
             assert_eq!(parse("sys.sync#2=error:EIO").unwrap()[0].to, 2);
             assert_eq!(parse("\n").unwrap(), []);
         }

@@ -26,21 +26,24 @@ pub enum File {
 
 impl File {
     /// Opens a file.
-    pub fn open(path: &Path, how: OpenMode) -> io::Result<File> {
+    pub fn open(path: &Path, mode: OpenMode) -> io::Result<File> {
         if let Some(machine) = platform::here() {
-            return machine.open(path, &how).map(File::Simulated);
+            return machine.open(path, &mode).map(File::Simulated);
         }
         on_path("sys.open", path)?;
         let mut options = OpenOptions::new();
-        options.read(how.read).write(how.write).append(how.append);
-        options.create(how.create && !how.exclusive);
-        options.create_new(how.exclusive);
-        if how.create {
-            options.mode(how.mode);
+        options
+            .read(mode.read)
+            .write(mode.write)
+            .append(mode.append);
+        options.create(mode.create && !mode.exclusive);
+        options.create_new(mode.exclusive);
+        if mode.create {
+            options.mode(mode.mode);
         }
-        let at_once = if how.at_once { libc::O_NONBLOCK } else { 0 };
-        let no_link = if how.no_link { libc::O_NOFOLLOW } else { 0 };
-        let direct = if how.direct { libc::O_DIRECT } else { 0 };
+        let at_once = if mode.at_once { libc::O_NONBLOCK } else { 0 };
+        let no_link = if mode.no_link { libc::O_NOFOLLOW } else { 0 };
+        let direct = if mode.direct { libc::O_DIRECT } else { 0 };
         options.custom_flags(at_once | no_link | direct);
         options.open(path).map(File::Real)
     }
@@ -82,8 +85,8 @@ impl File {
             File::Simulated(file) => {
                 let len = file.stat()?.len.min(most);
                 bytes.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
-                let got = file.read_at(&mut bytes, 0)?;
-                bytes.truncate(got);
+                let length = file.read_at(&mut bytes, 0)?;
+                bytes.truncate(length);
             }
         }
         Ok(bytes)

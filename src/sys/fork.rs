@@ -60,7 +60,7 @@ pub fn fork_plain() -> Result<i32> {
 /// Separates a forked process: gives it its own session and a name in lists of processes, and
 /// closes all descriptors except the standard ones and these. It must not close what it inherited
 /// in memory.
-pub fn stand_alone(name: &std::ffi::CStr, keep: &[RawFd]) {
+pub fn detach(name: &std::ffi::CStr, keep: &[RawFd]) {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
     // SAFETY: a constant text, and integers; the owner of a descriptor that is closed here never

@@ -124,16 +124,16 @@ pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Re
     regular(&stat, path)?;
     let want = stat.len.saturating_sub(offset).min(max as u64) as usize;
     let mut bytes = vec![0u8; want];
-    let mut got = 0;
-    while got < want {
-        match file.read_at(&mut bytes[got..], offset + got as u64) {
+    let mut filled = 0;
+    while filled < want {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
             Ok(0) => break,
-            Ok(n) => got += n,
+            Ok(n) => filled += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(Error::new("read", path, e)),
         }
     }
-    bytes.truncate(got);
+    bytes.truncate(filled);
     Ok(Chunk {
         bytes,
         file_len: stat.len,
@@ -144,21 +144,21 @@ pub(super) fn read_open(file: &File, path: &Path, offset: u64, max: usize) -> Re
 
 /// Writes `bytes` to a temporary name in the directory of `path`; the caller renames or links it.
 fn write_aside(path: &Path, bytes: &[u8], mode: u32, sync: bool) -> Result<PathBuf> {
-    let aside = aside_name(path);
+    let temporary = aside_name(path);
     // An exclusive creation costs one more request on NFS, because of the times that it replaces.
     let how = OpenMode {
         exclusive: platform::simulated(),
         ..OpenMode::NEW.mode(mode)
     };
-    write_new(&aside, bytes, how, sync)?;
-    Ok(aside)
+    write_new(&temporary, bytes, how, sync)?;
+    Ok(temporary)
 }
 
 /// Writes a new file; if it cannot be written completely, it is removed again.
-fn write_new(path: &Path, bytes: &[u8], how: OpenMode, sync: bool) -> Result<()> {
+fn write_new(path: &Path, bytes: &[u8], mode: OpenMode, sync: bool) -> Result<()> {
     let how = OpenMode {
         no_link: true,
-        ..how
+        ..mode
     };
     let file = File::open(path, how).at("create", path)?;
     let written = file
@@ -182,9 +182,9 @@ pub fn write_in_place(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     write_new(path, bytes, how, false)
 }
 
-fn rename_aside(aside: &Path, path: &Path) -> Result<()> {
-    file::rename(aside, path).map_err(|e| {
-        drop(file::unlink(aside));
+fn rename_aside(temporary: &Path, path: &Path) -> Result<()> {
+    file::rename(temporary, path).map_err(|e| {
+        drop(file::unlink(temporary));
         Error::new("rename into place", path, e)
     })
 }
@@ -197,8 +197,8 @@ pub fn durable_write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// `durable_write` with the permission bits of the new file.
 pub fn durable_write_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let aside = write_aside(path, bytes, mode, true)?;
-    rename_aside(&aside, path)?;
+    let temporary = write_aside(path, bytes, mode, true)?;
+    rename_aside(&temporary, path)?;
     fsync_dir(parent(path))
 }
 
@@ -209,27 +209,27 @@ pub fn publish(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// `publish` with the permission bits of the new file.
 pub fn publish_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let aside = write_aside(path, bytes, mode, false)?;
-    rename_aside(&aside, path)
+    let temporary = write_aside(path, bytes, mode, false)?;
+    rename_aside(&temporary, path)
 }
 
 /// `publish` with exactly these permission bits, regardless of the umask of this process.
 pub fn publish_exact(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let aside = write_aside(path, bytes, mode, false)?;
-    if let Err(e) = chmod(&aside, mode) {
-        drop(file::unlink(&aside));
+    let temporary = write_aside(path, bytes, mode, false)?;
+    if let Err(e) = chmod(&temporary, mode) {
+        drop(file::unlink(&temporary));
         return Err(e);
     }
-    rename_aside(&aside, path)
+    rename_aside(&temporary, path)
 }
 
 /// Creates `path` with `bytes` unless it exists; `Ok(true)` if this call created it. `bytes` must
 /// differ from those of any other claimant (contain a nonce): a LINK whose reply was lost answers
 /// "exists" on the retry, so success is determined by the link count, then by the content.
 pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
-    let aside = write_aside(path, bytes, FILE_MODE, true)?;
-    let linked = file::link(&aside, path);
-    let count = file::stat(&aside).map(|stat| stat.nlink);
+    let temporary = write_aside(path, bytes, FILE_MODE, true)?;
+    let linked = file::link(&temporary, path);
+    let count = file::stat(&temporary).map(|stat| stat.nlink);
     let won = match (linked, count) {
         (_, Ok(2)) => Ok(true),
         (Ok(()), _) => Ok(true),
@@ -240,7 +240,7 @@ pub fn link_exclusive(path: &Path, bytes: &[u8]) -> Result<bool> {
         }
         (Err(e), _) => Err(Error::new("link into place", path, e)),
     };
-    drop(file::unlink(&aside));
+    drop(file::unlink(&temporary));
     if let Ok(true) = won {
         fsync_dir(parent(path))?;
     }
@@ -330,7 +330,7 @@ pub fn ensure_file(path: &Path, mode: u32) -> Result<()> {
 }
 
 /// Creates `path`, which must not exist, with room for `len` bytes. A failure leaves nothing.
-pub fn make_with_room(path: &Path, len: u64) -> Result<()> {
+pub fn create_with_space(path: &Path, len: u64) -> Result<()> {
     let file = File::open(path, OpenMode::NEW.mode(FILE_MODE)).at("create", path)?;
     file.allocate(len).map_err(|e| {
         drop(file::unlink(path));
@@ -426,9 +426,9 @@ pub fn chown(path: &Path, uid: u32, gid: u32) -> Result<()> {
 
 /// Creates a symbolic link at `path` that points to `target`, and replaces an existing one.
 pub fn symlink(target: &Path, path: &Path) -> Result<()> {
-    let aside = aside_name(path);
-    std::os::unix::fs::symlink(target, &aside).at("make the link", &aside)?;
-    rename_aside(&aside, path)
+    let temporary = aside_name(path);
+    std::os::unix::fs::symlink(target, &temporary).at("make the link", &temporary)?;
+    rename_aside(&temporary, path)
 }
 
 /// Makes the names in `dir` durable.
@@ -467,16 +467,16 @@ pub fn list_dir(path: &Path, max: usize) -> Result<Vec<Entry>> {
 /// [`list_dir`] without names that are `known`: finding out the type of a name may cost a request.
 pub fn list_others(path: &Path, max: usize, known: impl Fn(&str) -> bool) -> Result<Vec<Entry>> {
     let mut out = Vec::new();
-    let mut seen = 0;
+    let mut count = 0;
     file::list(path, |name, is_dir| {
         if std::os::unix::ffi::OsStrExt::as_bytes(name.as_os_str()).first() != Some(&b'.') {
-            seen += 1;
+            count += 1;
             if !name.to_str().is_some_and(&known) {
                 let is_dir = is_dir();
                 out.push(Entry { name, is_dir });
             }
         }
-        seen < max
+        count < max
     })
     .at("list", path)?;
     out.sort();
@@ -513,14 +513,14 @@ pub fn sweep_asides(dir: &Path, now_ms: i64, older_ms: u64) -> Result<usize> {
         true
     })
     .at("list", dir)?;
-    let mut gone = 0;
+    let mut removed = 0;
     for path in ours {
         let old = |s: Stat| now_ms.saturating_sub(s.mtime_ms) > older_ms as i64;
         if file::stat(&path).is_ok_and(old) && file::unlink(&path).is_ok() {
-            gone += 1;
+            removed += 1;
         }
     }
-    Ok(gone)
+    Ok(removed)
 }
 
 /// `lstat`; `None` if there is nothing. Links are not followed.

@@ -44,7 +44,7 @@ pub fn limit_writes(socket: &File, ms: u64) -> Result<()> {
 }
 
 /// Signals to the reader at the other end that nothing more will be sent.
-pub fn no_more_writes(socket: &File) {
+pub fn shut_down_writes(socket: &File) {
     let _ = nix::sys::socket::shutdown(socket.as_raw_fd(), nix::sys::socket::Shutdown::Write);
 }
 

@@ -289,7 +289,7 @@ fn prepare(l: &Launch<'_>, cpus: &[u64]) -> std::result::Result<(), Stage> {
             ok(libc::ioctl(0, libc::TIOCSCTTY, 0), Stage::Session)?;
         }
         if let Some(who) = l.user {
-            become_for_good(who)?;
+            switch_identity_permanently(who)?;
         }
         if let Some(dir) = l.dir {
             ok(libc::chdir(dir.as_ptr()), Stage::Files)?;
@@ -330,26 +330,39 @@ unsafe fn set_limit(limit: Limit, value: u64) -> std::result::Result<(), Stage> 
 
 /// Sets groups, then group, then user; checked and read back, since an incomplete change is worse
 /// than none.
-unsafe fn become_for_good(who: &ProcessIdentity) -> std::result::Result<(), Stage> {
+unsafe fn switch_identity_permanently(
+    identity: &ProcessIdentity,
+) -> std::result::Result<(), Stage> {
     const ID: Stage = Stage::Identity;
     // SAFETY: pointers are to valid memory of the given lengths.
     unsafe {
-        let (n, list) = (who.groups.len(), who.groups.as_ptr());
+        let (n, list) = (identity.groups.len(), identity.groups.as_ptr());
         ok(libc::syscall(libc::SYS_setgroups, n, list) as c_int, ID)?;
         ok(
-            libc::syscall(libc::SYS_setresgid, who.gid, who.gid, who.gid) as c_int,
+            libc::syscall(
+                libc::SYS_setresgid,
+                identity.gid,
+                identity.gid,
+                identity.gid,
+            ) as c_int,
             ID,
         )?;
         ok(
-            libc::syscall(libc::SYS_setresuid, who.uid, who.uid, who.uid) as c_int,
+            libc::syscall(
+                libc::SYS_setresuid,
+                identity.uid,
+                identity.uid,
+                identity.uid,
+            ) as c_int,
             ID,
         )?;
         let (mut r, mut e, mut s) = (0, 0, 0);
         ok(libc::getresuid(&mut r, &mut e, &mut s), ID)?;
         let (mut rg, mut eg, mut sg) = (0, 0, 0);
         ok(libc::getresgid(&mut rg, &mut eg, &mut sg), ID)?;
-        let same = [r, e, s].iter().all(|u| *u == who.uid) && [rg, eg, sg] == [who.gid; 3];
-        if !same || (who.uid != 0 && libc::setuid(0) == 0) {
+        let same =
+            [r, e, s].iter().all(|u| *u == identity.uid) && [rg, eg, sg] == [identity.gid; 3];
+        if !same || (identity.uid != 0 && libc::setuid(0) == 0) {
             *libc::__errno_location() = libc::EPERM;
             return Err(ID);
         }
@@ -382,10 +395,10 @@ fn exec(shared: &mut ChildData<'_>) -> i32 {
 
 /// Switches to this user permanently, in a process that runs no program of the user: no other
 /// process of the user can read its memory. Only for root, in a process with one thread.
-pub fn become_user(who: &ProcessIdentity) -> Result<()> {
+pub fn become_user(identity: &ProcessIdentity) -> Result<()> {
     // SAFETY: the list outlives the calls; prctl gets integers.
     let became = unsafe {
-        let became = become_for_good(who);
+        let became = switch_identity_permanently(identity);
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         became
     };
@@ -393,16 +406,16 @@ pub fn become_user(who: &ProcessIdentity) -> Result<()> {
 }
 
 /// Takes another effective identity for opening files, until `resume_root`. Only for root, in a
-/// process with one thread. The groups of `who` are kept afterwards.
-pub fn switch_identity(who: &ProcessIdentity) -> Result<()> {
+/// process with one thread. The groups of `identity` are kept afterwards.
+pub fn switch_identity(identity: &ProcessIdentity) -> Result<()> {
     let what = Path::new("identity");
     // SAFETY: integers and a valid list.
     unsafe {
-        let n = who.groups.len();
-        let groups = libc::syscall(libc::SYS_setgroups, n, who.groups.as_ptr());
+        let n = identity.groups.len();
+        let groups = libc::syscall(libc::SYS_setgroups, n, identity.groups.as_ptr());
         if groups < 0
-            || libc::syscall(libc::SYS_setresgid, -1, who.gid, -1) < 0
-            || libc::syscall(libc::SYS_setresuid, -1, who.uid, -1) < 0
+            || libc::syscall(libc::SYS_setresgid, -1, identity.gid, -1) < 0
+            || libc::syscall(libc::SYS_setresuid, -1, identity.uid, -1) < 0
         {
             return Err(Error::last("take the user's", what));
         }

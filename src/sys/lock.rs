@@ -17,12 +17,12 @@ pub struct Lock(OverwriteFile);
 impl Lock {
     /// Takes the lock if it is free; `Ok(None)` if another process holds it.
     pub fn try_take(path: &Path) -> Result<Option<Lock>> {
-        let kept = OverwriteFile::open(path, None)?;
-        if !kept.try_lock()? {
+        let file = OverwriteFile::open(path, None)?;
+        if !file.try_lock()? {
             return Ok(None);
         }
         // The locked file no longer has that name: this counts as if another process held the lock.
-        Ok(kept.still_in_place()?.then_some(Lock(kept)))
+        Ok(file.still_in_place()?.then_some(Lock(file)))
     }
 
     /// Whether the path still names the locked file.
@@ -98,9 +98,9 @@ mod tests {
         let d = tempdir().unwrap();
         let p = d.path().join("lock");
         super::super::fs::publish(&p, b"").unwrap();
-        let held = Lock::try_take(&p).unwrap().unwrap();
-        assert!(held.still_in_place().unwrap());
+        let lock = Lock::try_take(&p).unwrap().unwrap();
+        assert!(lock.still_in_place().unwrap());
         super::super::fs::publish(&p, b"new").unwrap();
-        assert!(!held.still_in_place().unwrap());
+        assert!(!lock.still_in_place().unwrap());
     }
 }

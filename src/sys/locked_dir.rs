@@ -34,9 +34,9 @@ impl LockedDir {
     /// It cannot be created.
     pub fn open(path: &Path) -> Result<Option<LockedDir>> {
         // An existing one is tried first: creating a directory waits for the lock of its parent.
-        let (own, made) = match LockedDir::hold(path)? {
+        let (own, made) = match LockedDir::try_lock(path)? {
             Some(own) => (own, false),
-            None if fs::mkdir(path, MODE)? => match LockedDir::hold(path)? {
+            None if fs::mkdir(path, MODE)? => match LockedDir::try_lock(path)? {
                 Some(own) => (own, true),
                 None => return Ok(None),
             },
@@ -51,7 +51,7 @@ impl LockedDir {
     ///
     /// # Errors
     /// It cannot be opened.
-    pub fn hold(path: &Path) -> Result<Option<LockedDir>> {
+    pub fn try_lock(path: &Path) -> Result<Option<LockedDir>> {
         let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
             Ok(file) => file,
@@ -150,7 +150,7 @@ mod tests {
         let path = root.path().join("own");
         let own = LockedDir::open(&path).unwrap().unwrap();
         assert!(LockedDir::open(&path).unwrap().is_none(), "it is held");
-        assert!(LockedDir::hold(&path).unwrap().is_none());
+        assert!(LockedDir::try_lock(&path).unwrap().is_none());
         std::fs::create_dir_all(path.join("a/b")).unwrap();
         std::fs::write(root.path().join("kept"), "x").unwrap();
         std::os::unix::fs::symlink(root.path(), path.join("link")).unwrap();
@@ -160,7 +160,7 @@ mod tests {
         let again = LockedDir::open(&path).unwrap().unwrap();
         again.remove().unwrap();
         assert!(!path.exists());
-        assert!(LockedDir::hold(&path).unwrap().is_none());
+        assert!(LockedDir::try_lock(&path).unwrap().is_none());
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
         let (path, other) = (root.path().join("own"), root.path().join("other"));
         let own = LockedDir::open(&path).unwrap().unwrap();
         std::fs::rename(&path, &other).unwrap();
-        assert!(LockedDir::hold(&path).unwrap().is_none());
-        assert!(LockedDir::hold(&other).unwrap().is_none(), "{own:?}");
+        assert!(LockedDir::try_lock(&path).unwrap().is_none());
+        assert!(LockedDir::try_lock(&other).unwrap().is_none(), "{own:?}");
     }
 }

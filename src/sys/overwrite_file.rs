@@ -86,14 +86,14 @@ mod tests {
         let p = d.path().join("beat");
         assert!(OverwriteFile::open(&p, None).unwrap_err().is_not_found());
         super::super::fs::publish(&p, b"a longer content").unwrap();
-        let kept = OverwriteFile::open(&p, Some(4)).unwrap();
+        let file = OverwriteFile::open(&p, Some(4)).unwrap();
         for text in [b"1234", b"5678"] {
-            kept.overwrite(text, true).unwrap();
+            file.overwrite(text, true).unwrap();
             assert_eq!(super::super::fs::read_small(&p, 99).unwrap(), text);
         }
-        assert!(kept.still_in_place().unwrap());
+        assert!(file.still_in_place().unwrap());
         super::super::fs::publish(&p, b"9").unwrap();
-        assert!(!kept.still_in_place().unwrap());
-        assert!(!names(&d.path().join("none"), kept.id()).unwrap());
+        assert!(!file.still_in_place().unwrap());
+        assert!(!names(&d.path().join("none"), file.id()).unwrap());
     }
 }

@@ -11,10 +11,10 @@ use std::ptr;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The password is correct and the account may be used; with the user's name as PAM returns it.
-    Good(String),
+    Accepted(String),
     /// The user or password is wrong, or this cannot be determined. The reason is for the
     /// administrator's log.
-    Wrong(String),
+    WrongPassword(String),
     /// The password is correct but has expired.
     PasswordExpired,
     /// The password is correct, but the account has expired or is locked.
@@ -92,7 +92,7 @@ struct Library {
 struct Answers {
     password: CString,
     /// A module has asked for the password.
-    asked: bool,
+    was_asked: bool,
 }
 
 /// Loads libpam into this process.
@@ -136,7 +136,7 @@ pub fn can_be_asked() -> Result<(), String> {
 /// account may be used. `from` is the caller's address, for modules and their logs. It may block as
 /// long as modules do; call it only in a process that ends afterwards.
 pub fn check(service: &str, user: &str, password: &[u8], from: &str) -> Verdict {
-    let wrong = || Verdict::Wrong("it cannot be a user or a password".to_owned());
+    let wrong = || Verdict::WrongPassword("it cannot be a user or a password".to_owned());
     let (Ok(service), Ok(user)) = (CString::new(service), CString::new(user)) else {
         return wrong();
     };
@@ -149,9 +149,9 @@ pub fn check(service: &str, user: &str, password: &[u8], from: &str) -> Verdict 
     };
     let mut answers = Answers {
         password,
-        asked: false,
+        was_asked: false,
     };
-    let verdict = talk(&library, &service, &user, &from, &mut answers);
+    let verdict = authenticate_with(&library, &service, &user, &from, &mut answers);
     forget(&mut answers.password);
     verdict
 }
@@ -165,7 +165,7 @@ fn forget(password: &mut CString) {
     }
 }
 
-fn talk(
+fn authenticate_with(
     library: &Library,
     service: &CStr,
     user: &CStr,
@@ -197,7 +197,7 @@ fn talk(
         // The delay after a wrong password is the caller's task, not this process's.
         let delay: unsafe extern "C" fn(c_int, libc::c_uint, *mut c_void) = no_delay;
         (library.set_item)(handle, ITEM_FAIL_DELAY, delay as *const c_void);
-        judge(library, handle, conversation.data.cast())
+        check_account(library, handle, conversation.data.cast())
     };
     // SAFETY: the handle is not used afterwards.
     unsafe { (library.end)(handle, SUCCESS) };
@@ -206,7 +206,7 @@ fn talk(
 
 /// # Safety
 /// `handle` is open, `answers` are those of its conversation.
-unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> Verdict {
+unsafe fn check_account(library: &Library, handle: Handle, answers: *const Answers) -> Verdict {
     // SAFETY: as promised to this function; texts of libpam are its own constants.
     unsafe {
         let text = |code| match (library.text)(handle, code) {
@@ -216,14 +216,14 @@ unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> V
         // One check does not replace the other: after a failure here the account may still be
         // valid.
         let code = (library.authenticate)(handle, FLAGS);
-        if code == NEW_PASSWORD_REQUIRED && (*answers).asked {
+        if code == NEW_PASSWORD_REQUIRED && (*answers).was_asked {
             return Verdict::PasswordExpired;
         }
         if code != SUCCESS {
-            return Verdict::Wrong(text(code));
+            return Verdict::WrongPassword(text(code));
         }
         // A service for programs of root, such as that of su, asks root for no password.
-        if !(*answers).asked {
+        if !(*answers).was_asked {
             return Verdict::Unavailable(
                 "the service of PAM lets in without a password".to_owned(),
             );
@@ -239,7 +239,7 @@ unsafe fn judge(library: &Library, handle: Handle, answers: *const Answers) -> V
             return Verdict::Unavailable("PAM names no user".to_owned());
         }
         match CStr::from_ptr(user.cast()).to_str() {
-            Ok(name) => Verdict::Good(name.to_owned()),
+            Ok(name) => Verdict::Accepted(name.to_owned()),
             Err(_) => Verdict::Unavailable("PAM names a user that is not text".to_owned()),
         }
     }
@@ -271,7 +271,7 @@ unsafe extern "C" fn converse(
             let style = (**messages.add(at)).style;
             let text = match style {
                 PROMPT_ECHO_OFF => {
-                    answers.asked = true;
+                    answers.was_asked = true;
                     libc::strdup(answers.password.as_ptr())
                 }
                 ERROR_MSG | TEXT_INFO => continue,
@@ -320,7 +320,7 @@ mod tests {
         let list: Vec<*const Message> = messages.iter().map(ptr::from_ref).collect();
         let mut answers = Answers {
             password: CString::new(password).unwrap(),
-            asked: false,
+            was_asked: false,
         };
         let mut out: *mut Response = ptr::null_mut();
         let data: *mut c_void = ptr::from_mut(&mut answers).cast();
@@ -336,7 +336,7 @@ mod tests {
             };
             let all = (0..list.len()).map(text).collect();
             drop_responses(out, list.len());
-            Some((all, answers.asked))
+            Some((all, answers.was_asked))
         }
     }
 
@@ -358,7 +358,7 @@ mod tests {
     struct FakeLibrary {
         authenticate: c_int,
         account: c_int,
-        asks: bool,
+        asks_password: bool,
         conversation: usize,
         accounts_asked: u32,
     }
@@ -389,7 +389,7 @@ mod tests {
     unsafe extern "C" fn authenticate(_: Handle, flags: c_int) -> c_int {
         assert_eq!(flags & 1, 1, "accounts without a password are not let in");
         let all = MADE_UP.get();
-        if all.asks {
+        if all.asks_password {
             let conversation = all.conversation as *const Conversation;
             let message = Message {
                 style: PROMPT_ECHO_OFF,
@@ -433,11 +433,11 @@ mod tests {
 
     /// The verdict for answers of authentication and account, and how often the account was
     /// checked.
-    fn judged(codes: (c_int, c_int), asks: bool) -> (Verdict, u32) {
+    fn judged(codes: (c_int, c_int), asks_password: bool) -> (Verdict, u32) {
         MADE_UP.set(FakeLibrary {
             authenticate: codes.0,
             account: codes.1,
-            asks,
+            asks_password,
             ..FakeLibrary::default()
         });
         let library = Library {
@@ -451,21 +451,21 @@ mod tests {
         };
         let mut answers = Answers {
             password: c"pw".to_owned(),
-            asked: false,
+            was_asked: false,
         };
-        let verdict = talk(&library, c"corral", c"alice", c"", &mut answers);
+        let verdict = authenticate_with(&library, c"corral", c"alice", c"", &mut answers);
         (verdict, MADE_UP.get().accounts_asked)
     }
 
     #[test]
     fn the_account_is_asked_after_a_right_password_alone() {
         let why = || "why".to_owned();
-        assert_eq!(judged((0, 0), true), (Verdict::Good("alice".into()), 1));
+        assert_eq!(judged((0, 0), true), (Verdict::Accepted("alice".into()), 1));
         // It would approve: that means nothing.
         for code in [7, 10, 9, 6, 11, 13, 27, -1] {
             assert_eq!(
                 judged((code, 0), true),
-                (Verdict::Wrong(why()), 0),
+                (Verdict::WrongPassword(why()), 0),
                 "{code}"
             );
         }
@@ -487,7 +487,10 @@ mod tests {
         let (verdict, accounts) = judged((0, 0), false);
         assert!(matches!(verdict, Verdict::Unavailable(_)), "{verdict:?}");
         assert_eq!(accounts, 0);
-        assert!(matches!(judged((12, 0), false).0, Verdict::Wrong(_)));
+        assert!(matches!(
+            judged((12, 0), false).0,
+            Verdict::WrongPassword(_)
+        ));
     }
 
     #[test]
@@ -499,7 +502,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_user_is_wrong() {
-        assert!(matches!(check("x", "a\0b", b"p", ""), Verdict::Wrong(_)));
-        assert!(matches!(check("x", "a", b"p\0q", ""), Verdict::Wrong(_)));
+        assert!(matches!(
+            check("x", "a\0b", b"p", ""),
+            Verdict::WrongPassword(_)
+        ));
+        assert!(matches!(
+            check("x", "a", b"p\0q", ""),
+            Verdict::WrongPassword(_)
+        ));
     }
 }

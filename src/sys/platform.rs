@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What a simulated machine does instead of the operating system.
 pub trait Machine: Send + Sync {
     /// Opens a file.
-    fn open(&self, path: &Path, how: &OpenMode) -> io::Result<Box<dyn Handle>>;
+    fn open(&self, path: &Path, mode: &OpenMode) -> io::Result<Box<dyn Handle>>;
     /// `lstat`.
     fn stat(&self, path: &Path) -> io::Result<Stat>;
     /// `lstat` that bypasses the caches of this machine.
@@ -63,8 +63,8 @@ pub trait Machine: Send + Sync {
     fn spawn(&self, name: &str, f: Box<dyn FnOnce() + Send>);
     /// Ends this process with all its threads, at once.
     fn exit(&self, code: i32) -> !;
-    /// Whether the process `pid`, which began at `born` (boot-time ms), is alive.
-    fn began_at(&self, pid: i32, born: u64) -> bool;
+    /// Whether the process `pid`, which began at `started_ms` (boot-time ms), is alive.
+    fn began_at(&self, pid: i32, started_ms: u64) -> bool;
     /// Sends an order to a shepherd. Returns false if it is gone.
     fn send_order(&self, pid: i32, value: u64) -> bool;
 }
@@ -72,18 +72,18 @@ pub trait Machine: Send + Sync {
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    static HERE: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
+    static CURRENT_MACHINE: RefCell<Option<Arc<dyn Machine>>> = const { RefCell::new(None) };
 }
 
 /// Directs this thread's calls to `machine` from now on.
 pub fn enter(machine: Arc<dyn Machine>) {
     ENTERED.store(true, Ordering::Relaxed);
-    HERE.with(|here| *here.borrow_mut() = Some(machine));
+    CURRENT_MACHINE.with(|here| *here.borrow_mut() = Some(machine));
 }
 
 /// Directs this thread's calls to the operating system again.
 pub fn leave() {
-    HERE.with(|here| here.borrow_mut().take());
+    CURRENT_MACHINE.with(|here| here.borrow_mut().take());
 }
 
 /// The simulated machine of this thread, if any.
@@ -92,7 +92,7 @@ pub(super) fn here() -> Option<Arc<dyn Machine>> {
     if !ENTERED.load(Ordering::Relaxed) {
         return None;
     }
-    HERE.with(|here| here.borrow().clone())
+    CURRENT_MACHINE.with(|here| here.borrow().clone())
 }
 
 /// True when this thread is in a simulation: for things that have no meaning there (a terminal, a

@@ -153,9 +153,9 @@ pub fn has_ended(pid: i32, born_ms: u64) -> bool {
     pid <= 1 || is_over(info(pid), || !matches!(kill(pid, 0), Ok(false)), born_ms)
 }
 
-/// `seen`: what could be read of the process; `exists`: whether some process has its id.
-fn is_over(seen: Option<ProcInfo>, exists: impl Fn() -> bool, born_ms: u64) -> bool {
-    match seen {
+/// `process`: what could be read of the process; `exists`: whether some process has its id.
+fn is_over(process: Option<ProcInfo>, exists: impl Fn() -> bool, born_ms: u64) -> bool {
+    match process {
         Some(i) => matches!(i.state, 'Z' | 'X') || birth_ms(&i).abs_diff(born_ms) >= BIRTH_MS,
         None => !exists(),
     }
@@ -340,18 +340,21 @@ mod tests {
 
     #[test]
     fn a_process_that_cannot_be_looked_at_has_not_ended() {
-        let (me, born) = (std::process::id() as i32, own_birth_ms());
+        let (me, started_ms) = (std::process::id() as i32, own_birth_ms());
         let seen = || info(me);
         let other = seen().map(|i| ProcInfo { state: 'Z', ..i });
-        assert!(!is_over(None, || true, born) && is_over(None, || false, born));
-        assert!(!is_over(seen(), || true, born) && is_over(other, || true, born));
-        assert!(is_over(seen(), || true, born + 1_500));
+        assert!(!is_over(None, || true, started_ms) && is_over(None, || false, started_ms));
+        assert!(!is_over(seen(), || true, started_ms) && is_over(other, || true, started_ms));
+        assert!(is_over(seen(), || true, started_ms + 1_500));
         // By the clock, this process would be as old as this test.
-        assert!(!has_ended(me, born) && has_ended(me, born + 1_500));
-        assert_eq!(born, seen().unwrap().start * 1000 / ticks_per_second());
+        assert!(!has_ended(me, started_ms) && has_ended(me, started_ms + 1_500));
+        assert_eq!(
+            started_ms,
+            seen().unwrap().start * 1000 / ticks_per_second()
+        );
         let now = super::super::clock::boot_ms();
         assert_eq!(forked_birth_ms(now), now);
-        assert_eq!(forked_birth_ms(now.saturating_sub(9_000)), born);
+        assert_eq!(forked_birth_ms(now.saturating_sub(9_000)), started_ms);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(has_ended(child.id() as i32, super::super::clock::boot_ms()));

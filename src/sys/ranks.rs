@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Pause between two checks of children while a time limit runs, ms.
-const LOOK_MS: u64 = 20;
+const POLL_MS: u64 = 20;
 
 /// Signals to a whole job that the process starting its tasks survives: it ends when its tasks have
 /// ended.
@@ -24,7 +24,7 @@ const OUTLIVED: &[libc::c_int] = &[
     libc::SIGQUIT,
 ];
 
-extern "C" fn nothing(_: libc::c_int) {}
+extern "C" fn ignore_signal(_: libc::c_int) {}
 
 /// From now on signals to a whole job do not end this process. Its children receive them as usual.
 pub fn outlive_signals() {
@@ -32,7 +32,7 @@ pub fn outlive_signals() {
         // SAFETY: the handler does nothing; a handler, unlike an ignored signal, is not inherited.
         unsafe {
             let mut act: libc::sigaction = std::mem::zeroed();
-            act.sa_sigaction = nothing as *const () as libc::sighandler_t;
+            act.sa_sigaction = ignore_signal as *const () as libc::sighandler_t;
             libc::sigaction(*signal, &act, std::ptr::null_mut());
         }
     }
@@ -46,11 +46,11 @@ pub struct Rank<'a> {
     /// Variables that are added to this process's environment.
     pub env: &'a [(String, String)],
     /// Variables that are removed from it.
-    pub without: &'a [String],
+    pub removed_variables: &'a [String],
     /// It reads this process's input; otherwise it has none.
     pub reads: bool,
     /// It gets its own process group. On a terminal it could then not read from it.
-    pub alone: bool,
+    pub own_group: bool,
 }
 
 impl Rank<'_> {
@@ -62,14 +62,14 @@ impl Rank<'_> {
         let name = self.argv.first().map_or("", String::as_str);
         let mut command = Command::new(name);
         command.args(self.argv.iter().skip(1));
-        for name in self.without {
+        for name in self.removed_variables {
             command.env_remove(name);
         }
         command.envs(self.env.iter().map(|(n, v)| (n, v)));
         if !self.reads {
             command.stdin(Stdio::null());
         }
-        if self.alone {
+        if self.own_group {
             command.process_group(0);
         }
         let child = command.spawn().at("start", Path::new(name))?;
@@ -85,7 +85,7 @@ pub fn wait(ms: Option<u64>) -> Option<(i32, Ended)> {
             Reaped::Child(pid, how) => return Some((pid, how)),
             Reaped::None => return None,
             Reaped::Running if end.is_some_and(|end| clock::boot_ms() >= end) => return None,
-            Reaped::Running if end.is_some() => clock::sleep_ms(LOOK_MS),
+            Reaped::Running if end.is_some() => clock::sleep_ms(POLL_MS),
             Reaped::Running => supervise::wait_child(),
         }
     }

@@ -121,7 +121,7 @@ impl Running {
     pub fn has_ended(&mut self) -> Option<(String, Option<i32>)> {
         match self.child.try_wait() {
             Ok(None) => None,
-            Ok(Some(status)) => Some((word(status), status.code())),
+            Ok(Some(status)) => Some((status_text(status), status.code())),
             Err(e) => Some((e.to_string(), None)),
         }
     }
@@ -132,7 +132,7 @@ impl Running {
     }
 }
 
-fn word(status: ExitStatus) -> String {
+fn status_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
@@ -158,7 +158,7 @@ pub fn wait_any<'a>(streams: impl Iterator<Item = (&'a Running, Stream)>, ms: u6
 }
 
 /// Kills every process that has this `NAME=value` in its environment. Returns their number.
-pub fn sweep(mark: &str) -> usize {
+pub fn kill_marked(mark: &str) -> usize {
     let wanted = [mark.to_owned()];
     let mut killed = 0;
     // A killed process may have forked a moment before.
@@ -242,7 +242,7 @@ mod tests {
         });
         r.kill(libc::SIGKILL);
         until(|| r.has_ended().is_some());
-        assert!(sweep(&wanted[0]) >= 1);
+        assert!(kill_marked(&wanted[0]) >= 1);
         until(|| proc::with_environment(&wanted).is_empty());
     }
 }

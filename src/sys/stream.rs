@@ -109,7 +109,7 @@ pub fn resolve(host: &str, port: u16, most: usize) -> io::Result<Vec<SocketAddr>
 ///
 /// # Errors
 /// The system's error, if it is known at once.
-pub fn call_now(at: &ServerAddress) -> io::Result<File> {
+pub fn connect_nonblocking(at: &ServerAddress) -> io::Result<File> {
     use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, UnixAddr};
     let family = match at {
         ServerAddress::Tcp(SocketAddr::V4(_)) => AddressFamily::Inet,
@@ -208,7 +208,7 @@ impl Wire {
     /// # Errors
     /// The connection is broken.
     pub fn read(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        now_or_later((&self.0).read(buf))
+        nonblocking_result((&self.0).read(buf))
     }
 
     /// Sends what can be sent now. Returns the number of bytes.
@@ -216,7 +216,7 @@ impl Wire {
     /// # Errors
     /// The connection is broken.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(now_or_later((&self.0).write(bytes))?.unwrap_or(0))
+        Ok(nonblocking_result((&self.0).write(bytes))?.unwrap_or(0))
     }
 }
 
@@ -233,7 +233,7 @@ impl AsFd for Wire {
 }
 
 /// A result without waiting: `None` if there is nothing now.
-pub(super) fn now_or_later(answer: io::Result<usize>) -> io::Result<Option<usize>> {
+pub(super) fn nonblocking_result(answer: io::Result<usize>) -> io::Result<Option<usize>> {
     use io::ErrorKind::{Interrupted, WouldBlock};
     match answer {
         Ok(n) => Ok(Some(n)),
@@ -361,8 +361,8 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let path = d.path().join("s");
         let name = format!("corral.test.{}", std::process::id());
-        assert!(call_now(&ServerAddress::Unix(path.clone())).is_err());
-        assert!(call_now(&ServerAddress::Abstract(name.clone())).is_err());
+        assert!(connect_nonblocking(&ServerAddress::Unix(path.clone())).is_err());
+        assert!(connect_nonblocking(&ServerAddress::Abstract(name.clone())).is_err());
         let file = UnixListener::bind(&path).unwrap();
         let named = Name::from_abstract_name(&name).unwrap();
         let named = UnixListener::bind_addr(&named).unwrap();
@@ -371,7 +371,7 @@ mod tests {
             (ServerAddress::Abstract(name), named),
         ];
         for (place, listener) in calls {
-            let mut mine = call_now(&place).unwrap();
+            let mut mine = connect_nonblocking(&place).unwrap();
             let (mut its, _) = listener.accept().unwrap();
             let empty = mine.read(&mut [0; 9]).unwrap_err();
             assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
@@ -385,11 +385,11 @@ mod tests {
         };
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.port()));
         assert!(Listener::on_loopback(at.port()).is_err());
-        let mine = call_now(&ServerAddress::Tcp(at)).unwrap();
+        let mine = connect_nonblocking(&ServerAddress::Tcp(at)).unwrap();
         let mut its = until(|| listener.accept_local());
         assert!(its.read(&mut [0; 9]).is_err());
         drop((its, mine, listener));
-        let refused = call_now(&ServerAddress::Tcp(at)).and_then(|mut late| {
+        let refused = connect_nonblocking(&ServerAddress::Tcp(at)).and_then(|mut late| {
             let watched = [PollEntry {
                 fd: late.as_raw_fd(),
                 read: true,

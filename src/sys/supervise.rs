@@ -80,7 +80,7 @@ pub fn wait_signal(timeout_ms: Option<u64>) -> WakeReason {
     unsafe {
         let set = supervisor_set();
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let got = match timeout_ms {
+        let signal = match timeout_ms {
             None => libc::sigwaitinfo(&set, &mut info),
             Some(ms) => {
                 let t = libc::timespec {
@@ -90,7 +90,7 @@ pub fn wait_signal(timeout_ms: Option<u64>) -> WakeReason {
                 libc::sigtimedwait(&set, &mut info, &t)
             }
         };
-        match got {
+        match signal {
             libc::SIGCHLD => WakeReason::Child,
             s if s == order_signal() => {
                 WakeReason::Order(info.si_value().sival_ptr as usize as u64, info.si_uid())

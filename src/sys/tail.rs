@@ -61,12 +61,13 @@ impl Tail {
     /// The file cannot be opened or read, or is not a regular one.
     pub fn read_from(&mut self, path: &Path, offset: u64, max: usize) -> Result<Chunk> {
         let now = clock::boot_ms();
-        let young =
-            |kept: &OpenTail| kept.path == path && now.saturating_sub(kept.opened_at) < KEEP_MS;
-        if let Some(kept) = self.open.take_if(|kept| young(kept))
-            && let Some(chunk) = kept.read(offset, max)
+        let young = |open_tail: &OpenTail| {
+            open_tail.path == path && now.saturating_sub(open_tail.opened_at) < KEEP_MS
+        };
+        if let Some(open_tail) = self.open.take_if(|open_tail| young(open_tail))
+            && let Some(chunk) = open_tail.read(offset, max)
         {
-            self.open = Some(kept);
+            self.open = Some(open_tail);
             return Ok(chunk);
         }
         self.open = None;
@@ -95,25 +96,28 @@ impl OpenTail {
     /// The data after `offset`, if there are some and less than `max`.
     fn read(&self, offset: u64, max: usize) -> Option<Chunk> {
         let mut bytes = vec![0u8; STEP.min(max)];
-        let mut got = 0;
+        let mut filled = 0;
         loop {
-            match self.file.read_at(&mut bytes[got..], offset + got as u64) {
-                Ok(n) => got += n,
+            match self
+                .file
+                .read_at(&mut bytes[filled..], offset + filled as u64)
+            {
+                Ok(n) => filled += n,
                 // Opening it reports the problem.
                 Err(_) => return None,
             }
-            if got < bytes.len() {
+            if filled < bytes.len() {
                 break;
             }
-            if got == max {
+            if filled == max {
                 return None;
             }
-            bytes.resize((got * 4).min(max), 0);
+            bytes.resize((filled * 4).min(max), 0);
         }
-        bytes.truncate(got);
-        (got > 0).then(|| Chunk {
+        bytes.truncate(filled);
+        (filled > 0).then(|| Chunk {
             bytes,
-            file_len: offset + got as u64,
+            file_len: offset + filled as u64,
             ino: self.ino,
             uid: self.uid,
         })
@@ -131,7 +135,7 @@ mod tests {
     }
 
     /// Kept open although this is a local file system, and read through the cache.
-    fn kept(path: &Path) -> Tail {
+    fn open_cached(path: &Path) -> Tail {
         let mut tail = Tail::of(path);
         assert!(!tail.direct);
         let chunk = tail.read_from(path, 0, 100).unwrap();
@@ -151,7 +155,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         fs::publish(&path, b"0123").unwrap();
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         add(&path, b"4567");
         let chunk = tail.read_from(&path, 4, 100).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"4567"[..], 8));
@@ -163,10 +167,10 @@ mod tests {
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"one"[..], 11));
         // There is nothing: the file is shorter than what was read of it, and the reader reports
         // that.
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         assert_eq!(tail.read_from(&path, 50, 100).unwrap().file_len, 11);
         // The requested length may be less than there is: the length comes from the file.
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         let chunk = tail.read_from(&path, 0, 4).unwrap();
         assert_eq!((chunk.bytes.as_slice(), chunk.file_len), (&b"anot"[..], 11));
     }
@@ -177,9 +181,9 @@ mod tests {
         let (path, other) = (dir.path().join("a"), dir.path().join("b"));
         fs::publish(&path, b"old").unwrap();
         fs::publish(&other, b"other").unwrap();
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         assert_eq!(tail.read_from(&other, 0, 100).unwrap().bytes, b"other");
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         fs::publish(&path, b"new").unwrap();
         tail.open.as_mut().unwrap().opened_at = clock::boot_ms().saturating_sub(KEEP_MS);
         assert_eq!(tail.read_from(&path, 0, 100).unwrap().bytes, b"new");
@@ -190,7 +194,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         fs::publish(&path, b"").unwrap();
-        let mut tail = kept(&path);
+        let mut tail = open_cached(&path);
         let much = vec![7u8; STEP * 5 + 3];
         add(&path, &much);
         assert_eq!(tail.read_from(&path, 0, 1 << 20).unwrap().bytes, much);

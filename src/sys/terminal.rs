@@ -2,9 +2,9 @@
 //! command was called.
 //!
 //! Owns termios, window sizes and pseudo-terminals. The original settings are restored by the owner
-//! of a `TakenTerminal` when it is dropped.
+//! of a `RawTerminal` when it is dropped.
 
-use super::{Error, ErrorContext, Result, stream::now_or_later};
+use super::{Error, ErrorContext, Result, stream::nonblocking_result};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::termios::{self, InputFlags, LocalFlags, SetArg, Termios};
 use std::fs::File;
@@ -84,22 +84,22 @@ pub enum KeyMode {
 /// The terminal at standard input, with its keys passed on one by one; its settings are restored
 /// when this is dropped.
 #[derive(Debug)]
-pub struct TakenTerminal {
+pub struct RawTerminal {
     before: Termios,
     keys: KeyMode,
 }
 
-impl TakenTerminal {
+impl RawTerminal {
     /// Takes the terminal at standard input; `None`: there is none, or another process has it.
-    pub fn stdin(keys: KeyMode) -> Option<TakenTerminal> {
+    pub fn stdin(keys: KeyMode) -> Option<RawTerminal> {
         let before = termios::tcgetattr(std::io::stdin()).ok()?;
-        let taken = TakenTerminal { before, keys };
-        taken.take();
+        let taken = RawTerminal { before, keys };
+        taken.set_raw();
         Some(taken)
     }
 
     /// Applies the settings that this process needs: again after `restore`.
-    pub fn take(&self) {
+    pub fn set_raw(&self) {
         let mut raw = self.before.clone();
         termios::cfmakeraw(&mut raw);
         if self.keys == KeyMode::Signals {
@@ -114,7 +114,7 @@ impl TakenTerminal {
     }
 }
 
-impl Drop for TakenTerminal {
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         self.restore();
     }
@@ -122,7 +122,7 @@ impl Drop for TakenTerminal {
 
 /// Makes reading and writing through this open file description non-blocking. This affects all that
 /// share the description, so use it only for those that this process created.
-pub fn never_wait(file: &File) -> Result<()> {
+pub fn set_nonblocking(file: &File) -> Result<()> {
     let what = Path::new("a stream");
     let now = fcntl(file, FcntlArg::F_GETFL).at("read the flags of", what)?;
     let flags = OFlag::from_bits_truncate(now) | OFlag::O_NONBLOCK;
@@ -142,7 +142,7 @@ pub fn pipe() -> Result<(File, File)> {
 /// # Errors
 /// It cannot be read.
 pub fn read_now(mut file: &File, buf: &mut [u8]) -> io::Result<Option<usize>> {
-    match now_or_later(file.read(buf)) {
+    match nonblocking_result(file.read(buf)) {
         Err(e) if e.raw_os_error() == Some(libc::EIO) => Ok(Some(0)),
         other => other,
     }
@@ -153,7 +153,7 @@ pub fn read_now(mut file: &File, buf: &mut [u8]) -> io::Result<Option<usize>> {
 /// # Errors
 /// Its other end is gone.
 pub fn write_now(mut file: &File, bytes: &[u8]) -> io::Result<usize> {
-    Ok(now_or_later(file.write(bytes))?.unwrap_or(0))
+    Ok(nonblocking_result(file.write(bytes))?.unwrap_or(0))
 }
 
 /// A copy of standard input, output (1) or error output (2) of this process.
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(size_of(&slave), Some((31, 97)));
         set_size(&master, 50, 132);
         assert_eq!(size_of(&slave), Some((50, 132)));
-        never_wait(&master).unwrap();
+        set_nonblocking(&master).unwrap();
         (&slave).write_all(b"x\n").unwrap();
         let mut buf = [0; 9];
         let n = next_of(&master, &mut buf);
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_pipe_without_reader_says_so() {
         let (read, write) = pipe().unwrap();
-        never_wait(&write).unwrap();
+        set_nonblocking(&write).unwrap();
         assert_eq!(write_now(&write, b"ab").unwrap(), 2);
         let mut buf = [0; 9];
         assert_eq!(read_now(&read, &mut buf).unwrap(), Some(2));

@@ -64,7 +64,7 @@ impl Thread {
 
 /// Binds this thread, and those that it starts from now on, to one processor: threads that run one
 /// after the other switch faster there. If that is not allowed, nothing happens.
-pub fn stay_on_one(number: usize) {
+pub fn bind_to_processor(number: usize) {
     use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
     let me = nix::unistd::Pid::from_raw(0);
     let Ok(allowed) = sched_getaffinity(me) else {

@@ -181,9 +181,9 @@ pub fn set_umask(mask: u32) {
 pub fn read_more(mut file: &File, buf: &mut Vec<u8>, max: usize) -> io::Result<usize> {
     let used = buf.len();
     buf.resize(used + max, 0);
-    let got = file.read(&mut buf[used..]);
-    buf.truncate(used + got.as_ref().copied().unwrap_or(0));
-    got
+    let count = file.read(&mut buf[used..]);
+    buf.truncate(used + count.as_ref().copied().unwrap_or(0));
+    count
 }
 
 #[cfg(test)]

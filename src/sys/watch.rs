@@ -45,9 +45,9 @@ impl Watched {
             // Events were lost, and it is not known which.
             return self.lock().clear();
         }
-        let gone = EventKind::is_remove(&event.kind)
+        let is_removal = EventKind::is_remove(&event.kind)
             || matches!(event.kind, EventKind::Modify(ModifyKind::Name(_)));
-        if gone {
+        if is_removal {
             let mut watched = self.lock();
             event.paths.iter().for_each(|path| {
                 watched.remove(path);

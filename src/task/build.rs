@@ -29,7 +29,7 @@ pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The account of a job on this host.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Account {
-    pub who: TaskIdentity,
+    pub identity: TaskIdentity,
     pub name: String,
     pub home: String,
     /// Login shell; empty = /bin/sh.
@@ -69,8 +69,8 @@ pub fn base(
     place: &HostProperties,
     stdin_file: Option<&str>,
 ) -> Result<TaskBase, String> {
-    if !place.may_switch && account.who.uid != place.uid {
-        let (host, uid) = (&place.host, account.who.uid);
+    if !place.may_switch && account.identity.uid != place.uid {
+        let (host, uid) = (&place.host, account.identity.uid);
         return Err(format!(
             "host {host} runs without privilege and cannot become uid {uid}"
         ));
@@ -96,7 +96,7 @@ pub fn base(
     };
     Ok(TaskBase {
         env: base_env(spec, env, account, place),
-        user: place.may_switch.then(|| account.who.clone()),
+        user: place.may_switch.then(|| account.identity.clone()),
         service: place.service.clone(),
         cwd: spec.cwd.clone(),
         cwd_create: spec.cwd_create,
@@ -727,14 +727,14 @@ mod tests {
             ..HostProperties::default()
         };
         let mut account = Account::default();
-        account.who.uid = 1000;
+        account.identity.uid = 1000;
         assert!(
             base(&Spec::default(), 0, &[], &account, &place, None)
                 .unwrap()
                 .user
                 .is_none()
         );
-        account.who.uid = 1001;
+        account.identity.uid = 1001;
         assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
     }
 

@@ -15,12 +15,12 @@ pub const SLOTS_FILE: &str = "LSB_AFFINITY_HOSTFILE";
 /// policy for a process that is bound to processors only.
 const LOCAL_PREFERRED: u32 = 2;
 
-/// The processors for a job with this number of slots on a host with `cpus`, of which `held` are
-/// assigned. Never a hardware thread of a core of which one thread is in `held`.
+/// The processors for a job with this number of slots on a host with `cpus`, of which `in_use` are
+/// assigned. Never a hardware thread of a core of which one thread is in `in_use`.
 ///
 /// # Errors
 /// The reason why it gets none: it runs unbound.
-pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<CpuSet, String> {
+pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], in_use: &CpuSet) -> Result<CpuSet, String> {
     let need = slots.max(1) as usize;
     let (what, domain): (&str, fn(&Cpu) -> u32) = match bind {
         CpuBind::None => return Err("its queue does not bind".to_owned()),
@@ -30,14 +30,19 @@ pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<
     };
     let all = domains(cpus, domain);
     let free: Domains = match bind {
-        CpuBind::Core => all.iter().map(|(d, c)| (*d, free_cores(c, held))).collect(),
+        CpuBind::Core => all
+            .iter()
+            .map(|(d, c)| (*d, free_cores(c, in_use)))
+            .collect(),
         _ => {
-            let whole = all.iter().filter(|(_, c)| c.iter().all(|c| !c.meets(held)));
+            let whole = all
+                .iter()
+                .filter(|(_, c)| c.iter().all(|c| !c.meets(in_use)));
             whole.map(|(d, c)| (*d, c.clone())).collect()
         }
     };
     let sizes = free.iter().map(|(d, cores)| (*d, cores.len())).collect();
-    let Some(chosen) = fewest(sizes, need) else {
+    let Some(selected) = fewest(sizes, need) else {
         let cores = |d: &Domains| d.values().map(Vec::len).sum::<usize>();
         let (left, total) = (cores(&free), cores(&all));
         let plural = if need == 1 { "" } else { "s" };
@@ -51,7 +56,7 @@ pub fn choose(bind: CpuBind, slots: u32, cpus: &[Cpu], held: &CpuSet) -> Result<
             ),
         });
     };
-    let cores = chosen.iter().flat_map(|d| &free[d]);
+    let cores = selected.iter().flat_map(|d| &free[d]);
     let take = if bind == CpuBind::Core {
         need
     } else {
@@ -78,24 +83,24 @@ fn domains(cpus: &[Cpu], domain: fn(&Cpu) -> u32) -> Domains {
     out
 }
 
-fn free_cores(cores: &[CpuSet], held: &CpuSet) -> Vec<CpuSet> {
-    cores.iter().filter(|c| !c.meets(held)).cloned().collect()
+fn free_cores(cores: &[CpuSet], in_use: &CpuSet) -> Vec<CpuSet> {
+    cores.iter().filter(|c| !c.meets(in_use)).cloned().collect()
 }
 
 /// The smallest number of domains that have `need` together: the largest first, at the end the
 /// smallest that holds the rest. `None`: all together have less.
 fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
     sizes.sort_by_key(|(domain, size)| (std::cmp::Reverse(*size), *domain));
-    let (mut chosen, mut rest) = (Vec::new(), need);
+    let (mut selected, mut rest) = (Vec::new(), need);
     let mut left = sizes.as_slice();
     while let Some(((domain, size), later)) = left.split_first() {
         if *size >= rest {
             let fits = left.iter().filter(|(_, size)| *size >= rest);
             let last = fits.min_by_key(|(domain, size)| (*size, *domain));
-            chosen.extend(last.map(|(domain, _)| *domain));
-            return Some(chosen);
+            selected.extend(last.map(|(domain, _)| *domain));
+            return Some(selected);
         }
-        chosen.push(*domain);
+        selected.push(*domain);
         (rest, left) = (rest - size, later);
     }
     None
@@ -103,10 +108,10 @@ fn fewest(mut sizes: Vec<(u32, usize)>, need: usize) -> Option<Vec<u32>> {
 
 /// Divides the chosen processors into slots: whole cores, neighbours together, as equal as
 /// possible. Nothing if there is not a core for each slot.
-pub fn divided(slots: u32, cpus: &[Cpu], chosen: &CpuSet) -> Vec<SlotCpus> {
+pub fn divided(slots: u32, cpus: &[Cpu], cpu_set: &CpuSet) -> Vec<SlotCpus> {
     let own: Vec<Cpu> = cpus
         .iter()
-        .filter(|c| chosen.contains(c.id))
+        .filter(|c| cpu_set.contains(c.id))
         .copied()
         .collect();
     let nodes = domains(&own, |cpu| cpu.node);
@@ -195,8 +200,8 @@ mod tests {
         CpuSet::parse(text).unwrap()
     }
 
-    fn cores(slots: u32, cpus: &[Cpu], held: &str) -> String {
-        let got = choose(CpuBind::Core, slots, cpus, &set(held));
+    fn cores(slots: u32, cpus: &[Cpu], in_use: &str) -> String {
+        let got = choose(CpuBind::Core, slots, cpus, &set(in_use));
         got.map_or_else(|why| why, |cpus| cpus.to_string())
     }
 
@@ -229,8 +234,8 @@ mod tests {
     #[test]
     fn sockets_and_nodes_are_given_whole_and_to_one_job() {
         let cpus = host(2, 2, 2, 2);
-        let get = |bind, slots, held: &str| {
-            let got = choose(bind, slots, &cpus, &set(held));
+        let get = |bind, slots, in_use: &str| {
+            let got = choose(bind, slots, &cpus, &set(in_use));
             got.map_or_else(|why| why, |cpus| cpus.to_string())
         };
         assert_eq!(get(CpuBind::Numa, 1, ""), "0-1,8-9");
@@ -247,8 +252,8 @@ mod tests {
     #[test]
     fn slots_get_whole_cores_of_their_own() {
         let cpus = host(2, 1, 4, 2);
-        let slots = |slots, chosen: &str| -> Vec<String> {
-            let all = divided(slots, &cpus, &set(chosen));
+        let slots = |slots, cpu_list: &str| -> Vec<String> {
+            let all = divided(slots, &cpus, &set(cpu_list));
             let text = |s: &SlotCpus| format!("{}@{}", s.cpus, joined(s.nodes.iter().copied()));
             all.iter().map(text).collect()
         };
@@ -261,9 +266,9 @@ mod tests {
     #[test]
     fn the_list_of_slots_is_in_the_order_of_the_hosts_or_there_is_none() {
         let cpus = host(2, 1, 2, 1);
-        let bound = |slots, chosen: &str| Binding {
-            cpus: set(chosen),
-            slots: divided(slots, &cpus, &set(chosen)),
+        let bound = |slots, cpu_list: &str| Binding {
+            cpus: set(cpu_list),
+            slots: divided(slots, &cpus, &set(cpu_list)),
             ..Binding::default()
         };
         let part = |host: &str, bind: Binding| PartBinding {
@@ -302,14 +307,14 @@ mod tests {
                 }
                 let bind = CpuBind::ALL[1 + below(3) as usize].1;
                 let slots = 1 + below(8);
-                let mut held = CpuSet::default();
-                jobs.iter().for_each(|job| held.extend(job));
-                let Ok(got) = choose(bind, slots, &cpus, &held) else {
+                let mut in_use = CpuSet::default();
+                jobs.iter().for_each(|job| in_use.extend(job));
+                let Ok(got) = choose(bind, slots, &cpus, &in_use) else {
                     continue;
                 };
                 let mine: CpuSet = got.iter().filter_map(core_of).collect();
-                let theirs: CpuSet = held.iter().filter_map(core_of).collect();
-                assert!(!mine.meets(&theirs), "{got} of {held}");
+                let theirs: CpuSet = in_use.iter().filter_map(core_of).collect();
+                assert!(!mine.meets(&theirs), "{got} of {in_use}");
                 assert!(mine.len() >= slots as usize);
                 // Whole cores.
                 let whole = cpus.iter().filter(|c| mine.contains(c.core)).count();

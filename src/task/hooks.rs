@@ -47,7 +47,7 @@ pub fn of_task(
         (!command.is_empty()).then(|| Hook {
             of,
             argv,
-            user: (place.may_switch && of == HookOf::Queue).then(|| queue.who.clone()),
+            user: (place.may_switch && of == HookOf::Queue).then(|| queue.identity.clone()),
             env: match of {
                 HookOf::Queue => clean_env(spec, job, queue, place),
                 HookOf::Job => Vec::new(),
@@ -260,11 +260,11 @@ pub fn hook_problem(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
     if !hook.label.is_empty() {
         return Some(format!("{} {how}", hook.label));
     }
-    let whose = match hook.of {
+    let owner = match hook.of {
         HookOf::Queue => "of the queue",
         HookOf::Job => "of the job",
     };
-    Some(format!("{name} {whose} {how}"))
+    Some(format!("{name} {owner} {how}"))
 }
 
 /// The job's end after its pre-exec command ended like this; `None`: the job continues. `host`:
@@ -326,7 +326,7 @@ mod tests {
             ..HostProperties::default()
         };
         let account = |name: &str, uid| Account {
-            who: super::super::spec::TaskIdentity {
+            identity: super::super::spec::TaskIdentity {
                 uid,
                 ..Default::default()
             },

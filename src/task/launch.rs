@@ -112,14 +112,14 @@ fn slots<'a>(places: &TaskPlaces<'a>) -> Vec<Slot<'a>> {
         {
             (at, replica) = (sections.next(), 0);
         }
-        let here = local.entry(host).or_default();
+        let next_local = local.entry(host).or_default();
         out.push(Slot {
             host,
             section: at.map_or(0, |(n, _)| n),
             replica,
-            local: *here,
+            local: *next_local,
         });
-        (replica, *here) = (replica + 1, *here + 1);
+        (replica, *next_local) = (replica + 1, *next_local + 1);
     }
     out
 }
@@ -162,13 +162,13 @@ pub fn tasks(launch: &Launch, places: &TaskPlaces<'_>) -> Result<Vec<RankedTask>
         match launch.kind {
             LaunchKind::Tasks | LaunchKind::Mpi => {}
             LaunchKind::Torch => {
-                let here = all.iter().filter(|other| other.host == slot.host).count();
+                let on_host = all.iter().filter(|other| other.host == slot.host).count();
                 set("MASTER_ADDR", address(first.host));
                 set("MASTER_PORT", places.port.to_string());
                 set("RANK", rank.to_string());
                 set("WORLD_SIZE", all.len().to_string());
                 set("LOCAL_RANK", slot.local.to_string());
-                set("LOCAL_WORLD_SIZE", here.to_string());
+                set("LOCAL_WORLD_SIZE", on_host.to_string());
             }
             LaunchKind::Tf => {
                 let address = |slot: &Slot<'_>| port_of(slot, &address(slot.host), places.port);

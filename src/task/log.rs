@@ -193,7 +193,7 @@ pub fn encode_task(rec: &TaskRec, mark: u32) -> Result<Vec<u8>, String> {
 pub struct TaskLines {
     pub recs: Vec<MarkedTask>,
     /// Number of bytes up to the end of the last whole line: the next reading starts here.
-    pub used: usize,
+    pub end: usize,
     /// Lines that were not understood, with their offset in these bytes.
     pub bad: Vec<(usize, String)>,
 }
@@ -202,10 +202,10 @@ pub struct TaskLines {
 /// incomplete: it is still found, because it begins with the frame's mark.
 pub fn decode_tasks(bytes: &[u8]) -> TaskLines {
     let mut out = TaskLines::default();
-    while let Some(end) = bytes[out.used..].iter().position(|b| *b == b'\n') {
-        let at = out.used;
+    while let Some(end) = bytes[out.end..].iter().position(|b| *b == b'\n') {
+        let at = out.end;
         let line = &bytes[at..at + end];
-        out.used += end + 1;
+        out.end += end + 1;
         // A writer that retries after an incomplete write begins with a newline.
         if line.is_empty() {
             continue;
@@ -261,9 +261,9 @@ mod tests {
         let mut bytes = encode_task(&start(1).rec, 7).unwrap();
         let one = bytes.len();
         bytes.extend(encode_task(&start(2).rec, 7).unwrap());
-        let got = decode_tasks(&bytes[..bytes.len() - 1]);
+        let decoded = decode_tasks(&bytes[..bytes.len() - 1]);
         assert_eq!(
-            (got.recs.as_slice(), got.used),
+            (decoded.recs.as_slice(), decoded.end),
             ([start(1)].as_slice(), one)
         );
         assert_eq!(decode_tasks(&bytes).recs.len(), 2);
@@ -275,9 +275,9 @@ mod tests {
         let torn = encode_task(&start(1).rec, 7).unwrap();
         for cut in 1..torn.len() - 1 {
             let bytes = [&torn[..cut], &good[..]].concat();
-            let got = decode_tasks(&bytes);
-            assert_eq!(got.recs, [start(2)], "cut at {cut}");
-            assert_eq!(got.used, bytes.len());
+            let decoded = decode_tasks(&bytes);
+            assert_eq!(decoded.recs, [start(2)], "cut at {cut}");
+            assert_eq!(decoded.end, bytes.len());
         }
     }
 
@@ -286,8 +286,11 @@ mod tests {
         let mut bytes = encode_task(&start(1).rec, 7).unwrap();
         bytes[12] ^= 1;
         bytes.extend(encode_task(&start(2).rec, 7).unwrap());
-        let got = decode_tasks(&bytes);
-        assert_eq!((got.recs.len(), got.bad.len(), got.bad[0].0), (1, 1, 0));
+        let decoded = decode_tasks(&bytes);
+        assert_eq!(
+            (decoded.recs.len(), decoded.bad.len(), decoded.bad[0].0),
+            (1, 1, 0)
+        );
     }
 
     #[test]

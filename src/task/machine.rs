@@ -77,7 +77,7 @@ pub struct Machine {
     /// Its queue defines how it is terminated.
     controlled: bool,
     /// The top process has ended: later orders did not cause the end.
-    over: bool,
+    top_ended: bool,
     /// Its checkpoints, if it has any.
     saving: Option<Checkpoints>,
     /// The time of the suspension of which it was warned.
@@ -100,7 +100,7 @@ impl Machine {
             reason: TermReason::None,
             warn: None,
             controlled: false,
-            over: false,
+            top_ended: false,
             saving: None,
             stop_at: None,
             late_reason: TermReason::None,
@@ -135,7 +135,7 @@ impl Machine {
             act,
             TaskAct::Terminate | TaskAct::Kill | TaskAct::Number(signal::KILL)
         );
-        if self.over && ends && self.late_reason == TermReason::None {
+        if self.top_ended && ends && self.late_reason == TermReason::None {
             self.late_reason = reason;
             self.resume(now);
         }
@@ -147,7 +147,7 @@ impl Machine {
             TaskAct::Checkpoint(act) => self.checkpoint(act, now),
             // The next program waits until it is resumed; processes that are left are killed.
             TaskAct::Stop
-                if self.over && [self.late_reason, self.reason] == [TermReason::None; 2] =>
+                if self.top_ended && [self.late_reason, self.reason] == [TermReason::None; 2] =>
             {
                 self.suspended_at.get_or_insert(now);
                 Vec::new()
@@ -245,7 +245,7 @@ impl Machine {
 
     /// Makes a requested checkpoint. A suspended task cannot be saved.
     fn checkpoint(&mut self, act: CheckpointAct, now: u64) -> Vec<Effect> {
-        let can = self.ending.is_none() && self.suspended_at.is_none() && !self.over;
+        let can = self.ending.is_none() && self.suspended_at.is_none() && !self.top_ended;
         let Some(saving) = self.saving.as_mut().filter(|_| can) else {
             return Vec::new();
         };
@@ -293,7 +293,7 @@ impl Machine {
 
     /// Whether the top process has ended.
     pub fn is_over(&self) -> bool {
-        self.over
+        self.top_ended
     }
 
     /// Whether it is being ended.
@@ -304,7 +304,7 @@ impl Machine {
     /// The top process ended by itself: its remaining descendants are killed. A suspension stays in
     /// force for the next program.
     pub fn top_ended(&mut self, now: u64) -> Vec<Effect> {
-        self.over = true;
+        self.top_ended = true;
         self.begin_kill(now);
         let thaw = self.is_suspended().then_some(Effect::Thaw);
         [Effect::KillAll].into_iter().chain(thaw).collect()
@@ -377,7 +377,7 @@ impl Machine {
 
     /// When its state is to be saved next. A suspended task cannot be saved.
     fn save_at(&self) -> Option<u64> {
-        let running = self.suspended_at.is_none() && !self.over;
+        let running = self.suspended_at.is_none() && !self.top_ended;
         self.saving.as_ref().filter(|_| running)?.next_at()
     }
 
@@ -508,7 +508,7 @@ impl Machine {
 
     /// Keeps the first reason: an owner's kill is not renamed because a limit is reached.
     fn note(&mut self, reason: TermReason) {
-        if self.reason == TermReason::None && !self.over {
+        if self.reason == TermReason::None && !self.top_ended {
             self.reason = reason;
         }
     }

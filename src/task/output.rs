@@ -35,7 +35,7 @@ pub struct OutputTarget {
     /// The file is empty (new or truncated).
     pub empty: bool,
     /// The file is to be overwritten.
-    pub over: bool,
+    pub overwrite: bool,
     /// The task is an element of an array, and the path does not differ between elements.
     pub shared: bool,
 }
@@ -56,7 +56,10 @@ pub fn mode(t: &OutputTarget) -> Mode {
     match t {
         OutputTarget { regular: false, .. } => Mode::Plain,
         OutputTarget { shared: true, .. } => Mode::Aside,
-        OutputTarget { over: true, .. } | OutputTarget { empty: true, .. } => Mode::HeadFirst,
+        OutputTarget {
+            overwrite: true, ..
+        }
+        | OutputTarget { empty: true, .. } => Mode::HeadFirst,
         _ => Mode::Aside,
     }
 }
@@ -203,11 +206,11 @@ mod tests {
     use super::*;
     use crate::record::report::Usage;
 
-    fn target(over: bool, empty: bool, shared: bool) -> OutputTarget {
+    fn target(overwrite: bool, empty: bool, shared: bool) -> OutputTarget {
         OutputTarget {
             regular: true,
             empty,
-            over,
+            overwrite,
             shared,
         }
     }
@@ -221,7 +224,7 @@ mod tests {
         let null = OutputTarget {
             regular: false,
             empty: true,
-            over: false,
+            overwrite: false,
             shared: true,
         };
         assert_eq!(mode(&null), Mode::Plain);
@@ -316,8 +319,8 @@ mod tests {
             ..Ended::default()
         };
         assert!(well(&e, "3-7") && !well(&e, "") && !well(&e, "3"));
-        let said = result_sentence(&e, true);
-        assert_eq!(said, "Successfully completed with exit code 7.");
+        let sentence = result_sentence(&e, true);
+        assert_eq!(sentence, "Successfully completed with exit code 7.");
         assert_eq!(result_sentence(&e, false), "Exited with exit code 7.");
         e.reason = TermReason::RunLimit;
         assert!(!well(&e, "7"));

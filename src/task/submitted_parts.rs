@@ -32,7 +32,7 @@ pub fn saved_job(
     order: &StartOrder,
     what: &Checkpoint,
     spec: &Spec,
-    brought: SubmittedParts,
+    parts: SubmittedParts,
 ) -> String {
     let chkpnt = Checkpoint {
         from: String::new(),
@@ -44,7 +44,7 @@ pub fn saved_job(
         script,
         stdin,
         params,
-    } = brought;
+    } = parts;
     let job = SavedJob {
         format: FORMAT,
         j: order.a.j,
@@ -126,12 +126,12 @@ mod tests {
         assert_eq!(task.argv[4..], ["/ck/12.3/.restart_cmd", "prog"]);
         // The text stored with its own checkpoints does not refer to an earlier job.
         let env = [("A".to_owned(), "1".to_owned())].into();
-        let brought = SubmittedParts {
+        let parts = SubmittedParts {
             env,
             script: "s".into(),
             ..SubmittedParts::default()
         };
-        let text = saved_job(&order, &what, &spec, brought);
+        let text = saved_job(&order, &what, &spec, parts);
         let saved = SavedJob::parse(text.as_bytes()).unwrap();
         let chkpnt = saved.spec.chkpnt.unwrap();
         assert_eq!((saved.j, chkpnt.from.as_str()), (order.a.j, ""));

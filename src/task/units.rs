@@ -21,7 +21,7 @@ pub(super) const DEVICES: [&str; 3] = [
 /// A unit with everything that the task has of it.
 struct TaskUnit<'a> {
     name: &'a str,
-    place: Option<u32>,
+    position: Option<u32>,
     /// Thousandths of the unit.
     part: u32,
     /// Amounts in thousandths, by resource.
@@ -59,7 +59,7 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<TaskUnit<'a>> {
     for of in units.list.iter().filter(|of| of.res == res) {
         for HeldUnit {
             name,
-            place,
+            position,
             part,
             times,
         } in of.held()
@@ -68,7 +68,7 @@ fn mine<'a>(units: &'a TaskUnits, res: &str) -> Vec<TaskUnit<'a>> {
             let at = at.unwrap_or_else(|| {
                 all.push(TaskUnit {
                     name,
-                    place,
+                    position,
                     part: 0,
                     amounts: BTreeMap::new(),
                 });
@@ -116,7 +116,7 @@ fn devices(out: &mut Vec<String>, gpus: &[TaskUnit<'_>], by_place: bool) {
         true => gpus.iter().map(|gpu| gpu.name.to_owned()).collect(),
         false => gpus
             .iter()
-            .filter_map(|gpu| gpu.place)
+            .filter_map(|gpu| gpu.position)
             .map(|at| at.to_string())
             .collect(),
     };

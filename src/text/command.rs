@@ -146,7 +146,7 @@ pub struct Script {
     /// Directive lines in their order.
     pub directives: Vec<Directive>,
     /// Lines for other batch systems, which have no effect. At most as many as directives.
-    pub foreign: Vec<ForeignDirective>,
+    pub foreign_directives: Vec<ForeignDirective>,
 }
 
 impl Script {
@@ -189,8 +189,10 @@ impl Script {
                     return Err(ParseError::new(at, raw.len(), message));
                 }
                 found.directives.push(Directive { line: n + 1, words });
-            } else if found.foreign.len() < MAX_DIRECTIVES {
-                found.foreign.extend(foreign_directive(n + 1, line));
+            } else if found.foreign_directives.len() < MAX_DIRECTIVES {
+                found
+                    .foreign_directives
+                    .extend(foreign_directive(n + 1, line));
             }
             at += raw.len() + 1;
         }
@@ -272,7 +274,7 @@ mod tests {
         let text = "#SBATCH --time=5\r\n#SBATCHX -n 1\n #PBS -l x\n#$ -cwd\n#$ price\n#PBS -q q\n";
         let script = Script::parse(text).expect("parses");
         let found: Vec<_> = script
-            .foreign
+            .foreign_directives
             .iter()
             .map(|f| (f.line, f.prefix, f.text.as_str()))
             .collect();

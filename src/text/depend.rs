@@ -134,7 +134,7 @@ impl ElementStates {
 /// The facts about jobs that the evaluation needs.
 pub trait DependencyFacts {
     /// The states of the elements that `target` names; `None` if the job no longer exists.
-    fn seen(&self, target: &Target) -> Option<ElementStates>;
+    fn element_states(&self, target: &Target) -> Option<ElementStates>;
     /// True if an element that ended without success has an exit code that passes `test`.
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool;
     /// The number of ended elements whose post-exec command failed.
@@ -269,11 +269,11 @@ impl Expr {
 
     /// The jobs that are given by id, each once, in the order of the text.
     pub fn ids(&self) -> Vec<u32> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut ids_seen = std::collections::BTreeSet::new();
         let mut ids = Vec::new();
         for cond in self.conditions() {
             if let JobRef::Id(id) = cond.target.job
-                && seen.insert(id)
+                && ids_seen.insert(id)
             {
                 ids.push(id);
             }
@@ -338,24 +338,24 @@ fn flat(parts: Vec<Expr>) -> Vec<Expr> {
 
 impl Cond {
     fn judge(&self, facts: &impl DependencyFacts) -> Answer {
-        let Some(seen) = facts.seen(&self.target).filter(|s| s.total() > 0) else {
+        let Some(states) = facts.element_states(&self.target).filter(|s| s.total() > 0) else {
             return Answer::Never;
         };
-        let all_ended = seen.ended() == seen.total();
+        let all_ended = states.ended() == states.total();
         let either = |holds: bool, never: bool| match (holds, never) {
             (true, _) => Answer::True,
             (false, true) => Answer::Never,
             (false, false) => Answer::False,
         };
         match &self.test {
-            Test::Done => either(seen.done == seen.total(), seen.exit > 0),
+            Test::Done => either(states.done == states.total(), states.exit > 0),
             Test::Ended => either(all_ended, false),
-            Test::Exit(None) => either(all_ended && seen.exit > 0, all_ended),
+            Test::Exit(None) => either(all_ended && states.exit > 0, all_ended),
             Test::Exit(Some((op, code))) => {
-                let test = |got: i32| op.holds(i64::from(got), i64::from(*code));
+                let test = |code_of_job: i32| op.holds(i64::from(code_of_job), i64::from(*code));
                 either(all_ended && facts.exit_code(&self.target, &test), all_ended)
             }
-            Test::Started => either(seen.pend + seen.hold == 0, false),
+            Test::Started => either(states.pend + states.hold == 0, false),
             Test::PostDone | Test::PostErr => {
                 let failed = facts.post_failed(&self.target) > 0;
                 match self.test {
@@ -365,8 +365,8 @@ impl Cond {
             }
             Test::External(word) => either(facts.external(&self.target, word), false),
             Test::Num(count, wanted) => {
-                let (now, least, most) = count.range(&seen);
-                let (holds, reachable) = wanted.holds(now, (least, most), seen.total());
+                let (now, least, most) = count.range(&states);
+                let (holds, reachable) = wanted.holds(now, (least, most), states.total());
                 either(holds, !reachable)
             }
         }

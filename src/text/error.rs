@@ -76,11 +76,11 @@ impl ParseError {
     }
 
     /// The refusal of a text longer than `limit` bytes.
-    pub fn too_long(what: &str, limit: usize, got: usize) -> Self {
+    pub fn too_long(what: &str, limit: usize, actual: usize) -> Self {
         ParseError::new(
             limit,
             0,
-            format!("{what} has {got} bytes, at most {limit} are allowed"),
+            format!("{what} has {actual} bytes, at most {limit} are allowed"),
         )
     }
 
@@ -150,17 +150,17 @@ fn keep_start(text: &str, columns: usize) -> String {
     if width::width(text) <= columns {
         return text.to_owned();
     }
-    let mut kept = width::truncate(text, columns - 3).into_owned();
-    kept.push_str("...");
-    kept
+    let mut shortened = width::truncate(text, columns - 3).into_owned();
+    shortened.push_str("...");
+    shortened
 }
 
 fn keep_end(text: &str, columns: usize) -> String {
     if width::width(text) <= columns {
         return text.to_owned();
     }
-    let kept = width::truncate_left(text, columns - 3);
-    format!("...{kept}")
+    let shortened = width::truncate_left(text, columns - 3);
+    format!("...{shortened}")
 }
 
 /// A shorter prefix of a word is not accepted for the word.

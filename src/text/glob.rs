@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug)]
 pub struct Glob<'a> {
     text: &'a str,
-    front: bool,
-    back: bool,
+    open_start: bool,
+    open_end: bool,
 }
 
 impl<'a> Glob<'a> {
@@ -16,13 +16,13 @@ impl<'a> Glob<'a> {
         let text = text.strip_suffix('*').unwrap_or(text);
         Glob {
             text,
-            front: front || pattern == "*",
-            back: back || pattern == "*",
+            open_start: front || pattern == "*",
+            open_end: back || pattern == "*",
         }
     }
 
     pub fn matches(&self, name: &str) -> bool {
-        match (self.front, self.back) {
+        match (self.open_start, self.open_end) {
             (false, false) => name == self.text,
             (true, false) => name.ends_with(self.text),
             (false, true) => name.starts_with(self.text),
@@ -32,12 +32,12 @@ impl<'a> Glob<'a> {
 
     /// The only name that matches, if there is no `*`.
     pub fn exact(&self) -> Option<&'a str> {
-        (!self.front && !self.back).then_some(self.text)
+        (!self.open_start && !self.open_end).then_some(self.text)
     }
 
     /// The prefix of every name that matches.
     pub fn beginning(&self) -> &'a str {
-        if self.front { "" } else { self.text }
+        if self.open_start { "" } else { self.text }
     }
 }
 

@@ -59,12 +59,12 @@ pub fn truncate_left(text: &str, columns: usize) -> &str {
 /// assert_eq!(pad_right("作业", 3), "作 ");
 /// ```
 pub fn pad_right(text: &str, columns: usize) -> String {
-    let kept = truncate(text, columns);
-    let mut out = String::with_capacity(kept.len() + columns);
-    out.push_str(&kept);
+    let shortened = truncate(text, columns);
+    let mut out = String::with_capacity(shortened.len() + columns);
+    out.push_str(&shortened);
     out.extend(std::iter::repeat_n(
         ' ',
-        columns.saturating_sub(width(&kept)),
+        columns.saturating_sub(width(&shortened)),
     ));
     out
 }

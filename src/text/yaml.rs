@@ -141,7 +141,7 @@ pub fn parse(bytes: &[u8], limits: &Limits, loose_keys: &[&str]) -> Document {
 }
 
 /// Maximum number of syntax errors reported in one run; for each, the text is parsed again.
-const MOST_ERRORS: usize = 8;
+const MAX_ERRORS: usize = 8;
 
 struct Reader<'a> {
     limits: &'a Limits,
@@ -164,7 +164,7 @@ impl Reader<'_> {
             partial = true;
         }
         let root = loop {
-            let kept = self.defects.len();
+            let defects_before = self.defects.len();
             match self.tree(&lines) {
                 Ok(root) => break root,
                 Err(defect) => {
@@ -172,12 +172,12 @@ impl Reader<'_> {
                     let again = defect.code == "syntax" && at >= next && at < lines.len();
                     partial = true;
                     errors += 1;
-                    if !again || errors > MOST_ERRORS {
+                    if !again || errors > MAX_ERRORS {
                         self.defects.push(defect);
                         break None;
                     }
                     // The next pass finds the defects of this pass again.
-                    self.defects.truncate(kept);
+                    self.defects.truncate(defects_before);
                     self.defects.push(defect);
                     next = prescan::drop_part(&mut lines, at);
                 }
@@ -233,7 +233,7 @@ enum OpenNode {
         entries: Vec<Entry>,
         /// A key that waits for its value; `None` inside = a refused key whose value is dropped.
         key: Option<Option<(String, Pos)>>,
-        seen: HashMap<String, u32>,
+        first_lines: HashMap<String, u32>,
     },
 }
 
@@ -293,12 +293,12 @@ impl Tree<'_> {
             }
             Event::MappingStart(..) => {
                 self.deeper(pos)?;
-                let (entries, seen) = (Vec::new(), HashMap::new());
+                let (entries, first_lines) = (Vec::new(), HashMap::new());
                 self.open.push(OpenNode::Map {
                     pos,
                     entries,
                     key: None,
-                    seen,
+                    first_lines,
                 });
                 Ok(())
             }
@@ -392,10 +392,10 @@ impl Tree<'_> {
             }
             Some(OpenNode::Map {
                 key: slot @ None,
-                seen,
+                first_lines,
                 ..
             }) => {
-                let (found, defect) = take_key(node, seen);
+                let (found, defect) = take_key(node, first_lines);
                 *slot = Some(found);
                 if let Some(d) = defect {
                     self.defect(d)?;
@@ -434,7 +434,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
 /// The key of a map entry, or `None` and the reason why its value is dropped.
 fn take_key(
     node: Node,
-    seen: &mut HashMap<String, u32>,
+    first_lines: &mut HashMap<String, u32>,
 ) -> (Option<(String, Pos)>, Option<Defect>) {
     let pos = node.pos;
     let Value::Text { text, quoted } = node.value else {
@@ -449,12 +449,12 @@ fn take_key(
             Some(defect.hint("write the keys where they are used")),
         );
     }
-    if let Some(line) = seen.get(&text) {
+    if let Some(line) = first_lines.get(&text) {
         let message = format!("key {text:?} is already on line {line}");
         let defect = Defect::new(pos, "duplicate-key", message);
         return (None, Some(defect.hint("keep one of the two")));
     }
-    seen.insert(text.clone(), pos.line);
+    first_lines.insert(text.clone(), pos.line);
     (Some((text, pos)), None)
 }
 

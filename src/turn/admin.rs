@@ -45,9 +45,14 @@ fn effect(ctl: &HostCtl, act: HostAct, comment: &str) -> (bool, &'static str) {
 }
 
 impl Turn<'_> {
-    /// Whether `who` may do something to a queue or to the cluster.
-    pub(super) fn may(&self, who: &Requester, action: Action, over: ActionObject<'_>) -> bool {
-        who.may(
+    /// Whether `requester` may do something to a queue or to the cluster.
+    pub(super) fn may(
+        &self,
+        requester: &Requester,
+        action: Action,
+        over: ActionObject<'_>,
+    ) -> bool {
+        requester.may(
             action,
             over,
             &self.core.config,
@@ -57,7 +62,7 @@ impl Turn<'_> {
 
     pub(super) fn queue_act(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         names: &[String],
         act: QueueAct,
         comment: &str,
@@ -85,7 +90,7 @@ impl Turn<'_> {
                 answer.add_result(&name, Code::NotFound, unknown("queue", &name, known));
                 continue;
             }
-            if !self.may(who, Action::Queue, ActionObject::Queue(&name)) {
+            if !self.may(requester, Action::Queue, ActionObject::Queue(&name)) {
                 answer.add_result(&name, Code::Permission, "permission denied");
                 continue;
             }
@@ -97,7 +102,7 @@ impl Turn<'_> {
                 QueueAct::Inactivate => (!before.active, "is inactivated"),
             };
             if !same || !comment.is_empty() {
-                let (by, comment) = (who.user.clone(), comment.to_owned());
+                let (by, comment) = (requester.user.clone(), comment.to_owned());
                 self.emit(Event::Queue {
                     name: name.clone(),
                     act,
@@ -109,12 +114,12 @@ impl Turn<'_> {
             answer.add_result(&name, Code::Ok, text);
         }
         self.core.pass.needed = true;
-        self.out.publish = true;
+        self.ready.publish = true;
     }
 
     pub(super) fn host_act(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         names: &[String],
         act: HostAct,
         comment: &str,
@@ -123,7 +128,7 @@ impl Turn<'_> {
         if comment.len() > COMMENT_MAX {
             return answer.add_result("-C", Code::Usage, format!("at most {COMMENT_MAX} bytes"));
         }
-        if !self.may(who, Action::Host, ActionObject::Cluster) {
+        if !self.may(requester, Action::Host, ActionObject::Cluster) {
             return answer.add_result("hosts", Code::Permission, "permission denied");
         }
         let config = self.core.config.clone();
@@ -145,7 +150,7 @@ impl Turn<'_> {
                 let ctl = self.core.state.host_ctl(&name);
                 let (changes, text) = effect(&ctl, act, comment);
                 if changes {
-                    let (by, comment) = (who.user.clone(), comment.to_owned());
+                    let (by, comment) = (requester.user.clone(), comment.to_owned());
                     self.emit(Event::Host {
                         name: name.clone(),
                         act,
@@ -158,18 +163,18 @@ impl Turn<'_> {
             }
         }
         self.core.hosts_changed();
-        self.out.publish = true;
+        self.ready.publish = true;
     }
 
     /// Silences an alert or ends a silence. The notifier reads it in the journal.
     pub(super) fn silence_alert(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         name: &str,
         (for_ms, why): (u64, String),
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::SilenceAlert, ActionObject::Cluster) {
+        if !self.may(requester, Action::SilenceAlert, ActionObject::Cluster) {
             return answer.add_result(name, Code::Permission, "permission denied");
         }
         let rules = &self.core.config.notices.alerts;
@@ -192,7 +197,7 @@ impl Turn<'_> {
         self.emit(Event::AlertSilenced {
             name: name.to_owned(),
             until,
-            by: who.user.clone(),
+            by: requester.user.clone(),
             why,
             t: self.now,
         });
@@ -202,11 +207,11 @@ impl Turn<'_> {
     /// Handles a reconfiguration: the driver has read cb.yaml; a bad one changes nothing.
     pub(super) fn reconfig(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         config: Option<Result<Arc<Config>, Vec<String>>>,
         answer: &mut Answer,
     ) {
-        if !self.may(who, Action::Reconfig, ActionObject::Cluster) {
+        if !self.may(requester, Action::Reconfig, ActionObject::Cluster) {
             return answer.add_result("reconfig", Code::Permission, "permission denied");
         }
         match config {
@@ -224,7 +229,7 @@ impl Turn<'_> {
                 let text = "the old configuration stays in force";
                 answer.add_result("reconfig", Code::Refused, text);
                 self.core.config_problems = problems;
-                self.out.publish = true;
+                self.ready.publish = true;
             }
             None => answer.add_result("reconfig", Code::Refused, "cb.yaml could not be read"),
         }
@@ -236,7 +241,9 @@ impl Turn<'_> {
         let removed = before.host_names().filter(|host| !after.contains(host));
         for host in removed.take(HOSTS_NAMED) {
             let id = self.core.state.host_id(host).into_iter();
-            let running = id.flat_map(|id| self.core.state.used().work_on(id)).count();
+            let running = id
+                .flat_map(|id| self.core.state.used().started_on(id))
+                .count();
             if running > 0 {
                 let jobs = count(running, "job");
                 let text = format!(
@@ -248,8 +255,8 @@ impl Turn<'_> {
         }
     }
 
-    pub(super) fn host_lost(&mut self, who: &Requester, host: &str, answer: &mut Answer) {
-        if !self.may(who, Action::HostLost, ActionObject::Cluster) {
+    pub(super) fn host_lost(&mut self, requester: &Requester, host: &str, answer: &mut Answer) {
+        if !self.may(requester, Action::HostLost, ActionObject::Cluster) {
             return answer.add_result(host, Code::Permission, "permission denied");
         }
         if self.core.state.host_id(host).is_none() {

@@ -20,7 +20,7 @@ impl Turn<'_> {
     /// Begins a verb; `resume`: the progress of an earlier leader.
     pub(super) fn select(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         mut job_verb: JobVerb,
         resume: Option<(u32, u32)>,
         answer: &mut Answer,
@@ -34,7 +34,7 @@ impl Turn<'_> {
             answer.refuse("options", refusal);
             return None;
         }
-        let users = self.target_users(who, &job_verb.sel);
+        let users = self.target_users(requester, &job_verb.sel);
         let mut spent = 0;
         let made = Selection::new(&job_verb.sel, &self.core.state, users, &mut spent);
         let bytes: usize = job_verb.sel.ids.iter().map(String::len).sum();
@@ -47,7 +47,7 @@ impl Turn<'_> {
             Ok(mut selection) => {
                 if let Some((at, within)) = resume {
                     selection.go_to(at);
-                    job_verb.within = within;
+                    job_verb.next_index = within;
                 }
                 job_verb.selection = Some(selection);
                 Some(job_verb)
@@ -56,9 +56,9 @@ impl Turn<'_> {
     }
 
     /// The users that a selector selects, by uid; `None`: all.
-    fn target_users(&mut self, who: &Requester, sel: &Selector) -> Option<Vec<u32>> {
+    fn target_users(&mut self, requester: &Requester, sel: &Selector) -> Option<Vec<u32>> {
         match sel.user.as_str() {
-            "" => Some(vec![who.uid]),
+            "" => Some(vec![requester.uid]),
             "all" => None,
             name => Some(self.users_named(name)),
         }
@@ -86,7 +86,7 @@ impl Turn<'_> {
         let Some(job_verb) = &mut request.job_verb else {
             return true;
         };
-        let (who, answer) = (&request.who, &mut request.answer);
+        let (who, answer) = (&request.requester, &mut request.answer);
         while self.in_slice() {
             let Some(selection) = &mut job_verb.selection else {
                 return true;
@@ -96,7 +96,7 @@ impl Turn<'_> {
                 None => {
                     let mut spent = LOOK;
                     let takes = |job: &Job| job_verb.action.takes(job);
-                    let picked = selection.now(&self.core.state, &takes, &mut spent);
+                    let picked = selection.current_item(&self.core.state, &takes, &mut spent);
                     self.spend(spent);
                     picked
                 }
@@ -120,7 +120,7 @@ impl Turn<'_> {
             if let Some(selection) = &mut job_verb.selection {
                 selection.advance();
             }
-            (job_verb.within, job_verb.counts) = (0, WorkCounts::default());
+            (job_verb.next_index, job_verb.counts) = (0, WorkCounts::default());
         }
         false
     }
@@ -128,7 +128,7 @@ impl Turn<'_> {
     /// Applies the verb to a target until it is done (true) or the slice is used up.
     fn apply_to_target(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         job_verb: &mut JobVerb,
         target: &SelectionItem,
         answer: &mut Answer,
@@ -138,7 +138,7 @@ impl Turn<'_> {
             SelectionItem::Elements(id, set) => (*id, Some(set)),
             _ => return true,
         };
-        let may = self.may_act(who, job_verb.action.action(), id);
+        let may = self.may_act(requester, job_verb.action.action(), id);
         let once = matches!(
             job_verb.action,
             JobAction::Switch { .. } | JobAction::Modify(_)
@@ -149,22 +149,22 @@ impl Turn<'_> {
                 answer.refuse(j, denied());
                 return true;
             }
-            return self.apply_to(who, job_verb, j, answer);
+            return self.apply_to(requester, job_verb, j, answer);
         };
         while self.in_slice() {
-            let Some(idx) = set.first_from(job_verb.within) else {
+            let Some(idx) = set.first_from(job_verb.next_index) else {
                 return true;
             };
-            job_verb.within = idx + 1;
+            job_verb.next_index = idx + 1;
             self.spend(LOOK);
             let j = JobKey::element(id, idx);
             match self.core.state.stat(j) {
                 None => answer.refuse(j, not_found()),
                 Some(_) if !may => answer.refuse(j, denied()),
                 Some(_) => {
-                    self.apply_to(who, job_verb, j, answer);
+                    self.apply_to(requester, job_verb, j, answer);
                     job_verb.counts = WorkCounts::default();
-                    job_verb.within = idx + 1;
+                    job_verb.next_index = idx + 1;
                     // Parameters belong to the array: a change for one element is a change for all.
                     if once {
                         return true;
@@ -179,17 +179,17 @@ impl Turn<'_> {
     /// is done.
     fn apply_to(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         job_verb: &mut JobVerb,
         j: JobKey,
         answer: &mut Answer,
     ) -> bool {
-        let at = (&mut job_verb.within, &mut job_verb.counts);
+        let at = (&mut job_verb.next_index, &mut job_verb.counts);
         match &job_verb.action {
             JobAction::Signal(how) => {
                 let how = *how;
                 if !self.for_each_work(j, at, true, |turn, key, counts| {
-                    turn.signal_work(who, key, how, counts);
+                    turn.signal_work(requester, key, how, counts);
                 }) {
                     return false;
                 }
@@ -207,7 +207,7 @@ impl Turn<'_> {
                 }
                 if !self.for_each_work(j, at, false, |turn, key, counts| {
                     let stray = turn.stray_host(key);
-                    if turn.requeue_one(who, key, hold || stray.is_some(), wants) {
+                    if turn.requeue_one(requester, key, hold || stray.is_some(), wants) {
                         counts.done += 1;
                         counts.stray_host = counts.stray_host.take().or(stray);
                     }
@@ -226,20 +226,20 @@ impl Turn<'_> {
             }
             JobAction::Migrate { hosts, force } => {
                 let (hosts, force) = (hosts.clone(), *force);
-                return self.migrate(who, j, (&hosts, force), at, answer);
+                return self.migrate(requester, j, (&hosts, force), at, answer);
             }
             JobAction::Switch { queue, changes } => {
-                let done = self.switch_one(who, j, changes);
+                let done = self.switch_one(requester, j, changes);
                 let text = done.map(|note| format!("is switched to queue <{queue}>{note}"));
                 self.answer_change(j, text, answer);
             }
             JobAction::Modify(changes) => {
-                let done = self.modify_one(who, j, changes);
+                let done = self.modify_one(requester, j, changes);
                 let text = done.map(|note| format!("parameters are being changed{note}"));
                 self.answer_change(j, text, answer);
             }
             JobAction::Post { index, text } => {
-                let done = self.post_one(who, j, *index, text);
+                let done = self.post_one(requester, j, *index, text);
                 let text = done.map(|()| format!("has message {index}"));
                 self.answer_change(j, text, answer);
             }
@@ -258,19 +258,19 @@ impl Turn<'_> {
     /// Returns true if it is done.
     fn migrate(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         (hosts, force): (&str, bool),
         (within, counts): (&mut u32, &mut WorkCounts),
         answer: &mut Answer,
     ) -> bool {
-        if let Err(refusal) = self.move_to(who, j, hosts) {
+        if let Err(refusal) = self.move_to(requester, j, hosts) {
             answer.refuse(j, refusal);
             return true;
         }
         let at = (&mut *within, &mut *counts);
         if !self.for_each_work(j, at, false, |turn, key, counts| {
-            match turn.migrate_one(who, key, force) {
+            match turn.migrate_one(requester, key, force) {
                 Ok(()) => counts.done += 1,
                 Err(refusal) => counts.refusal = counts.refusal.take().or(Some(refusal)),
             }
@@ -292,7 +292,7 @@ impl Turn<'_> {
     }
 
     /// Calls `f` for each job or element that a key names: for an array its pending part (index 0,
-    /// if `waiting` is requested) and each created element after `within`; otherwise the job or
+    /// if `waiting` is requested) and each created element after `next_index`; otherwise the job or
     /// element itself. Returns false if the slice is used up before the last one.
     fn for_each_work(
         &mut self,

@@ -23,7 +23,7 @@ impl Turn<'_> {
             let loads = core.inputs.loads.values();
             let alive = loads.filter(|(_, silent_ms)| *silent_ms < SILENT_MS);
             let hosts = alive.filter_map(|(doc, _)| doc.clock_ahead_ms);
-            self.out.publish |= core.clock.compare(hosts);
+            self.ready.publish |= core.clock.compare(hosts);
         }
         let (agreed, step) = core.clock.agree();
         self.now = agreed;

@@ -17,7 +17,7 @@ use crate::text::indexset::{IndexSet, MAX_INDEX};
 /// There is no such job, it is not the requester's, or an option cannot be changed.
 pub(super) fn complete(
     core: &Core,
-    who: &Requester,
+    requester: &Requester,
     new: &mut Submission,
     of: &CloneOf,
 ) -> Result<(), Refusal> {
@@ -27,7 +27,7 @@ pub(super) fn complete(
         Refusal::new(Code::NotFound, text)
     })?;
     let mut old = Spec::clone(core.state.spec(job.spec));
-    if old.uid != who.uid {
+    if old.uid != requester.uid {
         let owner = &old.user;
         return Err(Refusal::permission(format!(
             "permission denied: job {id} belongs to {owner}, only the owner may clone it"

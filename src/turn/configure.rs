@@ -31,7 +31,7 @@ impl Turn<'_> {
         }
         self.core.engine.configure(self.core.config.clone());
         self.core.hosts_changed();
-        self.out.publish = true;
+        self.ready.publish = true;
     }
 
     /// Orders the ledger of a host that cb.yaml did not name at the start of this epoch: without
@@ -39,7 +39,7 @@ impl Turn<'_> {
     fn name_ledger(&mut self, host: &str) {
         let id = self.core.state.host_ctl(host).ledger;
         if !id.is_empty() {
-            self.out.order(host, Order::Ledger { id });
+            self.ready.order(host, Order::Ledger { id });
         }
     }
 }

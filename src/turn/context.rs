@@ -13,7 +13,7 @@ pub(super) struct Turn<'a> {
     pub now: Stamp,
     /// The monotonic clock: for every interval.
     pub mono: Mono,
-    pub out: Ready,
+    pub ready: Ready,
     /// Number of units at which the slice of the current request in this turn ends.
     pub slice_end: u64,
 }
@@ -35,17 +35,17 @@ impl Turn<'_> {
             self.core.memory.part_usage.end(e.a);
         }
         self.core.state.apply(&event);
-        self.out.events.push(event);
-        self.out.orders.extend(over);
+        self.ready.events.push(event);
+        self.ready.orders.extend(over);
     }
 
     /// Counts work that a request causes.
     pub(crate) fn spend(&mut self, units: u64) {
-        self.out.units += units;
+        self.ready.units += units;
     }
 
     /// Whether the current request's slice of this turn is not used up.
     pub(crate) fn in_slice(&self) -> bool {
-        self.out.units < self.slice_end
+        self.ready.units < self.slice_end
     }
 }

@@ -61,20 +61,20 @@ fn changed_limits(core: &mut Core, shown: &mut ShownCounts) -> Vec<LimitChange> 
         }
     };
     let mut out = Vec::new();
-    for (row, gone) in changed {
+    for (row, is_gone) in changed {
         let key = (
             row.limit.clone(),
             row.consumer.clone(),
             row.resource.clone(),
         );
         let now = (row.used, row.max);
-        let before = match gone {
+        let before = match is_gone {
             true => shown.limits.remove(&key),
             false => shown.limits.insert(key, now),
         };
-        if before != (!gone).then_some(now) {
+        if before != (!is_gone).then_some(now) {
             let row = limit_row(row);
-            out.push(LimitChange { row, gone });
+            out.push(LimitChange { row, gone: is_gone });
         }
     }
     out

@@ -115,7 +115,7 @@ impl Turn<'_> {
         let agenda = &self.core.memory.agenda;
         let due = agenda.due.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<CronKey> = due.take(DUE_MAX).map(|(_, key)| key.clone()).collect();
-        self.out.more |= due.len() == DUE_MAX;
+        self.ready.more |= due.len() == DUE_MAX;
         for key in &due {
             self.fall_due(key);
         }
@@ -125,7 +125,7 @@ impl Turn<'_> {
     /// Computes the next due times of cron jobs that were changed or handled.
     fn plan_changed_crons(&mut self) {
         let changed = self.core.state.take_changed_crons();
-        self.out.publish |= !changed.is_empty();
+        self.ready.publish |= !changed.is_empty();
         for key in changed {
             let core = &mut *self.core;
             let agenda = &mut core.memory.agenda;
@@ -321,7 +321,7 @@ impl Turn<'_> {
     }
 
     /// Ends the runs of a cron job. Returns their number.
-    fn end_runs(&mut self, who: &Requester, key: &CronKey) -> usize {
+    fn end_runs(&mut self, requester: &Requester, key: &CronKey) -> usize {
         let Some(cron) = self.core.state.cron(key) else {
             return 0;
         };
@@ -329,7 +329,7 @@ impl Turn<'_> {
         for id in ids {
             for j in self.works_of(JobKey::job(id)) {
                 let mut counts = WorkCounts::default();
-                self.signal_work(who, j, SignalAction::Kill, &mut counts);
+                self.signal_work(requester, j, SignalAction::Kill, &mut counts);
             }
         }
         self.core.pass.needed |= runs > 0;
@@ -362,16 +362,16 @@ impl Turn<'_> {
 
     fn define_cron(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         others: &[Requester],
         head: &RequestHead,
         mut put: CronPut,
     ) -> Result<String, Refusal> {
         let owner = match put.user.as_str() {
-            "" => who,
-            name if name == who.user => who,
+            "" => requester,
+            name if name == requester.user => requester,
             name => {
-                if !self.may(who, Action::CronAs, ActionObject::Cluster) {
+                if !self.may(requester, Action::CronAs, ActionObject::Cluster) {
                     return Err(Refusal::permission(
                         "permission denied: only root and the account that owns the share may \
                          name another user, whose programs it runs",
@@ -407,7 +407,7 @@ impl Turn<'_> {
         }
         self.core.note_groups(&owner.user, &owner.groups);
         self.check_jobs(&put.def, owner, head)?;
-        let attached = attachments(head, &mut self.out.blobs).map_err(Refusal::usage)?;
+        let attached = attachments(head, &mut self.ready.blobs).map_err(Refusal::usage)?;
         attached.attach(&mut put.def.job.spec);
         for job in &mut put.def.more {
             attached.attach(&mut job.spec);
@@ -421,7 +421,7 @@ impl Turn<'_> {
             owner.uid,
             owner.user.clone(),
         );
-        let (by, t) = (who.user.clone(), self.now);
+        let (by, t) = (requester.user.clone(), self.now);
         self.emit(Event::CronDefined {
             uid,
             user,
@@ -505,7 +505,7 @@ impl Turn<'_> {
 
     fn act_on_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         token: Token,
         key: &CronKey,
         act: CronAct,
@@ -520,10 +520,10 @@ impl Turn<'_> {
             groups: self.core.groups_of(&cron.user),
             queue: &cron.def.job.spec.queue,
         };
-        if !self.may(who, Action::Cron, ActionObject::Job(over)) {
+        if !self.may(requester, Action::Cron, ActionObject::Job(over)) {
             return Err(Refusal::permission("permission denied"));
         }
-        let ((uid, name), by, t) = (key.clone(), who.user.clone(), self.now);
+        let ((uid, name), by, t) = (key.clone(), requester.user.clone(), self.now);
         Ok(match act {
             CronAct::Enable | CronAct::Disable => {
                 let on = act == CronAct::Enable;
@@ -546,7 +546,7 @@ impl Turn<'_> {
                     n => format!("is removed; {} not ended", count(n, "run")),
                 }
             }
-            CronAct::Kill => match self.end_runs(who, key) {
+            CronAct::Kill => match self.end_runs(requester, key) {
                 0 => return Err(Refusal::new(Code::NotFound, "no run of it is under way")),
                 n => format!("{} being terminated", count(n, "run")),
             },

@@ -24,12 +24,12 @@ impl Turn<'_> {
         why: String,
     ) {
         // Each epoch starts its own files.
-        if epoch != self.core.state.epoch() || self.out.damaged.len() >= DAMAGED_MAX {
+        if epoch != self.core.state.epoch() || self.ready.damaged.len() >= DAMAGED_MAX {
             return;
         }
         let why = why.chars().take(WHY_MAX).collect();
         let host = host.to_owned();
-        self.out.damaged.push(DamagedOrders {
+        self.ready.damaged.push(DamagedOrders {
             host,
             part,
             at,
@@ -40,7 +40,7 @@ impl Turn<'_> {
     /// Notes that the leader cannot read a host's reports any further.
     pub(super) fn reports_damaged(&mut self, host: &str, place: (u64, u64, u64)) {
         self.core.memory.host_mut(host).damaged_reports = Some(place);
-        self.out.orders.extend(renewal_order(self.core, host));
+        self.ready.orders.extend(renewal_order(self.core, host));
     }
 
     /// Notes that reports of file `part` were read: damage in an earlier file no longer matters.

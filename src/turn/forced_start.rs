@@ -12,19 +12,19 @@ use crate::text::error::did_you_mean;
 use crate::text::jobids::JobSel;
 
 /// Maximum number of names with which a mistyped one is compared.
-const MOST_GUESSED: usize = 2000;
+const MAX_GUESSED: usize = 2000;
 /// Maximum length of a list of hosts, in bytes.
 const HOSTS_MAX: usize = 64 << 10;
 
 impl Turn<'_> {
     pub(super) fn run_now(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         id: &str,
         (hosts, closed): (&str, bool),
         answer: &mut Answer,
     ) {
-        match self.try_run_now(who, id, hosts, closed) {
+        match self.try_run_now(requester, id, hosts, closed) {
             Ok(text) => answer.add_result(id, Code::Ok, text),
             Err(refusal) => answer.refuse(id, refusal),
         }
@@ -32,7 +32,7 @@ impl Turn<'_> {
 
     fn try_run_now(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         id: &str,
         hosts: &str,
         closed: bool,
@@ -40,8 +40,8 @@ impl Turn<'_> {
         let j = one_job(id)?;
         let core = &*self.core;
         // Only administrators of the cluster get the answer that a job does not exist.
-        if !self.may_act(who, Action::Run, j.id)
-            && !who.may(
+        if !self.may_act(requester, Action::Run, j.id)
+            && !requester.may(
                 Action::Run,
                 ActionObject::Cluster,
                 &core.config,
@@ -81,7 +81,7 @@ impl Turn<'_> {
 
     fn no_such_host(&self, name: &str) -> Refusal {
         let known = self.core.config.host_names();
-        let hint = did_you_mean(name, known.take(MOST_GUESSED));
+        let hint = did_you_mean(name, known.take(MAX_GUESSED));
         Refusal::not_found(format!("-m: there is no host {name:?}{hint}"))
     }
 
@@ -99,14 +99,14 @@ impl Turn<'_> {
                 "-m: at most {HOSTS_MAX} bytes of host names"
             )));
         }
-        let mut asked: Vec<(String, u32, Option<u32>)> = Vec::new();
+        let mut requested: Vec<(String, u32, Option<u32>)> = Vec::new();
         for word in text.split_whitespace() {
             let (name, slots) = match word.split_once('#') {
                 None => (word, None),
                 Some((name, n)) => (name, Some(slots(word, n)?)),
             };
             let bad = |why: &str| Refusal::refused(format!("-m: host {name} {why}"));
-            let host = self.core.hosts.named(name);
+            let host = self.core.hosts.find_by_name(name);
             let host = host.ok_or_else(|| self.no_such_host(name))?;
             if !host.ctl.up || !host.load.executor {
                 return Err(bad("does not answer"));
@@ -120,15 +120,15 @@ impl Turn<'_> {
             if host.ctl.lock.is_some() && !closed {
                 return Err(bad("is locked; crun -f starts jobs there"));
             }
-            if asked.iter().any(|(known, ..)| known == name) {
+            if requested.iter().any(|(known, ..)| known == name) {
                 return Err(bad("is named twice"));
             }
-            asked.push((name.to_owned(), host.slots, slots));
+            requested.push((name.to_owned(), host.slots, slots));
         }
-        let given: u64 = asked.iter().filter_map(|a| a.2).map(u64::from).sum();
+        let given: u64 = requested.iter().filter_map(|a| a.2).map(u64::from).sum();
         let mut left = u64::from(min).saturating_sub(given);
-        let open = asked.iter().filter(|a| a.2.is_none()).count();
-        if asked.is_empty() || given > u64::from(max) || (open == 0 && left > 0) {
+        let open = requested.iter().filter(|a| a.2.is_none()).count();
+        if requested.is_empty() || given > u64::from(max) || (open == 0 && left > 0) {
             let n = if max > min {
                 format!("{min} to {max}")
             } else {
@@ -139,11 +139,11 @@ impl Turn<'_> {
             )));
         }
         let mut shares = Vec::new();
-        let mut seen = 0;
-        for (name, has, slots) in asked {
+        let mut total = 0;
+        for (name, has, slots) in requested {
             let n = slots.unwrap_or_else(|| {
-                seen += 1;
-                let most = if seen == open {
+                total += 1;
+                let most = if total == open {
                     left
                 } else {
                     left.min(u64::from(has))

@@ -32,7 +32,7 @@ impl Turn<'_> {
         }
         self.core.memory.gangs.begin(a, self.mono);
         for host in other_hosts(self.core, a.j) {
-            self.out.orders.extend(part_order(self.core, a.j, host));
+            self.ready.orders.extend(part_order(self.core, a.j, host));
         }
         true
     }
@@ -41,7 +41,7 @@ impl Turn<'_> {
     fn is_preparing(&self, a: AttemptId) -> bool {
         let work = self.core.state.work(a.j);
         work.is_some_and(|work| {
-            let preparing = work.run.as_ref().is_some_and(|run| run.gathering);
+            let preparing = work.run.as_ref().is_some_and(|run| run.preparing);
             work.attempt == a.at && work.stat.is_started() && preparing
         })
     }
@@ -59,7 +59,7 @@ impl Turn<'_> {
     pub(super) fn part_ready(&mut self, host: &str, a: AttemptId, bind: Option<Box<Binding>>) {
         let Some(id) = self.has_part(a, host) else {
             // It was cancelled or ended before the host read its orders.
-            return self.out.order(host, Order::PartEnd { a });
+            return self.ready.order(host, Order::PartEnd { a });
         };
         if let Some(bind) = bind {
             self.part_bound(host, a, *bind);
@@ -93,7 +93,7 @@ impl Turn<'_> {
         let t = self.now;
         self.emit(Event::Gathered { a, t });
         let orders = [start_order(self.core, a.j), signal_order(self.core, a.j)];
-        self.out.orders.extend(orders.into_iter().flatten());
+        self.ready.orders.extend(orders.into_iter().flatten());
         self.signal_parts(a.j);
         self.core.state.defer(a.j.id, false);
     }
@@ -101,7 +101,7 @@ impl Turn<'_> {
     /// Orders the hosts after the first to stop what a job has started there, or to continue it.
     pub(super) fn signal_parts(&mut self, j: JobKey) {
         for host in other_hosts(self.core, j) {
-            self.out.orders.extend(part_signal(self.core, j, host));
+            self.ready.orders.extend(part_signal(self.core, j, host));
         }
     }
 

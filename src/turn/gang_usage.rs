@@ -39,12 +39,12 @@ impl Turn<'_> {
 
     /// What hosts other than the first have reported to this leader, for the record of the end.
     pub(super) fn parts_reported(&self, a: AttemptId) -> Vec<PartUse> {
-        let heard = self.core.memory.part_usage.parts(a);
+        let reported = self.core.memory.part_usage.parts(a);
         let part = |(id, u): (_, &Usage)| PartUse {
             host: self.core.state.host_name(id).to_string(),
             u: u.totals(),
         };
-        heard.map(part).collect()
+        reported.map(part).collect()
     }
 
     /// The usage so far, for an end that no host reports, and the parts of it that hosts other than
@@ -70,18 +70,18 @@ impl Turn<'_> {
         let state = &self.core.state;
         let work = state.work(a.j).filter(|work| work.attempt == a.at);
         let run = work.and_then(|work| work.run.as_deref());
-        let Some(run) = run.filter(|run| run.fate.is_some()) else {
+        let Some(run) = run.filter(|run| run.end.is_some()) else {
             return;
         };
         let is_part = state
             .host_id(host)
             .is_some_and(|id| other_hosts(self.core, a.j).contains(&id));
         let known = run.part_use().iter().find(|part| part.host == host);
-        let news = match known {
+        let is_higher = match known {
             Some(known) => u.exceeds(&known.u),
             None => u.exceeds(&Usage::default()),
         };
-        if is_part && news {
+        if is_part && is_higher {
             let part = PartUse {
                 host: host.to_owned(),
                 u: u.totals(),

@@ -90,8 +90,8 @@ impl Turn<'_> {
         let blocked = memory.orders_blocked.as_ref();
         let blocked =
             blocked.map(|why| format!("gets no work: its orders cannot be written: {why}"));
-        memory.added_notes = failing.into_iter().chain(blocked).collect();
-        doc.notes.extend_from_slice(&memory.added_notes);
+        memory.leader_notes = failing.into_iter().chain(blocked).collect();
+        doc.notes.extend_from_slice(&memory.leader_notes);
         let blocked = memory.orders_blocked.is_some();
         memory.excluded = doc.executor && (!known || paused || blocked);
         doc.executor &= !memory.excluded;
@@ -104,7 +104,7 @@ impl Turn<'_> {
         };
         let memory = self.core.memory.host_mut(host);
         doc.executor |= std::mem::take(&mut memory.excluded);
-        doc.notes.retain(|note| !memory.added_notes.contains(note));
+        doc.notes.retain(|note| !memory.leader_notes.contains(note));
         self.load(host, doc, silent_ms);
     }
 }

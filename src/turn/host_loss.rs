@@ -36,7 +36,7 @@ impl Turn<'_> {
         // The order to start it is in the file that its first host reads when it returns.
         if let Some((id, _)) = run.hosts.first() {
             let host = self.core.state.host_name(*id);
-            self.out.order(host, Order::Cancel { a });
+            self.ready.order(host, Order::Cancel { a });
         }
         let start = run.start.0;
         let (u, parts) = self.used_so_far(a);
@@ -58,9 +58,9 @@ impl Turn<'_> {
         for a in self.attempts_on(host) {
             let not_started = self
                 .bound_run(host, a)
-                .is_some_and(|run| run.start == Stamp(0) && !run.gathering);
+                .is_some_and(|run| run.start == Stamp(0) && !run.preparing);
             if not_started {
-                self.out.order(host, Order::Cancel { a });
+                self.ready.order(host, Order::Cancel { a });
             }
         }
     }

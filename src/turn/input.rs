@@ -81,7 +81,7 @@ impl Input {
 
 /// A request as the driver read it.
 pub struct RequestIn {
-    pub who: Requester,
+    pub requester: Requester,
     pub head: RequestHead,
     pub verbs: Vec<Verb>,
     /// For `Reconfig`: the new configuration or its problems.
@@ -89,5 +89,5 @@ pub struct RequestIn {
     /// For `CronPut`: the accounts of the named users, as far as they exist.
     pub others: Vec<Requester>,
     /// Location of the request; returned in [`super::Ready::taken`] by this turn or a later one.
-    pub place: usize,
+    pub location: usize,
 }

@@ -21,7 +21,7 @@ impl Turn<'_> {
     /// Carries out an action on a job group.
     pub(super) fn act_on_job_group(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         name: &str,
         act: JobGroupAct,
         answer: &mut Answer,
@@ -31,14 +31,14 @@ impl Turn<'_> {
             return answer.add_result("job group", Code::Usage, e.message);
         }
         let done = match act {
-            JobGroupAct::Add(limit) => self.add_job_group(who, name, limit),
-            JobGroupAct::Limit(limit) => self.limit_job_group(who, name, limit),
-            JobGroupAct::Remove => self.remove_job_group(who, name),
+            JobGroupAct::Add(limit) => self.add_job_group(requester, name, limit),
+            JobGroupAct::Limit(limit) => self.limit_job_group(requester, name, limit),
+            JobGroupAct::Remove => self.remove_job_group(requester, name),
         };
         match done {
             Ok(text) => {
                 self.core.pass.needed = true;
-                self.out.publish = true;
+                self.ready.publish = true;
                 answer.add_result(name, Code::Ok, text);
             }
             Err(refusal) => answer.refuse(name, refusal),
@@ -47,7 +47,7 @@ impl Turn<'_> {
 
     fn add_job_group(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         name: &str,
         limit: Option<u32>,
     ) -> Result<&'static str, Refusal> {
@@ -61,52 +61,66 @@ impl Turn<'_> {
                 "the cluster's limit of {ALL_MAX} job groups is reached"
             )));
         }
-        let own = state.job_groups().filter(|group| group.uid == who.uid);
+        let own = state
+            .job_groups()
+            .filter(|group| group.uid == requester.uid);
         if own.count() >= USER_MAX {
             return Err(Refusal::refused(format!(
                 "user {}'s limit of {USER_MAX} job groups is reached",
-                who.user
+                requester.user
             )));
         }
         self.check_limit(name, limit)?;
-        if !self.may(who, Action::JobGroup, ActionObject::Cluster)
-            && self.belongs_to_others(name, who.uid)
+        if !self.may(requester, Action::JobGroup, ActionObject::Cluster)
+            && self.belongs_to_others(name, requester.uid)
         {
             return Err(Refusal::permission(
                 "permission denied: the group has jobs or subgroups of other users",
             ));
         }
-        self.define_group(who, name, (who.uid, who.user.clone()), limit);
+        self.define_group(
+            requester,
+            name,
+            (requester.uid, requester.user.clone()),
+            limit,
+        );
         Ok("was added")
     }
 
     fn limit_job_group(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         name: &str,
         limit: Option<u32>,
     ) -> Result<&'static str, Refusal> {
         let Some(group) = self.core.state.job_group(name).cloned() else {
             return Err(self.no_such_group(name));
         };
-        if !self.may_change_group(who, name) {
+        if !self.may_change_group(requester, name) {
             return Err(Refusal::permission("permission denied"));
         }
         self.check_limit(name, limit)?;
         if group.limit != limit {
-            self.define_group(who, name, (group.uid, group.user), limit);
+            self.define_group(requester, name, (group.uid, group.user), limit);
         }
         Ok("is modified")
     }
 
-    fn remove_job_group(&mut self, who: &Requester, name: &str) -> Result<&'static str, Refusal> {
+    fn remove_job_group(
+        &mut self,
+        requester: &Requester,
+        name: &str,
+    ) -> Result<&'static str, Refusal> {
         let state = &self.core.state;
         let within = state.job_groups().filter(|g| is_within(&g.name, name));
         let names: Vec<String> = within.map(|group| group.name.clone()).collect();
         if names.is_empty() {
             return Err(self.no_such_group(name));
         }
-        if !names.iter().all(|group| self.may_change_group(who, group)) {
+        if !names
+            .iter()
+            .all(|group| self.may_change_group(requester, group))
+        {
             return Err(Refusal::permission("permission denied"));
         }
         self.spend_search();
@@ -115,7 +129,7 @@ impl Turn<'_> {
         }
         self.spend(names.len() as u64 * CHANGE);
         for name in names {
-            let (by, t) = (who.user.clone(), self.now);
+            let (by, t) = (requester.user.clone(), self.now);
             self.emit(Event::JobGroupRemoved { name, by, t });
         }
         Ok("was deleted")
@@ -123,7 +137,7 @@ impl Turn<'_> {
 
     fn define_group(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         name: &str,
         (uid, user): (u32, String),
         limit: Option<u32>,
@@ -135,13 +149,13 @@ impl Turn<'_> {
             limit,
             t: self.now,
         };
-        let by = who.user.clone();
+        let by = requester.user.clone();
         self.emit(Event::JobGroupDefined { group, by });
     }
 
     /// Whether the user may change a group: its owner and the owners of the groups that contain it
     /// may.
-    fn may_change_group(&self, who: &Requester, name: &str) -> bool {
+    fn may_change_group(&self, requester: &Requester, name: &str) -> bool {
         let explicit = ancestors(name).filter_map(|name| self.core.state.job_group(name));
         let mut owners = explicit.map(|group| {
             ActionObject::Job(Owner {
@@ -151,7 +165,7 @@ impl Turn<'_> {
                 queue: "",
             })
         });
-        owners.any(|owner| self.may(who, Action::JobGroup, owner))
+        owners.any(|owner| self.may(requester, Action::JobGroup, owner))
     }
 
     /// Whether other users have unfinished jobs in the group, or own groups below it.

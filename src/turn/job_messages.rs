@@ -12,7 +12,7 @@ impl Turn<'_> {
     /// Leaves a message with a job or element; it replaces one with the same index.
     pub(super) fn post_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         index: u32,
         text: &str,
@@ -31,7 +31,7 @@ impl Turn<'_> {
         }
         let message = JobMessage {
             index,
-            by: who.user.clone(),
+            by: requester.user.clone(),
             t: self.now,
             text: text.to_owned(),
         };

@@ -43,9 +43,9 @@ impl JobAction {
     }
 
     pub(crate) fn takes(&self, job: &Job) -> bool {
-        let held = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
+        let is_stopped = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
         match self {
-            JobAction::Signal(SignalAction::Resume) => any_stat(job, held),
+            JobAction::Signal(SignalAction::Resume) => any_stat(job, is_stopped),
             JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
             JobAction::Migrate { .. } => any_stat(job, JobStat::is_started),
             JobAction::Post { .. } => true,
@@ -62,7 +62,7 @@ pub(super) struct JobVerb {
     /// The job or elements to which it is currently applied.
     pub target: Option<SelectionItem>,
     /// The index in it at which to continue.
-    pub within: u32,
+    pub next_index: u32,
     pub counts: WorkCounts,
 }
 
@@ -98,15 +98,15 @@ impl JobVerb {
             sel: sel.clone(),
             selection: None,
             target: None,
-            within: 0,
+            next_index: 0,
             counts: WorkCounts::default(),
         })
     }
 
     /// How far it has advanced: in its selection, and in the current array.
     pub(crate) fn at(&self) -> (u32, u32) {
-        let at = self.selection.as_ref().map_or(0, Selection::at);
-        (at, self.within)
+        let at = self.selection.as_ref().map_or(0, Selection::next_index);
+        (at, self.next_index)
     }
 
     pub(crate) fn is_signal(&self) -> bool {
@@ -157,8 +157,8 @@ pub(super) struct WorkCounts {
     pub stray_host: Option<String>,
 }
 
-fn signal_action(how: SignalAction) -> Action {
-    match how {
+fn signal_action(action: SignalAction) -> Action {
+    match action {
         SignalAction::Kill => Action::Kill,
         SignalAction::Force => Action::KillForce,
         SignalAction::Stop => Action::Stop,

@@ -41,7 +41,7 @@ pub(super) struct LeaderClock {
     ahead: i64,
     compared_at: Option<Mono>,
     /// It was compared with the clock of a host at least once.
-    compared: bool,
+    was_compared: bool,
     /// By how much the agreed time was ahead of the monotonic clock when it was last queried.
     agreed: i64,
 }
@@ -128,7 +128,7 @@ impl LeaderClock {
         };
         let own = self.offset.saturating_sub(server);
         let mut differences: Vec<i64> = hosts.map(|host| own.saturating_sub(host)).collect();
-        self.compared |= !differences.is_empty();
+        self.was_compared |= !differences.is_empty();
         differences.push(own);
         let ahead = median(differences);
         let doubted = if ahead.abs() > DOUBT_MS { ahead } else { 0 };
@@ -139,7 +139,7 @@ impl LeaderClock {
 
     /// Whether it was compared with the clock of a host at least once.
     pub(crate) fn was_compared(&self) -> bool {
-        self.compared
+        self.was_compared
     }
 
     /// Notes by how many milliseconds the leader's clock is ahead of the file server's at `now`.

@@ -57,7 +57,7 @@ impl Turn<'_> {
         let listens = doc.executor && silent_ms < SILENT_MS && !is_old;
         if listens && memory.iso_ordered != Some(limit) {
             memory.iso_ordered = Some(limit);
-            self.out.order(host, Order::Limit { iso_ms: limit });
+            self.ready.order(host, Order::Limit { iso_ms: limit });
         }
     }
 }

@@ -30,7 +30,7 @@ impl Turn<'_> {
     /// migrate.
     pub(super) fn move_to(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         hosts: &str,
     ) -> Result<(), Refusal> {
@@ -52,13 +52,13 @@ impl Turn<'_> {
         let mut changes = Changes::default();
         changes.job.spec.hosts = hosts.to_owned();
         changes.set.push("m".to_owned());
-        self.apply_changes(who, j, &changes, true)
+        self.apply_changes(requester, j, &changes, true)
     }
 
     /// Makes one job or element migrate.
     pub(super) fn migrate_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         force: bool,
     ) -> Result<(), Refusal> {
@@ -74,7 +74,7 @@ impl Turn<'_> {
             }
         };
         self.spend_event();
-        let (act_of, by, t) = (event, who.user.clone(), self.now);
+        let (act_of, by, t) = (event, requester.user.clone(), self.now);
         self.emit(Event::Signalled {
             j,
             act: act_of,
@@ -114,7 +114,7 @@ impl Turn<'_> {
             None => {}
         }
         let saved = checkpoint_of(self.core, spec).is_some();
-        let begun = run.start != Stamp(0) && !run.gathering;
+        let begun = run.start != Stamp(0) && !run.preparing;
         let runs = stat == JobStat::Run && !run.to_stop();
         match (saved, spec.rerunnable) {
             (true, _) if begun && runs => Ok(MigrationMethod::Saved),

@@ -29,14 +29,14 @@ impl Turn<'_> {
     /// Returns what the answer adds for a job that has started.
     pub(super) fn switch_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         changes: &Changes,
     ) -> Result<String, Refusal> {
         let started = self.has_started(j)?;
         let limits = |turn: &Self| turn.core.state.spec_of(j.id).map(|s| s.limits.clone());
         let before = limits(self);
-        self.apply_changes(who, j, changes, started)?;
+        self.apply_changes(requester, j, changes, started)?;
         Ok(match (started, before.zip(limits(self))) {
             (true, Some((old, new))) => intake::note_switched(&old, &new),
             _ => String::new(),
@@ -46,18 +46,18 @@ impl Turn<'_> {
     /// Returns what the answer adds for a job that has started.
     pub(super) fn modify_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         changes: &Changes,
     ) -> Result<String, Refusal> {
         let mut all = changes.set.iter().chain(&changes.reset);
         if let Some(option) = all.find(|o| intake::runs_as_owner(o))
-            && !self.may_act(who, Action::ModifyProgram, j.id)
+            && !self.may_act(requester, Action::ModifyProgram, j.id)
         {
             return Err(denied_program(option));
         }
         if !self.has_started(j)? {
-            self.apply_changes(who, j, changes, false)?;
+            self.apply_changes(requester, j, changes, false)?;
             return Ok(String::new());
         }
         if let Some(spec) = self.core.state.spec_of(j.id) {
@@ -65,7 +65,7 @@ impl Turn<'_> {
         }
         let mut changes = changes.clone();
         self.keep_request(j, &mut changes)?;
-        self.apply_changes(who, j, &changes, true)?;
+        self.apply_changes(requester, j, &changes, true)?;
         Ok(intake::note_started(&changes))
     }
 
@@ -92,12 +92,12 @@ impl Turn<'_> {
         let Some(spec) = self.core.state.spec_of(j.id).filter(|_| set || reset) else {
             return Ok(());
         };
-        let asked = if set {
+        let requested = if set {
             changes.job.spec.res_req.as_str()
         } else {
             ""
         };
-        let req = intake::replace_rusage(&spec.res_req, asked, &self.core.config)?;
+        let req = intake::replace_rusage(&spec.res_req, requested, &self.core.config)?;
         changes.job.spec.res_req = req;
         if reset {
             changes.reset.retain(|o| o != "R");
@@ -135,18 +135,18 @@ impl Turn<'_> {
         }
         self.spend(works.len() as u64 * LOOK);
         for j in works {
-            self.out.orders.extend(limits_order(self.core, j));
+            self.ready.orders.extend(limits_order(self.core, j));
             let others = other_hosts(self.core, j);
             self.spend(others.len() as u64 * LOOK);
             for host in others {
-                self.out.orders.extend(limits_to(self.core, j, host));
+                self.ready.orders.extend(limits_to(self.core, j, host));
             }
         }
     }
 
     pub(super) fn apply_changes(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         changes: &Changes,
         started: bool,
@@ -181,7 +181,7 @@ impl Turn<'_> {
                 let s = self
                     .spec_id(spec)
                     .ok_or_else(|| Refusal::refused(NO_SPEC))?;
-                let (by, what, t) = (who.user.clone(), names.join(" "), self.now);
+                let (by, what, t) = (requester.user.clone(), names.join(" "), self.now);
                 self.emit(Event::Changed { j, s, by, what, t });
                 if limited {
                     self.order_limits(j.id);
@@ -190,7 +190,7 @@ impl Turn<'_> {
         }
         let renames = renames.filter(|renames| self.renames(j.id, renames));
         if let Some((name, command, array_limit)) = renames {
-            let (by, t) = (who.user.clone(), self.now);
+            let (by, t) = (requester.user.clone(), self.now);
             self.emit(Event::Renamed {
                 j,
                 name,

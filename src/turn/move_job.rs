@@ -30,7 +30,7 @@ impl Turn<'_> {
     /// that user.
     pub(super) fn move_job(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         id: &str,
         (pos, bottom): (u32, bool),
         answer: &mut Answer,
@@ -44,7 +44,7 @@ impl Turn<'_> {
         let Some(job) = state.job(j.id) else {
             return answer.add_result(id, Code::NotFound, "no matching job found");
         };
-        if !self.may_act(who, Action::Move, j.id) {
+        if !self.may_act(requester, Action::Move, j.id) {
             return answer.refuse(id, denied());
         }
         if state.stat(j) != Some(JobStat::Pend) {
@@ -52,13 +52,13 @@ impl Turn<'_> {
         }
         let own = (job.order, j.id);
         let spec = state.spec(job.spec);
-        let admin = self.may_act(who, Action::MoveAmongAll, j.id);
+        let admin = self.may_act(requester, Action::MoveAmongAll, j.id);
         let user = (!admin).then_some(spec.uid);
         let scope = (spec.queue.clone(), spec.priority, user);
         let mut pending = self.pending_order(scope);
         let target = pending.target(own, pos, bottom);
         if let Some(order) = target.order {
-            let (by, t) = (who.user.clone(), self.now);
+            let (by, t) = (requester.user.clone(), self.now);
             self.spend_event();
             self.emit(Event::Moved { j, order, by, t });
             pending.moved(own, order);

@@ -22,7 +22,7 @@ impl Turn<'_> {
     /// Renews the orders at the end of the turn. An order with a specification that a later request
     /// of the same turn replaced is created again, or dropped if the attempt is over.
     pub(super) fn renew_orders(&mut self) {
-        let mut orders = std::mem::take(&mut self.out.orders);
+        let mut orders = std::mem::take(&mut self.ready.orders);
         let core = &*self.core;
         orders.retain_mut(|(host, order)| {
             let (a, s) = match order {
@@ -42,7 +42,7 @@ impl Turn<'_> {
             let again = again.filter(|_| current).map(|(_, order)| order);
             again.map(|new| *order = new).is_some()
         });
-        self.out.orders = orders;
+        self.ready.orders = orders;
     }
 }
 
@@ -196,11 +196,11 @@ fn first(run: &Run) -> Option<HostId> {
 /// the same computation fits.
 fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     let mut limits = spec.limits.clone();
-    let here = host.map(|id| core.state.host_name(id));
-    let here = here.and_then(|host| core.config.factor_of_host(host));
+    let first_host = host.map(|id| core.state.host_name(id));
+    let first_host = first_host.and_then(|host| core.config.factor_of_host(host));
     let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
-    let scale = |seconds: Option<u64>, there: Option<f64>| match (here, there) {
-        (Some(here), Some(there)) => seconds.map(|s| seconds_on(s, there, here)),
+    let scale = |seconds: Option<u64>, there: Option<f64>| match (first_host, there) {
+        (Some(first_host), Some(there)) => seconds.map(|s| seconds_on(s, there, first_host)),
         _ => seconds,
     };
     let general = core.config.general.default_host_spec.as_ref();
@@ -244,7 +244,7 @@ fn units_on(core: &Core, spec: &Spec, run: &Run, host: &str) -> TaskUnits {
 /// dispatch. An attempt whose hosts are preparing their parts gets them with the order to start it.
 pub(super) fn limits_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let run = core.state.work(j)?.run.as_deref()?;
-    let host = first(run).filter(|_| !run.gathering)?;
+    let host = first(run).filter(|_| !run.preparing)?;
     limits_to(core, j, host)
 }
 
@@ -328,7 +328,7 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
         let signal = at.and_then(|at| part_signal(core, j, at));
         return part.into_iter().chain(signal).collect();
     }
-    if run.gathering {
+    if run.preparing {
         return Vec::new();
     }
     let orders = [
@@ -348,7 +348,7 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
 /// The order to the first host of `j` to warn it, or to take the warning back.
 pub(super) fn warn_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
-    let run = work.run.as_deref().filter(|run| !run.gathering)?;
+    let run = work.run.as_deref().filter(|run| !run.preparing)?;
     let (host, _) = run.hosts.first()?;
     let (due, signal) = run.warned().unwrap_or_default();
     let order = Order::Warn {
@@ -387,7 +387,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
 /// continued with it. Its end is ordered as the end of the part.
 pub(super) fn part_signal(core: &Core, j: JobKey, host: HostId) -> Option<(String, Order)> {
     let work = core.state.work(j)?;
-    let run = work.run.as_deref().filter(|run| !run.gathering)?;
+    let run = work.run.as_deref().filter(|run| !run.preparing)?;
     let (act, reason) = pending_signal(run).filter(|(act, _)| act.is_suspension())?;
     let order = Order::Signal {
         a: attempt_of(j, work),

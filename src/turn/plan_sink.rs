@@ -22,7 +22,7 @@ impl Sink for Turn<'_> {
         if !self.begin_preparing(a)
             && let Some(order) = start_order(self.core, a.j)
         {
-            self.out.orders.push(order);
+            self.ready.orders.push(order);
         }
     }
 
@@ -31,11 +31,11 @@ impl Sink for Turn<'_> {
     }
 
     fn warned(&mut self, j: JobKey) {
-        self.out.orders.extend(warn_order(self.core, j));
+        self.ready.orders.extend(warn_order(self.core, j));
     }
 
     fn resized(&mut self, j: JobKey, _added: &[Share]) {
-        self.out.orders.extend(resize_order(self.core, j));
+        self.ready.orders.extend(resize_order(self.core, j));
     }
 }
 

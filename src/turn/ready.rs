@@ -31,7 +31,7 @@ pub struct Ready {
     /// Orders files of this epoch that their hosts cannot read to the end.
     pub damaged: Vec<DamagedOrders>,
     /// `place` of requests that were carried out or refused.
-    pub taken: Vec<usize>,
+    pub finished_requests: Vec<usize>,
     /// The summary views (queues, hosts, users, parameters) must be updated before the
     /// acknowledgements.
     pub publish: bool,

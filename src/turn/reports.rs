@@ -38,7 +38,7 @@ impl Turn<'_> {
                 }
                 // A report about another run with the same name does not change this one.
                 match record.report.attempt() {
-                    Some(a) if self.core.state.is_other(a, record.run.mark) => {
+                    Some(a) if self.core.state.is_other_run(a, record.run.mark) => {
                         self.report_of_other_run(host, a, record.run, &record.report);
                     }
                     _ => self.report(host, record.run, record.report),
@@ -55,7 +55,7 @@ impl Turn<'_> {
             self.kill_strays(host);
         }
         if let Some(seq) = last {
-            self.out.order(host, Order::Ack { part, seq });
+            self.ready.order(host, Order::Ack { part, seq });
         }
     }
 
@@ -90,8 +90,11 @@ impl Turn<'_> {
                 // The host reports again everything that runs.
                 self.core.memory.stray_runs.forget_host(host);
             }
-            Report::Ledger { id, kept } => {
-                self.core.memory.host_mut(host).report_file.ledger = Some((id, kept));
+            Report::Ledger {
+                id,
+                kept: predates_names,
+            } => {
+                self.core.memory.host_mut(host).report_file.ledger = Some((id, predates_names));
             }
             // The driver sends them.
             Report::Hints { .. } => {}
@@ -215,8 +218,8 @@ impl Turn<'_> {
         let work = state.work(a.j)?;
         let run = work.run.as_deref()?;
         let first = run.hosts.first().map(|(id, _)| state.host_name(*id));
-        let here = first.is_some_and(|name| name.as_ref() == host);
-        (here && work.attempt == a.at && work.stat.is_started()).then_some(work)
+        let is_first_host = first.is_some_and(|name| name.as_ref() == host);
+        (is_first_host && work.attempt == a.at && work.stat.is_started()).then_some(work)
     }
 
     pub(super) fn bound_run(&self, host: &str, a: AttemptId) -> Option<&Run> {
@@ -263,10 +266,10 @@ impl Turn<'_> {
                 self.end_as_lost(a, TermReason::HostLost, false, text);
             }
         }
-        if let Some((id, kept)) = file.ledger
+        if let Some((id, predates_names)) = file.ledger
             && ctl.ledger != id
         {
-            self.new_ledger(host, id, kept, &ctl, &known);
+            self.new_ledger(host, id, predates_names, &ctl, &known);
         }
     }
 
@@ -276,7 +279,7 @@ impl Turn<'_> {
         &mut self,
         host: &str,
         id: String,
-        kept: bool,
+        predates_names: bool,
         ctl: &HostCtl,
         known: &BTreeSet<AttemptId>,
     ) {
@@ -285,8 +288,8 @@ impl Turn<'_> {
         for a in self.attempts_on(host) {
             let ordered = self
                 .bound_run(host, a)
-                .is_some_and(|run| run.start == Stamp(0) && !run.gathering);
-            if kept || !ordered || known.contains(&a) {
+                .is_some_and(|run| run.start == Stamp(0) && !run.preparing);
+            if predates_names || !ordered || known.contains(&a) {
                 continue;
             }
             if first {
@@ -300,7 +303,7 @@ impl Turn<'_> {
         let (name, t) = (host.to_owned(), self.now);
         let ledger = id.clone();
         self.emit(Event::HostLedger { name, id, t });
-        self.out.order(host, Order::Ledger { id: ledger });
+        self.ready.order(host, Order::Ledger { id: ledger });
         self.reevaluate_load(host);
     }
 

@@ -28,24 +28,24 @@ pub(super) const CHANGE: u64 = 250;
 pub(super) struct RequestQueue {
     users: BTreeMap<u32, VecDeque<ActiveRequest>>,
     /// The user whose request had the last slice.
-    served: u32,
+    last_served: u32,
     /// The order in which moves count positions, after the last move.
     pub moves: Option<PendingOrder>,
 }
 
 impl RequestQueue {
     pub(crate) fn push(&mut self, request: RequestIn) {
-        let of_user = self.users.entry(request.who.uid).or_default();
+        let of_user = self.users.entry(request.requester.uid).or_default();
         of_user.push_back(ActiveRequest::new(request));
     }
 
     /// The next request: that of the next user after the one served last who is not in `waiting`.
     pub(crate) fn pop(&mut self, waiting: &[u32]) -> Option<ActiveRequest> {
         let waits = |uid: &&u32| !waiting.contains(*uid);
-        let next = self.users.range(self.served.saturating_add(1)..);
+        let next = self.users.range(self.last_served.saturating_add(1)..);
         let uid = next.map(|(uid, _)| uid).find(waits);
         let uid = *uid.or_else(|| self.users.keys().find(waits))?;
-        self.served = uid;
+        self.last_served = uid;
         let of_user = self.users.get_mut(&uid)?;
         let first = of_user.pop_front();
         if of_user.is_empty() {
@@ -56,7 +56,7 @@ impl RequestQueue {
 
     /// Puts back a request that `pop` returned.
     pub(crate) fn put_back(&mut self, request: ActiveRequest) {
-        let of_user = self.users.entry(request.who.uid).or_default();
+        let of_user = self.users.entry(request.requester.uid).or_default();
         of_user.push_front(request);
     }
 
@@ -71,7 +71,7 @@ impl RequestQueue {
 
 /// A request that is being carried out.
 pub(super) struct ActiveRequest {
-    pub who: Requester,
+    pub requester: Requester,
     pub head: RequestHead,
     /// The verbs that have not begun yet.
     pub verbs: VecDeque<Verb>,
@@ -80,9 +80,9 @@ pub(super) struct ActiveRequest {
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
     /// Accounts of other users that the request names.
     pub others: Vec<Requester>,
-    pub place: usize,
+    pub location: usize,
     pub answer: Answer,
-    pub begun: bool,
+    pub has_begun: bool,
     /// The current verb, if it selects jobs.
     pub job_verb: Option<JobVerb>,
     /// The progress of an earlier leader in the first remaining verb.
@@ -98,31 +98,31 @@ pub(super) struct JournalProgress {
     /// The request caused events.
     pub changed: bool,
     /// It caused events that are not covered by the last `PartHandled`.
-    pub ahead: bool,
+    pub has_uncovered: bool,
     /// The journal has a `PartHandled` of it.
-    pub partly: bool,
+    pub is_partial: bool,
 }
 
 impl ActiveRequest {
     fn new(request: RequestIn) -> ActiveRequest {
         let RequestIn {
-            who,
+            requester,
             head,
             verbs,
             config,
             others,
-            place,
+            location,
         } = request;
         ActiveRequest {
             answer: Answer::to(head.token),
-            who,
+            requester,
             head,
             verbs: verbs.into(),
             verb: 0,
             config,
             others,
-            place,
-            begun: false,
+            location,
+            has_begun: false,
             job_verb: None,
             resume: None,
             pack: None,

@@ -32,30 +32,30 @@ impl Turn<'_> {
     /// Carries out slices of requests, as many as fit into this turn.
     pub(super) fn process_requests(&mut self) {
         let mut waiting = Vec::new();
-        while self.out.units < TURN_UNITS {
+        while self.ready.units < TURN_UNITS {
             let Some(mut request) = self.core.requests.pop(&waiting) else {
                 break;
             };
-            self.slice_end = (self.out.units + SLICE).min(TURN_UNITS);
-            let before = self.out.events.len();
+            self.slice_end = (self.ready.units + SLICE).min(TURN_UNITS);
+            let before = self.ready.events.len();
             let end = self.slice(&mut request);
-            let events = self.out.events.len() > before;
+            let events = self.ready.events.len() > before;
             request.journal.changed |= events;
-            request.journal.ahead |= events;
+            request.journal.has_uncovered |= events;
             match end {
                 SliceEnd::Done(ack) => {
                     self.journal_handled(&request);
-                    self.out.acks.push(ack);
-                    self.out.taken.push(request.place);
+                    self.ready.acks.push(ack);
+                    self.ready.finished_requests.push(request.location);
                 }
                 SliceEnd::More => self.core.requests.put_back(request),
                 SliceEnd::Waits => {
-                    waiting.push(request.who.uid);
+                    waiting.push(request.requester.uid);
                     self.core.requests.put_back(request);
                 }
             }
         }
-        self.out.more |= self.core.requests.has_users_except(&waiting);
+        self.ready.more |= self.core.requests.has_users_except(&waiting);
         self.journal_progress();
     }
 
@@ -63,7 +63,7 @@ impl Turn<'_> {
     /// slice contain its token themselves.
     fn journal_handled(&mut self, request: &ActiveRequest) {
         let journal = &request.journal;
-        if journal.partly || (journal.changed && request.pack.is_none()) {
+        if journal.is_partial || (journal.changed && request.pack.is_none()) {
             let (tok, t) = (request.head.token, self.now);
             self.emit(Event::Handled { tok, t });
         }
@@ -74,8 +74,8 @@ impl Turn<'_> {
         let mut events = Vec::new();
         let t = self.now;
         for request in self.core.requests.iter_mut() {
-            if std::mem::take(&mut request.journal.ahead) {
-                request.journal.partly = true;
+            if std::mem::take(&mut request.journal.has_uncovered) {
+                request.journal.is_partial = true;
                 let (at, within) = request.at();
                 let (tok, verb) = (request.head.token, request.verb);
                 events.push(Event::PartHandled {
@@ -91,11 +91,11 @@ impl Turn<'_> {
     }
 
     fn slice(&mut self, request: &mut ActiveRequest) -> SliceEnd {
-        if !request.begun {
+        if !request.has_begun {
             if let Some(ack) = self.begin(request) {
                 return SliceEnd::Done(ack);
             }
-            request.begun = true;
+            request.has_begun = true;
         } else if self.core.state.is_old()
             || (self.core.inputs.share_full && !request.only_signals())
         {
@@ -115,7 +115,7 @@ impl Turn<'_> {
     /// The answer to a token that was already carried out.
     fn known_answer(&self, tok: Token) -> Option<Ack> {
         let state = &self.core.state;
-        let known = state.known(tok)?;
+        let known = state.known_answer(tok)?;
         let mut ack = Ack::empty(tok);
         for (line, id, n) in &known.jobs {
             let queue = state.spec_of(*id).map(|spec| spec.queue.clone());
@@ -135,11 +135,11 @@ impl Turn<'_> {
     /// Starts a request. Returns an answer if there is nothing to carry out.
     fn begin(&mut self, request: &mut ActiveRequest) -> Option<Ack> {
         let token = request.head.token;
-        let who = &request.who;
+        let who = &request.requester;
         self.core.note_groups(&who.user, &who.groups);
         self.spend(LOOK);
         let known = self.known_answer(token);
-        let partly = self.core.state.partly(token);
+        let partly = self.core.state.partial_request(token);
         if let (Some(ack), None) = (&known, partly) {
             return Some(ack.clone());
         }
@@ -150,7 +150,7 @@ impl Turn<'_> {
         if let Err(refusal) = intake::check_bounds(request.verbs.iter(), &self.core.state) {
             return Some(refused(refusal.text));
         }
-        request.journal.partly = partly.is_some();
+        request.journal.is_partial = partly.is_some();
         let submits = |v: &Verb| matches!(v, Verb::Submit { .. });
         if request.verbs.iter().all(submits) {
             return self.begin_pack(request, known).err().map(refused);
@@ -158,7 +158,7 @@ impl Turn<'_> {
         if let Some(partly) = partly {
             let done = (partly.verb as usize).min(request.verbs.len());
             request.verbs.drain(..done);
-            (request.verb, request.resume) = (partly.verb, Some(partly.at));
+            (request.verb, request.resume) = (partly.verb, Some(partly.position));
         }
         None
     }
@@ -186,11 +186,11 @@ impl Turn<'_> {
     fn start_verb(&mut self, request: &mut ActiveRequest, verb: Verb) -> Option<JobVerb> {
         if let Some(job_verb) = JobVerb::of(&verb) {
             let resume = request.resume.take();
-            return self.select(&request.who, job_verb, resume, &mut request.answer);
+            return self.select(&request.requester, job_verb, resume, &mut request.answer);
         }
         request.resume = None;
         self.spend(CHANGE);
-        let (who, answer) = (&request.who, &mut request.answer);
+        let (who, answer) = (&request.requester, &mut request.answer);
         match verb {
             Verb::Submit { .. } => answer.add_result(
                 "submission",

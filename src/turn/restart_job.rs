@@ -15,11 +15,11 @@ use crate::model::{Restart, Submission};
 /// The job has not ended, or an option cannot be changed.
 pub(super) fn complete(
     core: &Core,
-    who: &Requester,
+    requester: &Requester,
     new: &mut Submission,
     of: &Restart,
 ) -> Result<(), Refusal> {
-    refuse_unfinished(core, who, of)?;
+    refuse_unfinished(core, requester, of)?;
     let spec = intake::changed(&of.old, &new.spec, (&of.set, &[]), &core.config)?;
     let given = std::mem::replace(&mut new.spec, spec);
     let spec = &mut new.spec;
@@ -34,9 +34,10 @@ pub(super) fn complete(
 }
 
 /// A job with this id that was submitted at another time is a different job.
-fn refuse_unfinished(core: &Core, who: &Requester, of: &Restart) -> Result<(), Refusal> {
+fn refuse_unfinished(core: &Core, requester: &Requester, of: &Restart) -> Result<(), Refusal> {
     let job = core.state.job(of.j.id);
-    let job = job.filter(|job| job.submit == of.t && core.state.spec(job.spec).uid == who.uid);
+    let job =
+        job.filter(|job| job.submit == of.t && core.state.spec(job.spec).uid == requester.uid);
     let Some(job) = job else { return Ok(()) };
     let over = job
         .work(of.j.idx)

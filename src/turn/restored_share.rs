@@ -57,7 +57,7 @@ impl Turn<'_> {
         }
         let t = self.now;
         self.emit(Event::WentBack { epoch, host, id, t });
-        self.out.publish = true;
+        self.ready.publish = true;
     }
 
     /// The refusal of a request that must not be carried out on an old state.
@@ -79,8 +79,8 @@ impl Turn<'_> {
     }
 
     /// `cadmin restored --confirm`.
-    pub(super) fn confirm_restored(&mut self, who: &Requester, answer: &mut Answer) {
-        if !self.may(who, Action::Restored, ActionObject::Cluster) {
+    pub(super) fn confirm_restored(&mut self, requester: &Requester, answer: &mut Answer) {
+        if !self.may(requester, Action::Restored, ActionObject::Cluster) {
             return answer.add_result("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.restored_share().cloned() else {
@@ -96,9 +96,9 @@ impl Turn<'_> {
         // The next leader's epoch must be new to all hosts, including those that follow this
         // leader.
         let above = back.epoch.max(self.core.state.epoch());
-        let (by, t) = (who.user.clone(), self.now);
+        let (by, t) = (requester.user.clone(), self.now);
         self.emit(Event::Restored { above, id, by, t });
-        self.out.publish = true;
+        self.ready.publish = true;
         let text = format!(
             "epochs go on above {above}, job ids above {id}; {waiting} waiting jobs are held: \
              'cresume' those that did not run meanwhile; 'cadmin check' names tasks that run and \

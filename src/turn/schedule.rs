@@ -25,7 +25,7 @@ impl Turn<'_> {
         }
         core.engine.sync(&mut core.state, &mut core.hosts);
         // Only the current picture shows whether running jobs must be considered.
-        if core.state.pending_jobs() == 0 && !core.engine.watches() {
+        if core.state.pending_jobs() == 0 && !core.engine.has_timed_work() {
             return;
         }
         core.pass.last = self.mono;
@@ -37,7 +37,7 @@ impl Turn<'_> {
         apply_plan(plan, self.now, self);
         if more {
             self.core.pass.needed = true;
-            self.out.more = true;
+            self.ready.more = true;
         }
     }
 }

@@ -13,7 +13,7 @@ const WARNINGS_MAX: usize = 10;
 impl Turn<'_> {
     /// The configuration in force: cb.yaml, and the definitions of sensors.
     pub(super) fn with_sensor_resources(&mut self, config: Arc<Config>) -> Arc<Config> {
-        self.core.inputs.sensors.derive_again();
+        self.core.inputs.sensors.rederive();
         let sensed = &self.core.config.hosts.sensed;
         if sensed.is_empty() || *sensed == config.hosts.sensed {
             return config;
@@ -26,7 +26,11 @@ impl Turn<'_> {
     /// Takes the sensors' part of a load sample, and adds the host's values to the sample.
     pub(super) fn take_sensors(&mut self, host: &str, doc: &mut LoadDoc, up: bool) {
         let report = std::mem::take(&mut doc.sensors);
-        let lent = self.core.inputs.sensors.take(host, up.then_some(report));
+        let lent = self
+            .core
+            .inputs
+            .sensors
+            .take_report(host, up.then_some(report));
         let defined = self
             .core
             .inputs
@@ -39,7 +43,7 @@ impl Turn<'_> {
             self.core.config = Arc::new(config);
             self.core.engine.configure(self.core.config.clone());
             self.core.hosts_changed();
-            self.out.publish = true;
+            self.ready.publish = true;
         }
         let values = self.core.inputs.sensors.values(host, &self.core.config);
         (doc.values, doc.shared) = (values.values, values.shared);

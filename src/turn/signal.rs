@@ -24,8 +24,8 @@ impl Turn<'_> {
         self.spend(EVENT);
     }
 
-    /// Whether `who` may do `action` to the job.
-    pub(super) fn may_act(&self, who: &Requester, action: Action, id: u32) -> bool {
+    /// Whether `requester` may do `action` to the job.
+    pub(super) fn may_act(&self, requester: &Requester, action: Action, id: u32) -> bool {
         let core = &*self.core;
         let Some(spec) = core.state.spec_of(id) else {
             return false;
@@ -36,7 +36,7 @@ impl Turn<'_> {
             groups: core.groups_of(&spec.user),
             queue: &spec.queue,
         };
-        who.may(
+        requester.may(
             action,
             ActionObject::Job(owner),
             &core.config,
@@ -47,31 +47,31 @@ impl Turn<'_> {
     /// Signals a single job, an element, or the waiting part of an array.
     pub(super) fn signal_work(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         key: JobKey,
-        how: SignalAction,
+        action: SignalAction,
         counts: &mut WorkCounts,
     ) {
         let Some(stat) = self.stat(key).filter(|stat| !stat.is_finished()) else {
             return;
         };
         counts.live += 1;
-        if how == SignalAction::Resume
+        if action == SignalAction::Resume
             && self.stopped_by_others(key)
-            && !self.may_act(who, Action::ResumeAdmins, key.id)
+            && !self.may_act(requester, Action::ResumeAdmins, key.id)
         {
             counts.denied += 1;
             return;
         }
-        if matches!(how, SignalAction::Checkpoint(_)) && !self.can_be_saved(key, stat) {
+        if matches!(action, SignalAction::Checkpoint(_)) && !self.can_be_saved(key, stat) {
             counts.unsaved += 1;
             return;
         }
         let spec = self.core.state.spec_of(key.id);
-        let own = spec.is_some_and(|spec| spec.uid == who.uid);
+        let own = spec.is_some_and(|spec| spec.uid == requester.uid);
         match stat.is_waiting() {
-            true => self.signal_waiting(who, (key, stat), how, own),
-            false => self.signal_started(who, key, how, own),
+            true => self.signal_waiting(requester, (key, stat), action, own),
+            false => self.signal_started(requester, key, action, own),
         }
     }
 
@@ -79,7 +79,7 @@ impl Turn<'_> {
     pub(super) fn signal_answer(
         &self,
         j: JobKey,
-        how: SignalAction,
+        action: SignalAction,
         counts: &WorkCounts,
     ) -> Result<String, Refusal> {
         if counts.live == 0 {
@@ -97,7 +97,7 @@ impl Turn<'_> {
         }
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.suspension.by_system.as_deref());
-        Ok(match (how, halt) {
+        Ok(match (action, halt) {
             (SignalAction::Kill, _) => "is being terminated".to_owned(),
             (SignalAction::Force, _) => self.removed(j),
             (SignalAction::Stop, _) => "is being stopped".to_owned(),
@@ -158,13 +158,13 @@ impl Turn<'_> {
 
     fn signal_waiting(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         (j, stat): (JobKey, JobStat),
-        how: SignalAction,
+        action: SignalAction,
         own: bool,
     ) {
-        let (by, t) = (who.user.clone(), self.now);
-        match how {
+        let (by, t) = (requester.user.clone(), self.now);
+        match action {
             // There is nothing to change.
             SignalAction::Stop if stat == JobStat::Psusp => return,
             SignalAction::Resume if stat == JobStat::Pend => return,
@@ -207,8 +207,8 @@ impl Turn<'_> {
 
     /// Whether a signal changes nothing: the requested state is reached already, or is being
     /// reached.
-    fn has_no_effect(run: &Run, how: SignalAction, own: bool) -> bool {
-        match how {
+    fn has_no_effect(run: &Run, action: SignalAction, own: bool) -> bool {
+        match action {
             SignalAction::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
             SignalAction::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
             SignalAction::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
@@ -216,13 +216,19 @@ impl Turn<'_> {
         }
     }
 
-    fn signal_started(&mut self, who: &Requester, j: JobKey, how: SignalAction, own: bool) {
-        let reason = match (how, own) {
+    fn signal_started(
+        &mut self,
+        requester: &Requester,
+        j: JobKey,
+        action: SignalAction,
+        own: bool,
+    ) {
+        let reason = match (action, own) {
             (SignalAction::Force, _) => TermReason::Force,
             (_, true) => TermReason::Owner,
             (_, false) => TermReason::Admin,
         };
-        let (act, event) = match how {
+        let (act, event) = match action {
             SignalAction::Kill => (Act::Terminate, SignalAct::Kill(reason)),
             SignalAction::Force => (Act::Kill, SignalAct::Kill(reason)),
             SignalAction::Stop => (Act::Stop, SignalAct::Stop),
@@ -233,15 +239,15 @@ impl Turn<'_> {
                 SignalAct::Checkpoint { kill: act.kill },
             ),
         };
-        let (by, t) = (who.user.clone(), self.now);
+        let (by, t) = (requester.user.clone(), self.now);
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
-        if run.is_some_and(|run| Self::has_no_effect(run, how, own)) {
+        if run.is_some_and(|run| Self::has_no_effect(run, action, own)) {
             return;
         }
         // A stop by the system stays in force regardless of users, and theirs regardless of the
         // system.
         let halted = run.is_some_and(|run| run.suspension.by_system.is_some());
-        let moot = halted && matches!(how, SignalAction::Stop | SignalAction::Resume);
+        let has_no_effect = halted && matches!(action, SignalAction::Stop | SignalAction::Resume);
         self.spend_event();
         self.emit(Event::Signalled {
             j,
@@ -249,9 +255,9 @@ impl Turn<'_> {
             by,
             t,
         });
-        if how == SignalAction::Force {
+        if action == SignalAction::Force {
             self.end_by_force(j);
-        } else if !moot {
+        } else if !has_no_effect {
             self.order_signal(j, act, reason);
         }
     }
@@ -303,7 +309,7 @@ impl Turn<'_> {
         let Some((work, run)) = work.and_then(|work| Some((work, work.run.as_deref()?))) else {
             return;
         };
-        if run.gathering {
+        if run.preparing {
             return self.order_signal(j, Act::Kill, TermReason::Force);
         }
         let a = attempt_of(j, work);
@@ -338,7 +344,7 @@ impl Turn<'_> {
         let Some(run) = work.run.as_deref() else {
             return;
         };
-        if run.gathering {
+        if run.preparing {
             // No host has the job yet: an end is carried out here, a stop is ordered with the
             // start.
             if run.killing.is_some() {
@@ -358,7 +364,7 @@ impl Turn<'_> {
             n: run.orders.signals,
             mark: state.mark(j),
         };
-        self.out.order(host, order);
+        self.ready.order(host, order);
         if act.is_suspension() {
             self.signal_parts(j);
         }
@@ -381,7 +387,7 @@ impl Turn<'_> {
 
     pub(super) fn requeue_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         j: JobKey,
         hold: bool,
         wants: RequeueStates,
@@ -396,7 +402,7 @@ impl Turn<'_> {
             return true;
         }
         self.spend_event();
-        let (by, t) = (who.user.clone(), self.now);
+        let (by, t) = (requester.user.clone(), self.now);
         if stat.is_finished() {
             self.emit(Event::Requeued { j, hold, by, t });
         } else {

@@ -13,7 +13,7 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
         core,
         now: now.wall,
         mono: now.mono,
-        out: Ready::default(),
+        ready: Ready::default(),
         slice_end: 0,
     };
     turn.observe_clock(now);
@@ -28,15 +28,15 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
     turn.process_requests();
     if turn.core.state.is_old() {
         // Decisions based on a state that is older than what happened would do harm.
-        turn.out.orders.clear();
+        turn.ready.orders.clear();
         // The views still show the hosts.
         turn.rebuild_hosts();
-        return turn.out;
+        return turn.ready;
     }
     turn.tick();
     turn.schedule();
     turn.renew_orders();
-    turn.out
+    turn.ready
 }
 
 impl Turn<'_> {

@@ -35,7 +35,7 @@ impl Turn<'_> {
     /// runs there.
     pub(super) fn kill_strays(&mut self, host: &str) {
         for order in self.core.memory.stray_runs.order_all(host) {
-            self.out.order(host, order);
+            self.ready.order(host, order);
         }
         self.core.memory.host_mut(host).reports_read = true;
         self.release_waiting_jobs();
@@ -61,8 +61,8 @@ impl Turn<'_> {
     pub(super) fn kill_unconfirmed(&mut self, host: &str, a: AttemptId) {
         let mark = self.core.state.mark(a.j);
         let kill = self.core.memory.stray_runs.order_kill(host, a, mark);
-        self.out.order(host, Order::Cancel { a });
-        self.out.order(host, kill);
+        self.ready.order(host, Order::Cancel { a });
+        self.ready.order(host, kill);
     }
 
     /// The host on which the last attempt of an ended job may still run.
@@ -72,7 +72,7 @@ impl Turn<'_> {
         let at = work.attempt;
         let (first, _) = work.run.as_deref()?.hosts.first()?;
         let host = state.host_name(*first).to_string();
-        let reason = work.run.as_deref()?.fate.as_deref()?.reason;
+        let reason = work.run.as_deref()?.end.as_deref()?.reason;
         // An end that its host reported may be further on in a file that this leader is reading.
         let unconfirmed = [TermReason::Force, TermReason::HostLost, TermReason::Fenced];
         if !unconfirmed.contains(&reason) {
@@ -102,7 +102,7 @@ impl Turn<'_> {
         let state = &self.core.state;
         // It was ordered by a leader that knew all restores of the share that this one knows.
         let later = state.restored().is_none_or(|(above, _)| run.epoch > above);
-        if !later || state.is_other(a, run.mark) {
+        if !later || state.is_other_run(a, run.mark) {
             return false;
         }
         let Some(job) = state.job(a.j.id) else {

@@ -31,7 +31,7 @@ impl Turn<'_> {
                  submit it in parts"
             ));
         }
-        let mut pack = Pack::new(attachments(&request.head, &mut self.out.blobs)?);
+        let mut pack = Pack::new(attachments(&request.head, &mut self.ready.blobs)?);
         if let Some(ack) = known {
             pack.note_created(&ack.ids);
             request.answer.ack.ids = ack.ids;
@@ -43,7 +43,7 @@ impl Turn<'_> {
     /// Submits jobs until the slice is used up. Returns true if none is left.
     pub(super) fn submit_slice(&mut self, request: &mut ActiveRequest) -> bool {
         let ActiveRequest {
-            who,
+            requester,
             head,
             verbs,
             answer,
@@ -61,7 +61,7 @@ impl Turn<'_> {
             request.verb += 1;
             if let Verb::Submit { line, same, job } = verb {
                 self.spend(SUBMIT);
-                self.submit_one(who, head.token, pack, (line, same, job), answer);
+                self.submit_one(requester, head.token, pack, (line, same, job), answer);
             }
         }
         verbs.is_empty()
@@ -69,7 +69,7 @@ impl Turn<'_> {
 
     fn submit_one(
         &mut self,
-        who: &Requester,
+        requester: &Requester,
         token: Token,
         pack: &mut Pack,
         (line, same, mut job): (u32, bool, Box<Submission>),
@@ -81,24 +81,31 @@ impl Turn<'_> {
         if pack.has_created(line) {
             return;
         }
-        if let Some(run) = self.known_key(who, &job.key, line) {
+        if let Some(run) = self.known_key(requester, &job.key, line) {
             answer.ack.ids.push(run);
             return;
         }
         if let Some(of) = job.clone.take()
-            && let Err(refusal) = clone_job::complete(self.core, who, &mut job, &of)
+            && let Err(refusal) = clone_job::complete(self.core, requester, &mut job, &of)
         {
             return answer.refuse(what(line), refusal);
         }
         if let Some(of) = job.restart.take()
-            && let Err(refusal) = restart_job::complete(self.core, who, &mut job, &of)
+            && let Err(refusal) = restart_job::complete(self.core, requester, &mut job, &of)
         {
             return answer.refuse(what(line), refusal);
         }
         let core = &*self.core;
         let now = self.now;
         let before = (pack.names.lookups, pack.names.ids);
-        let admitted = intake::admit(*job, who, &core.config, &core.state, now, &mut pack.names);
+        let admitted = intake::admit(
+            *job,
+            requester,
+            &core.config,
+            &core.state,
+            now,
+            &mut pack.names,
+        );
         let (looks, ids) = (before.0 - pack.names.lookups, before.1 - pack.names.ids);
         self.spend(looks * LOOK + ids * DEPEND);
         match admitted {
@@ -114,11 +121,11 @@ impl Turn<'_> {
     }
 
     /// The job that the same user created with the same key.
-    fn known_key(&self, who: &Requester, key: &str, line: u32) -> Option<IdRun> {
+    fn known_key(&self, requester: &Requester, key: &str, line: u32) -> Option<IdRun> {
         if key.is_empty() {
             return None;
         }
-        let (id, t) = self.core.state.keyed(who.uid, key)?;
+        let (id, t) = self.core.state.keyed(requester.uid, key)?;
         if t < self
             .core
             .clock

@@ -50,9 +50,10 @@ type HeldUnits = (
 /// Units of a host that jobs hold, by resource, in the order of their names.
 fn units_in_use(core: &Core, host: &str) -> HeldUnits {
     let (mut units, mut parts) = HeldUnits::default();
-    for (res, held) in core.state.used().units().on(host) {
+    for (res, holders) in core.state.used().units().used_on(host) {
         let each = || {
-            held.iter()
+            holders
+                .iter()
                 .flat_map(|(name, by)| by.iter().map(move |of| (name, of)))
         };
         let names = each().map(|(name, of)| (name.clone(), of.j));
@@ -78,7 +79,7 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
         cpuf: host.entry.cpuf,
         tags: host.entry.tags.clone(),
         load: host.load.clone(),
-        jobs: core.state.used().work_on(host.id).take(1000).collect(),
+        jobs: core.state.used().started_on(host.id).take(1000).collect(),
         warnings: host.load.notes.clone(),
         thresholds: thresholds(&core.config, host),
         ..HostRow::default()
@@ -119,7 +120,7 @@ fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
         let mut all = own.clone();
         for mark in &queue.thresholds {
             match all.iter_mut().find(|known| known.index == mark.index) {
-                Some(known) => *known = known.with(mark),
+                Some(known) => *known = known.combined_with(mark),
                 None => all.push(mark.clone()),
             }
         }
@@ -131,7 +132,7 @@ fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
 fn host_status(core: &Core, host: &HostInfo) -> &'static str {
     let used = core.state.used();
     let exclusive = || {
-        let mut work = used.work_on(host.id);
+        let mut work = used.started_on(host.id);
         core.engine.is_exclusive(host)
             || work.any(|(j, _)| core.state.spec_of(j.id).is_some_and(|spec| spec.exclusive))
     };

@@ -35,9 +35,9 @@ impl Turn<'_> {
             };
             core.memory.last_judged = id;
             looks += JUDGE_EACH;
-            if let Some(verdict) = depend::judge_counting(&core.state, id, &mut looks) {
+            if let Some(verdict) = depend::evaluate_counting(&core.state, id, &mut looks) {
                 let policy = depend::policy_of(&core.state, id, core.config.general.orphans);
-                let verdict = depend::under_policy(verdict, policy);
+                let verdict = depend::apply_policy(verdict, policy);
                 core.pass.needed |= verdict == DepVerdict::Met;
                 if matches!(verdict, DepVerdict::Never(_)) && policy == Orphans::Kill {
                     orphans.push(id);
@@ -46,7 +46,7 @@ impl Turn<'_> {
             }
         }
         orphans.into_iter().for_each(|id| self.end_orphan(id));
-        self.out.more |= self.core.state.has_dep_dirty();
+        self.ready.more |= self.core.state.has_dep_dirty();
     }
 
     /// Ends what is waiting of a job whose dependency can never be satisfied.
@@ -63,7 +63,7 @@ impl Turn<'_> {
     pub(super) fn release_retries(&mut self) {
         let due = self.core.state.retries_due(self.now);
         let due: Vec<JobKey> = due.take(RETRIES_MAX).collect();
-        self.out.more |= due.len() == RETRIES_MAX;
+        self.ready.more |= due.len() == RETRIES_MAX;
         for j in due {
             let (why, t) = (PendReason::Requeued, self.now);
             self.emit(Event::Why { j, why, t });
@@ -77,7 +77,7 @@ impl Turn<'_> {
         let old = core.clock.older_than(core.config.general.clean_period_ms);
         let ids: Vec<u32> = core.state.finished_before(old).take(CLEAN_MAX).collect();
         if !ids.is_empty() {
-            self.out.more |= ids.len() == CLEAN_MAX;
+            self.ready.more |= ids.len() == CLEAN_MAX;
             let t = self.now;
             self.emit(Event::Cleaned { ids, t });
         }
@@ -116,7 +116,7 @@ impl Turn<'_> {
             });
         }
         self.core.hosts_changed();
-        self.out.publish = true;
+        self.ready.publish = true;
     }
 
     /// Requests a scheduler pass when one is due by time.

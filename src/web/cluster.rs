@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::watch;
 
 /// Interval between two checks of the view, ms.
-pub const LOOK_MS: u64 = 1_000;
+pub const POLL_MS: u64 = 1_000;
 /// Reading all jobs may take this fraction of the time, so that a million of them load neither this
 /// process nor the file server: after a reading that took a second, the next one is ten seconds
 /// later at the earliest.
@@ -39,7 +39,7 @@ pub struct Snapshot {
 /// See the top of this file.
 pub struct Cluster {
     reader: Reader,
-    known: RwLock<Arc<Snapshot>>,
+    snapshot: RwLock<Arc<Snapshot>>,
     /// One reading at a time.
     reading: Mutex<()>,
     changes: watch::Sender<u64>,
@@ -50,7 +50,7 @@ impl Cluster {
     pub fn new(site: &Site) -> Cluster {
         Cluster {
             reader: Reader::new(site, sys::users::current_user()),
-            known: RwLock::default(),
+            snapshot: RwLock::default(),
             reading: Mutex::new(()),
             changes: watch::channel(0).0,
         }
@@ -58,7 +58,7 @@ impl Cluster {
 
     /// The last copy that was read.
     pub fn now(&self) -> Arc<Snapshot> {
-        self.known
+        self.snapshot
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -89,7 +89,10 @@ impl Cluster {
             },
         };
         let renewed = !Arc::ptr_eq(&old.jobs, &new.jobs);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        *self
+            .snapshot
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         self.changes.send_modify(|n| *n += 1);
         drop(old);
         if renewed {
@@ -100,7 +103,7 @@ impl Cluster {
 
     /// A newer copy; `None`: nothing has changed.
     fn read(&self, old: &Snapshot, at_once: bool) -> Result<Option<Snapshot>, Failure> {
-        let mark = ViewMark::now(&self.reader)?;
+        let mark = ViewMark::current_mark(&self.reader)?;
         let is_due = at_once || sys::clock::boot_ms() >= old.not_before;
         let renew = is_due && !mark.has_jobs_of(&old.jobs_mark);
         let head = self.reader.head()?;
@@ -140,8 +143,8 @@ impl Cluster {
 
     /// Jobs by queue and user as the user of this process sees them; `None`: unknown. Blocks.
     pub fn sums(&self, now: i64) -> Option<JobSums> {
-        let seen = VisibleJobs::of(&self.reader).ok()?;
-        Some(self.now().jobs.sums(&seen, now))
+        let visible = VisibleJobs::of(&self.reader).ok()?;
+        Some(self.now().jobs.sums(&visible, now))
     }
 
     /// How long jobs waited for their first start. Blocks.
@@ -149,7 +152,7 @@ impl Cluster {
     /// # Errors
     /// The view cannot be read.
     pub fn waits(&self) -> Result<Waits, Failure> {
-        self.reader.waits()
+        self.reader.waiting_times()
     }
 
     /// The jobs that a user may see.
@@ -164,7 +167,7 @@ impl Cluster {
 /// Checks the view repeatedly until the portal ends.
 pub async fn watch(app: crate::App) {
     let mut ending = app.ending.clone();
-    let mut pause = tokio::time::interval(std::time::Duration::from_millis(LOOK_MS));
+    let mut pause = tokio::time::interval(std::time::Duration::from_millis(POLL_MS));
     pause.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {

@@ -4,7 +4,7 @@ use crate::cluster::{self, Cluster};
 use crate::identity::SameUser;
 use crate::server::{Listener, serve};
 use crate::service::{self, ServiceOptions};
-use crate::{Settings, Shared, routes};
+use crate::{PortalState, Settings, routes};
 use clap::Parser;
 use corral::api::portal::{PortalAddress, is_apps_domain, publish_address, withdraw_address};
 use corral::program;
@@ -113,7 +113,7 @@ fn run(options: &Options) -> Result<(), Refusal> {
     let site = Site::find().map_err(Refusal::system)?;
     let apps_domain = apps_domain(options)?;
     if options.service {
-        let said = ServiceOptions {
+        let settings = ServiceOptions {
             account: options.user.clone(),
             listen: options.listen,
             tls: options.tls_cert.clone().zip(options.tls_key.clone()),
@@ -121,7 +121,7 @@ fn run(options: &Options) -> Result<(), Refusal> {
             metrics_open: options.metrics_open,
             apps_domain,
         };
-        return service::run(said, site);
+        return service::run(settings, site);
     }
     refuse_root(options, &site)?;
     sys::logging::start("info");
@@ -203,7 +203,7 @@ async fn live(options: &Options, site: Site, apps_domain: Option<String>) -> Res
         apps_domain,
     };
     let actor = Arc::new(SameUser::new(site.clone()));
-    let app = Shared::new(settings, Cluster::new(&site), actor, ending.clone());
+    let app = PortalState::new(settings, Cluster::new(&site), actor, ending.clone());
     let first = app.clone();
     let _ = tokio::task::spawn_blocking(move || first.cluster.refresh(true)).await;
     let watching = tokio::spawn(cluster::watch(app.clone()));

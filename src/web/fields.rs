@@ -48,11 +48,11 @@ impl Fields {
 
     /// The same fields as a query with one of them changed; empty fields are omitted.
     pub fn with(&self, name: &str, value: &str) -> String {
-        let kept = self
+        let unchanged = self
             .0
             .iter()
             .filter(|(known, v)| known != name && !v.is_empty());
-        let mut all: Vec<(&str, &str)> = kept.map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let mut all: Vec<(&str, &str)> = unchanged.map(|(n, v)| (n.as_str(), v.as_str())).collect();
         if !value.is_empty() {
             all.push((name, value));
         }

@@ -87,18 +87,18 @@ impl ByteQuery {
 ///
 /// # Errors
 /// The user is not served, or the caller may not access files.
-pub fn place(app: &App, caller: &Caller, asked: &ByteQuery) -> Result<FileLocation, WebError> {
+pub fn place(app: &App, caller: &Caller, query: &ByteQuery) -> Result<FileLocation, WebError> {
     allow(caller)?;
-    let root = match asked.get("root") {
+    let root = match query.get("root") {
         b"" => {
-            let reader = app.actor.reader(&caller.who)?;
+            let reader = app.actor.reader(&caller.identity)?;
             reader.user().home.as_os_str().as_encoded_bytes().to_vec()
         }
         root => root.to_vec(),
     };
     Ok(FileLocation {
         root,
-        path: asked.get("path").to_vec(),
+        path: query.get("path").to_vec(),
     })
 }
 
@@ -160,7 +160,7 @@ pub fn shown(bytes: &[u8]) -> String {
 /// The system refuses access.
 pub fn read(
     app: &App,
-    who: &Identity,
+    identity: &Identity,
     at: &FileLocation,
     offset: u64,
     most: usize,
@@ -170,7 +170,7 @@ pub fn read(
         offset,
         most,
     };
-    match app.actor.files(who, &ask)? {
+    match app.actor.files(identity, &ask)? {
         FileAnswer::Bytes { bytes, mark } => Ok((bytes, mark)),
         _ => Err(WebError::internal()),
     }
@@ -238,7 +238,7 @@ fn disposition(name: &[u8]) -> String {
 
 /// Pieces of a file on their way to one reader.
 struct FileStream {
-    from: mpsc::Receiver<io::Result<Bytes>>,
+    chunks: mpsc::Receiver<io::Result<Bytes>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -246,7 +246,7 @@ impl Stream for FileStream {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.from.poll_recv(cx)
+        self.chunks.poll_recv(cx)
     }
 }
 
@@ -268,12 +268,12 @@ pub async fn send_file(
     caller: Caller,
     at: FileLocation,
     headers: &HeaderMap,
-    how: Delivery,
+    delivery: Delivery,
 ) -> Result<Response, WebError> {
-    let (here, of, who) = (app.clone(), at.clone(), caller.who.clone());
-    let first = blocking(move || read(&here, &who, &of, 0, 16)).await?;
+    let (app_copy, of, who) = (app.clone(), at.clone(), caller.identity.clone());
+    let first = blocking(move || read(&app_copy, &who, &of, 0, 16)).await?;
     let (head, mark) = first;
-    let kind = match how {
+    let kind = match delivery {
         Delivery::Download => "application/octet-stream",
         Delivery::Picture => {
             picture(&head).ok_or_else(|| WebError::wrong("it is not a picture"))?
@@ -282,8 +282,8 @@ pub async fn send_file(
     let tag = format!("\"{:x}-{:x}-{:x}\"", mark.ino, mark.size, mark.mtime_ns);
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());
     let same = text(header::IF_RANGE).is_none_or(|known| known == tag);
-    let asked = text(header::RANGE).filter(|_| same).unwrap_or_default();
-    let Ok(part) = range(asked, mark.size) else {
+    let range_header = text(header::RANGE).filter(|_| same).unwrap_or_default();
+    let Ok(part) = range(range_header, mark.size) else {
         let size = [(header::CONTENT_RANGE, format!("bytes */{}", mark.size))];
         return Ok((StatusCode::RANGE_NOT_SATISFIABLE, size).into_response());
     };
@@ -297,9 +297,9 @@ pub async fn send_file(
     let (from, end) = part.unwrap_or((0, mark.size));
     let (to, pieces) = mpsc::channel(WAITING);
     let name = split_last(&at.path).1.to_vec();
-    tokio::spawn(send(app, caller.who, (at, mark), (from, end), to));
+    tokio::spawn(send(app, caller.identity, (at, mark), (from, end), to));
     let body = Body::from_stream(FileStream {
-        from: pieces,
+        chunks: pieces,
         _permit: permit,
     });
     let mut response = body.into_response();
@@ -312,7 +312,7 @@ pub async fn send_file(
     set(header::CONTENT_LENGTH, (end - from).to_string());
     set(header::ACCEPT_RANGES, "bytes".to_owned());
     set(header::ETAG, tag);
-    if how == Delivery::Download {
+    if delivery == Delivery::Download {
         set(header::CONTENT_DISPOSITION, disposition(&name));
     }
     if part.is_some() {
@@ -330,14 +330,14 @@ pub async fn send_file(
 /// off: a mixture of two versions must not look complete.
 async fn send(
     app: App,
-    who: Identity,
+    identity: Identity,
     (at, mark): (FileLocation, FileMark),
     (mut from, end): (u64, u64),
     to: mpsc::Sender<io::Result<Bytes>>,
 ) {
     while from < end {
         let most = usize::try_from(end - from).unwrap_or(PIECE).min(PIECE);
-        let (app, who, of) = (app.clone(), who.clone(), at.clone());
+        let (app, who, of) = (app.clone(), identity.clone(), at.clone());
         let piece = blocking(move || read(&app, &who, &of, from, most)).await;
         let piece = match piece {
             Ok((bytes, now)) if now == mark && !bytes.is_empty() => Ok(Bytes::from(bytes)),
@@ -360,9 +360,9 @@ mod tests {
         let name = b"a b\xff<\x1b&+";
         let link = query(b"/h/\xe4", name);
         assert_eq!(link, "root=/h/%E4&path=a%20b%FF%3C%1B%26%2B");
-        let asked = ByteQuery::parse(Some(&link)).unwrap();
+        let byte_query = ByteQuery::parse(Some(&link)).unwrap();
         assert_eq!(
-            (asked.get("root"), asked.get("path")),
+            (byte_query.get("root"), byte_query.get("path")),
             (&b"/h/\xe4"[..], &name[..])
         );
         assert_eq!(shown(name), "a b\\xff<\\x1b&+");

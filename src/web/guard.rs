@@ -41,7 +41,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 /// The requester, as passed to handlers.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    pub who: Identity,
+    pub identity: Identity,
     pub scope: Scope,
     /// Whether the user administers the cluster. It decides what pages offer, never what is
     /// allowed.
@@ -63,9 +63,9 @@ pub struct DisplaySettings {
 impl DisplaySettings {
     pub fn of(headers: &HeaderMap) -> DisplaySettings {
         let accepted = text(headers, header::ACCEPT_LANGUAGE);
-        let chosen = cookie(headers, LANGUAGE).and_then(Language::parse);
+        let language = cookie(headers, LANGUAGE).and_then(Language::parse);
         DisplaySettings {
-            words: Translations(chosen.unwrap_or_else(|| Language::accepted(accepted))),
+            words: Translations(language.unwrap_or_else(|| Language::accepted(accepted))),
             theme: match cookie(headers, THEME) {
                 Some("dark") => "dark",
                 Some("light") => "light",
@@ -104,7 +104,7 @@ pub fn set_cookie(name: &str, value: &str, age_s: Option<i64>) -> (HeaderName, S
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let begun = sys::clock::boot_ms();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let look = DisplaySettings::of(request.headers());
+    let display = DisplaySettings::of(request.headers());
     let mut user = String::new();
     let peer = request.extensions().get::<Peer>().copied();
     let peer = peer.unwrap_or_default();
@@ -120,7 +120,7 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
             (from, Some(WebError::wrong(why)))
         }
     };
-    let passed = pass(&app, (look, &from), request, next, &mut user);
+    let passed = pass(&app, (display, &from), request, next, &mut user);
     let answer = async {
         match refused {
             Some(error) => Err(error),
@@ -132,7 +132,7 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
         Ok(Err(error)) => error.into_response(),
         Err(_) => WebError::new(StatusCode::SERVICE_UNAVAILABLE, "").into_response(),
     };
-    let mut response = finished(response, look, &path);
+    let mut response = finished(response, display, &path);
     if app.settings.encrypted || from.encrypted {
         keep_encrypted(response.headers_mut());
     }
@@ -151,7 +151,7 @@ fn is_for_programs(path: &str) -> bool {
 
 async fn pass(
     app: &App,
-    (look, from): (DisplaySettings, &Origin),
+    (display, from): (DisplaySettings, &Origin),
     request: Request,
     next: Next,
     user: &mut String,
@@ -161,7 +161,7 @@ async fn pass(
     let path = parts.uri.path().to_owned();
     let caller = caller(app, &parts.headers).await?;
     if let Some(caller) = &caller {
-        user.clone_from(&caller.who.name);
+        user.clone_from(&caller.identity.name);
     }
     let is_change = !matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let open = routes::is_open(&path) || (path == "/metrics" && app.settings.metrics_open);
@@ -194,7 +194,7 @@ async fn pass(
     if let Some(caller) = caller {
         parts.extensions.insert(caller);
     }
-    parts.extensions.insert(look);
+    parts.extensions.insert(display);
     parts.extensions.insert(from.clone());
     Ok(next
         .run(Request::from_parts(parts, Body::from(bytes)))
@@ -344,12 +344,12 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
             true => blocking(move || Ok(actor.token(&secret, now))).await?,
             false => None,
         };
-        let Some((who, token)) = found else {
+        let Some((identity, token)) = found else {
             let why = "the token is unknown, revoked or expired";
             return Err(WebError::new(StatusCode::UNAUTHORIZED, why));
         };
         return Ok(Some(Caller {
-            who,
+            identity,
             scope: token.scope,
             administers: false,
             csrf: String::new(),
@@ -362,15 +362,15 @@ async fn caller(app: &App, headers: &HeaderMap) -> Result<Option<Caller>, WebErr
     let Some(mut session) = app.sessions().find(secret, now) else {
         return Ok(None);
     };
-    let (actor, asked) = (app.actor.clone(), secret.to_owned());
-    if !blocking(move || Ok(actor.may_go_on(&asked))).await? {
+    let (actor, session_secret) = (app.actor.clone(), secret.to_owned());
+    if !blocking(move || Ok(actor.may_go_on(&session_secret))).await? {
         app.sessions().end(secret);
         return Ok(None);
     }
-    session.who.proof = Proof(secret.to_owned());
+    session.identity.proof = Proof(secret.to_owned());
     Ok(Some(Caller {
-        administers: app.administers(&session.who, now).await,
-        who: session.who,
+        administers: app.administers(&session.identity, now).await,
+        identity: session.identity,
         scope: Scope::Admin,
         csrf: session.csrf,
         secret: secret.to_owned(),
@@ -398,7 +398,7 @@ fn keep_encrypted(headers: &mut HeaderMap) {
 }
 
 /// Completes the response: renders its error and adds the headers that every response has.
-fn finished(mut response: Response, look: DisplaySettings, path: &str) -> Response {
+fn finished(mut response: Response, display: DisplaySettings, path: &str) -> Response {
     let status = response.status();
     let error = response.extensions_mut().remove::<WebError>();
     let error = error.or_else(|| {
@@ -409,7 +409,7 @@ fn finished(mut response: Response, look: DisplaySettings, path: &str) -> Respon
         (is_error && !is_own).then(|| WebError::new(status, ""))
     });
     if let Some(error) = error {
-        response = error.render(look.words, is_for_programs(path), look.theme);
+        response = error.render(display.words, is_for_programs(path), display.theme);
     }
     let headers = response.headers_mut();
     if status == StatusCode::UNAUTHORIZED && is_for_programs(path) {

@@ -31,19 +31,19 @@ const IDLE_MS: i64 = 20_000;
 /// Values of several names at the same moments.
 #[derive(Clone, Debug)]
 pub struct Rings<const N: usize> {
-    kept: usize,
+    capacity: usize,
     names_max: usize,
     /// ms since 1970.
-    pub at: VecDeque<i64>,
+    pub times: VecDeque<i64>,
     pub rows: BTreeMap<String, VecDeque<[f32; N]>>,
 }
 
 impl<const N: usize> Rings<N> {
-    fn new(kept: usize, names_max: usize) -> Rings<N> {
+    fn new(capacity: usize, names_max: usize) -> Rings<N> {
         Rings {
-            kept,
+            capacity,
             names_max,
-            at: VecDeque::new(),
+            times: VecDeque::new(),
             rows: BTreeMap::new(),
         }
     }
@@ -51,7 +51,7 @@ impl<const N: usize> Rings<N> {
     /// Adds the values of a moment; a name without a value gets `otherwise`. Names with no other
     /// value for the whole time that samples are kept are removed.
     fn push(&mut self, at: i64, values: impl Iterator<Item = (String, [f32; N])>, otherwise: f32) {
-        let before = self.at.len();
+        let before = self.times.len();
         let mut now: BTreeMap<String, [f32; N]> = BTreeMap::new();
         for (name, value) in values {
             if !self.rows.contains_key(&name) {
@@ -63,10 +63,10 @@ impl<const N: usize> Rings<N> {
             }
             now.insert(name, value);
         }
-        self.at.push_back(at);
-        let is_full = self.at.len() > self.kept;
+        self.times.push_back(at);
+        let is_full = self.times.len() > self.capacity;
         if is_full {
-            self.at.pop_front();
+            self.times.pop_front();
         }
         for (name, row) in &mut self.rows {
             row.push_back(now.get(name).copied().unwrap_or([otherwise; N]));
@@ -105,13 +105,13 @@ pub struct JobRing {
     pub start: i64,
     every_ms: i64,
     /// When the attempt was last seen running.
-    seen: i64,
+    last_running: i64,
     pub samples: Vec<JobSample>,
 }
 
 impl JobRing {
     fn add(&mut self, sample: JobSample) {
-        self.seen = sample.at;
+        self.last_running = sample.at;
         if let Some(last) = self.samples.last() {
             // Hosts report from time to time: nothing is known between two reports.
             let is_old = JobSample {
@@ -213,7 +213,7 @@ impl History {
                 let ring = JobRing {
                     start: used.start,
                     every_ms: JOB_EVERY_MS,
-                    seen: now,
+                    last_running: now,
                     samples: Vec::new(),
                 };
                 self.jobs.insert(used.key, ring);
@@ -241,7 +241,7 @@ impl History {
         if self.jobs.len() < JOBS_MAX {
             return;
         }
-        let oldest = self.jobs.iter().min_by_key(|(_, ring)| ring.seen);
+        let oldest = self.jobs.iter().min_by_key(|(_, ring)| ring.last_running);
         if let Some(key) = oldest.map(|(key, _)| *key) {
             self.jobs.remove(&key);
         }
@@ -287,7 +287,7 @@ mod tests {
         for at in 3..6 {
             put(&mut rings, at, &["c", "b"]);
         }
-        assert_eq!(rings.at, [3, 4, 5]);
+        assert_eq!(rings.times, [3, 4, 5]);
         assert!(
             !rings.rows.contains_key("a"),
             "nothing for as long as is kept"

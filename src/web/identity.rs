@@ -112,17 +112,17 @@ pub trait UserAccess: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here.
-    fn reader(&self, who: &Identity) -> Result<Reader, Failure>;
+    fn reader(&self, identity: &Identity) -> Result<Reader, Failure>;
 
     /// # Errors
     /// The request is refused, or no answer came.
-    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure>;
+    fn submit(&self, identity: &Identity, job: &JobRequest) -> Result<Accepted, Failure>;
 
     /// The chances of a job to start, as JSON of `csub --dry-run --json`.
     ///
     /// # Errors
     /// csub would refuse the job, or the cluster cannot be read.
-    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure>;
+    fn dry_run(&self, identity: &Identity, job: &JobRequest) -> Result<String, Failure>;
 
     /// Acts on jobs; returns the outcome for each of them.
     ///
@@ -130,7 +130,7 @@ pub trait UserAccess: Send + Sync {
     /// The whole request is refused, or no answer came.
     fn act(
         &self,
-        who: &Identity,
+        identity: &Identity,
         act: JobAction,
         jobs: Vec<String>,
     ) -> Result<Vec<Outcome>, Failure>;
@@ -139,40 +139,44 @@ pub trait UserAccess: Send + Sync {
     ///
     /// # Errors
     /// The user is not served here.
-    fn output(&self, who: &Identity, job: &ViewJob, most: usize)
-    -> Result<Vec<JobOutput>, Failure>;
+    fn output(
+        &self,
+        identity: &Identity,
+        job: &ViewJob,
+        most: usize,
+    ) -> Result<Vec<JobOutput>, Failure>;
 
     /// Carries out an action of an administrator of the cluster.
     ///
     /// # Errors
     /// The user is not an administrator, something is refused, or no answer came.
-    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure>;
+    fn administer(&self, identity: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure>;
 
     /// Carries out an operation on the user's files.
     ///
     /// # Errors
     /// The system refuses it.
-    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure>;
+    fn files(&self, identity: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure>;
 
     /// Submits an unchanged copy of a job. `key`: repeated calls with the same key return the same
     /// job.
     ///
     /// # Errors
     /// The request is refused, or no answer came.
-    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure>;
+    fn clone_job(&self, identity: &Identity, job: &str, key: &str) -> Result<Accepted, Failure>;
 
     /// Script and environment of a job, for the job's user.
     ///
     /// # Errors
     /// The user is not served here.
-    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure>;
+    fn texts(&self, identity: &Identity, job: &ViewJob) -> Result<JobTexts, Failure>;
 
     /// Starts something with which the user communicates. It requires a session: a token is not
     /// enough.
     ///
     /// # Errors
     /// The user is not served here, a value is invalid, or the system refuses.
-    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure>;
+    fn attend(&self, identity: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure>;
 
     /// Uses up a login link; returns its user if it is valid.
     ///
@@ -231,8 +235,8 @@ impl SameUser {
         SameUser { site, me }
     }
 
-    fn check(&self, who: &Identity) -> Result<(), Failure> {
-        match who.uid == self.me.uid {
+    fn check(&self, identity: &Identity) -> Result<(), Failure> {
+        match identity.uid == self.me.uid {
             true => Ok(()),
             false => Err(Failure {
                 kind: FailureKind::Permission,
@@ -247,28 +251,28 @@ impl SameUser {
 }
 
 impl UserAccess for SameUser {
-    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
-        self.check(who)?;
+    fn reader(&self, identity: &Identity) -> Result<Reader, Failure> {
+        self.check(identity)?;
         Ok(reader_for(&self.site, self.me.clone()))
     }
 
-    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
-        self.check(who)?;
+    fn submit(&self, identity: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
+        self.check(identity)?;
         api::submit(&self.site, job)
     }
 
-    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure> {
-        self.check(who)?;
+    fn dry_run(&self, identity: &Identity, job: &JobRequest) -> Result<String, Failure> {
+        self.check(identity)?;
         api::dry_run(&self.site, job)
     }
 
     fn act(
         &self,
-        who: &Identity,
+        identity: &Identity,
         act: JobAction,
         jobs: Vec<String>,
     ) -> Result<Vec<Outcome>, Failure> {
-        self.check(who)?;
+        self.check(identity)?;
         let how = match act {
             JobAction::Kill => SignalAction::Kill,
             JobAction::Stop => SignalAction::Stop,
@@ -280,33 +284,33 @@ impl UserAccess for SameUser {
 
     fn output(
         &self,
-        who: &Identity,
+        identity: &Identity,
         job: &ViewJob,
         most: usize,
     ) -> Result<Vec<JobOutput>, Failure> {
-        Ok(self.reader(who)?.output(job, most))
+        Ok(self.reader(identity)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
-        admin::administer(&self.reader(who)?, act)
+    fn administer(&self, identity: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
+        admin::administer(&self.reader(identity)?, act)
     }
 
-    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
-        self.check(who)?;
+    fn files(&self, identity: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
+        self.check(identity)?;
         files::carry_out(ask)
     }
 
-    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
-        self.check(who)?;
+    fn clone_job(&self, identity: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
+        self.check(identity)?;
         api::submit_clone(&self.site, job, key)
     }
 
-    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
-        Ok(self.reader(who)?.texts(job))
+    fn texts(&self, identity: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
+        Ok(self.reader(identity)?.texts(job))
     }
 
-    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
-        self.check(who)?;
+    fn attend(&self, identity: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
+        self.check(identity)?;
         let (end, attended) = attach::start_attached(&self.site, &self.me, ask, false)?;
         Ok(AttachedProgram::new(end, attended))
     }

@@ -73,7 +73,7 @@ pub struct Settings {
 }
 
 /// What all requests share.
-pub struct Shared {
+pub struct PortalState {
     pub settings: Settings,
     pub cluster: Cluster,
     pub actor: Arc<dyn UserAccess>,
@@ -92,16 +92,16 @@ pub struct Shared {
 }
 
 /// The shared state, as passed to handlers.
-pub type App = Arc<Shared>;
+pub type App = Arc<PortalState>;
 
-impl Shared {
+impl PortalState {
     pub fn new(
         settings: Settings,
         cluster: Cluster,
         actor: Arc<dyn UserAccess>,
         ending: watch::Receiver<bool>,
     ) -> App {
-        Arc::new(Shared {
+        Arc::new(PortalState {
             settings,
             cluster,
             actor,
@@ -159,7 +159,7 @@ impl Shared {
 const ADMINISTERS_MS: i64 = 60_000;
 const ADMINISTERS_MAX: usize = 10_000;
 
-impl Shared {
+impl PortalState {
     /// Whether a user administers the cluster according to the view; it decides what pages offer.
     /// False if unknown.
     pub async fn administers(self: &Arc<Self>, who: &Identity, now: i64) -> bool {
@@ -172,8 +172,8 @@ impl Shared {
         {
             return does;
         }
-        let (app, asker) = (self.clone(), who.clone());
-        let found = blocking(move || Ok(app.actor.reader(&asker)?.is_administrator()?));
+        let (app, identity) = (self.clone(), who.clone());
+        let found = blocking(move || Ok(app.actor.reader(&identity)?.is_administrator()?));
         let does = found.await.unwrap_or(false);
         let mut all = known();
         if all.len() >= ADMINISTERS_MAX {

@@ -36,7 +36,7 @@ const JOINT: usize = 256;
 
 /// Events on their way to one reader.
 struct Lines {
-    from: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Event>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -44,7 +44,7 @@ impl Stream for Lines {
     type Item = Result<Event, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.from.poll_recv(cx).map(|event| event.map(Ok))
+        self.events.poll_recv(cx).map(|event| event.map(Ok))
     }
 }
 
@@ -58,9 +58,9 @@ fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
         );
         WebError::new(StatusCode::TOO_MANY_REQUESTS, why)
     })?;
-    let (to, from) = mpsc::channel(WAITING);
+    let (to, events) = mpsc::channel(WAITING);
     let lines = Lines {
-        from,
+        events,
         _permit: permit,
     };
     let answer = Sse::new(lines).keep_alive(KeepAlive::new().interval(ALIVE));
@@ -109,17 +109,17 @@ pub(crate) async fn log(
     Path(id): Path<String>,
 ) -> RestResult {
     let key = key_of(&id)?;
-    let (seer, who) = (app.clone(), caller.who.clone());
-    blocking(move || Ok(seer.actor.reader(&who)?.job(key).map(drop)?)).await?;
+    let (app_copy, who) = (app.clone(), caller.identity.clone());
+    blocking(move || Ok(app_copy.actor.reader(&who)?.job(key).map(drop)?)).await?;
     let (to, answer) = open(&app)?;
     tokio::spawn(async move {
         let mut known: Option<Vec<u8>> = None;
         loop {
-            let (seer, who) = (app.clone(), caller.who.clone());
+            let (app_copy, who) = (app.clone(), caller.identity.clone());
             let read = blocking(move || {
-                let job = seer.actor.reader(&who)?.job(key)?;
+                let job = app_copy.actor.reader(&who)?.job(key)?;
                 let ended = job.row.stat.is_finished();
-                let mut files = seer.actor.output(&who, &job, LOG_BYTES)?;
+                let mut files = app_copy.actor.output(&who, &job, LOG_BYTES)?;
                 let first = (!files.is_empty()).then(|| files.swap_remove(0));
                 Ok((first.and_then(|file| file.bytes.ok()), ended))
             });
@@ -176,15 +176,15 @@ pub(crate) async fn events(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> RestResult {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok());
-    let after = last.unwrap_or_else(|| asked.get("after")).to_owned();
-    let (seer, who) = (app.clone(), caller.who.clone());
+    let after = last.unwrap_or_else(|| fields.get("after")).to_owned();
+    let (app_copy, who) = (app.clone(), caller.identity.clone());
     let following = blocking(move || {
         let after = (!after.is_empty()).then_some(after.as_str());
-        Ok(seer.actor.reader(&who)?.events(after, &[])?)
+        Ok(app_copy.actor.reader(&who)?.events(after, &[])?)
     });
     let following = Arc::new(Mutex::new(following.await?));
     let (to, answer) = open(&app)?;

@@ -23,7 +23,7 @@ pub(crate) async fn metrics(
     let open = asks_for_open_metrics(&headers);
     blocking(move || {
         let page = match caller {
-            Some(Extension(caller)) => app.actor.reader(&caller.who)?.metrics()?,
+            Some(Extension(caller)) => app.actor.reader(&caller.identity)?.metrics()?,
             None => app.cluster.metrics()?,
         };
         let (kind, page) = match open {

@@ -77,9 +77,9 @@ pub fn origin(peer: Peer, trusted: &[Net], headers: &HeaderMap) -> Result<Origin
 
 /// The last address of the path that is not a trusted proxy's. Entries before an unreadable one are
 /// not trusted: then the proxy that wrote it counts as the caller.
-fn caller(proxy: IpAddr, way: &[&str], is_trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
+fn caller(proxy: IpAddr, hops: &[&str], is_trusted: impl Fn(IpAddr) -> bool) -> IpAddr {
     let mut last = proxy;
-    for word in way.iter().rev() {
+    for word in hops.iter().rev() {
         let Some(address) = address_of(word) else {
             return last;
         };
@@ -180,7 +180,7 @@ mod tests {
 
     const PROXY: &str = "127.0.0.1";
 
-    fn seen(peer: &str, headers: &[(&'static str, &str)]) -> Result<Origin, &'static str> {
+    fn origin_of(peer: &str, headers: &[(&'static str, &str)]) -> Result<Origin, &'static str> {
         let trusted = ["127.0.0.1", "10.0.0.0/8", "::1"].map(|net| Net::parse(net).unwrap());
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn address(headers: &[(&'static str, &str)]) -> String {
-        seen(PROXY, headers).unwrap().to_string()
+        origin_of(PROXY, headers).unwrap().to_string()
     }
 
     #[test]
@@ -205,17 +205,17 @@ mod tests {
             ("x-forwarded-host", "portal.example.org"),
         ];
         for peer in ["192.0.2.9", "::2", "11.0.0.1"] {
-            let got = seen(peer, &all).unwrap();
-            assert_eq!(got.address, peer.parse().ok(), "{peer}");
-            assert!(!got.encrypted && got.hosts.is_empty(), "{peer}");
+            let origin = origin_of(peer, &all).unwrap();
+            assert_eq!(origin.address, peer.parse().ok(), "{peer}");
+            assert!(!origin.encrypted && origin.hosts.is_empty(), "{peer}");
         }
-        let unknown = seen("", &all).unwrap();
+        let unknown = origin_of("", &all).unwrap();
         assert_eq!(
             (unknown.to_string().as_str(), unknown.encrypted),
             ("here", false)
         );
         // A peer may be written as an address of IPv6.
-        let mapped = seen("::ffff:10.1.1.1", &all).unwrap();
+        let mapped = origin_of("::ffff:10.1.1.1", &all).unwrap();
         assert_eq!(mapped.to_string(), "192.0.2.1");
     }
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn two_callers_at_once_are_refused() {
         let both = |a: &str, b: &str| {
-            seen(PROXY, &[("forwarded", a), ("x-forwarded-for", b)]).map(|o| o.to_string())
+            origin_of(PROXY, &[("forwarded", a), ("x-forwarded-for", b)]).map(|o| o.to_string())
         };
         assert_eq!(both("for=192.0.2.1", "192.0.2.1").unwrap(), "192.0.2.1");
         assert!(both("for=192.0.2.1", "203.0.113.5").is_err());
@@ -264,31 +264,31 @@ mod tests {
             "for=\"\\1\"",
             "nonsense",
         ] {
-            assert!(seen(PROXY, &[("forwarded", bad)]).is_err(), "{bad}");
+            assert!(origin_of(PROXY, &[("forwarded", bad)]).is_err(), "{bad}");
         }
         let long = "1.1.1.1,".repeat(HOPS_MAX + 1);
-        assert!(seen(PROXY, &[("x-forwarded-for", &long)]).is_err());
+        assert!(origin_of(PROXY, &[("x-forwarded-for", &long)]).is_err());
     }
 
     #[test]
     fn protocol_and_names_are_those_of_the_proxy() {
-        let got = |headers: &[(&'static str, &str)]| {
-            let got = seen(PROXY, headers).unwrap();
-            (got.encrypted, got.hosts.join(" "))
+        let origin = |headers: &[(&'static str, &str)]| {
+            let origin = origin_of(PROXY, headers).unwrap();
+            (origin.encrypted, origin.hosts.join(" "))
         };
         assert_eq!(
-            got(&[("x-forwarded-proto", "http")]),
+            origin(&[("x-forwarded-proto", "http")]),
             (false, String::new())
         );
         assert_eq!(
-            got(&[
+            origin(&[
                 ("x-forwarded-proto", "HTTPS"),
                 ("x-forwarded-host", "Portal.Example.org")
             ]),
             (true, "portal.example.org".to_owned())
         );
         assert_eq!(
-            got(&[(
+            origin(&[(
                 "forwarded",
                 "for=192.0.2.1;host=\"a:443\";proto=https, host=b"
             )]),

@@ -68,17 +68,17 @@ pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Res
 }
 
 /// Converts the query of a list of jobs.
-pub fn job_query(asked: &Fields) -> JobQuery {
-    let yes = |name: &str| matches!(asked.get(name), "yes" | "true" | "1" | "on");
+pub fn job_query(fields: &Fields) -> JobQuery {
+    let yes = |name: &str| matches!(fields.get(name), "yes" | "true" | "1" | "on");
     JobQuery {
-        filter: asked.get("filter").to_owned(),
+        filter: fields.get("filter").to_owned(),
         own_only: yes("own"),
         finished: yes("finished"),
-        sort: asked.get("sort").to_owned(),
+        sort: fields.get("sort").to_owned(),
         reverse: yes("reverse"),
-        array: asked.get("array").parse().ok(),
-        from: asked.number("from", 0),
-        count: asked.number("count", COUNT),
+        array: fields.get("array").parse().ok(),
+        from: fields.number("from", 0),
+        count: fields.number("count", COUNT),
     }
 }
 
@@ -115,13 +115,13 @@ fn listed(job: &ListedJob) -> Value {
 pub(crate) async fn jobs(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> RestResult {
-    let query = job_query(&Fields(asked));
+    let query = job_query(&Fields(fields));
     blocking(move || {
-        let seen = Cluster::visible_jobs(&app.actor.reader(&caller.who)?)?;
+        let visible = Cluster::visible_jobs(&app.actor.reader(&caller.identity)?)?;
         let now = app.cluster.now();
-        let page = now.jobs.page(&query, &seen, sys::clock::wall_ms())?;
+        let page = now.jobs.page(&query, &visible, sys::clock::wall_ms())?;
         Ok(object(&json!({
             "items": page.rows.iter().map(listed).collect::<Vec<_>>(),
             "total": page.total,
@@ -154,7 +154,7 @@ pub(crate) async fn job(
     Path(id): Path<String>,
 ) -> RestResult {
     blocking(move || {
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         let job = reader.job(key_of(&id)?)?;
         let is_array = job.row.arr.is_some() && !id.contains('[');
         let words: &[&str] = if is_array {
@@ -175,7 +175,7 @@ pub(crate) async fn history(
     Path(id): Path<String>,
 ) -> RestResult {
     blocking(move || {
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         reader.job(key_of(&id)?)?;
         Ok(list(
             &reader.answer(ReadCommand::History, &["--json", &id])?,
@@ -190,8 +190,8 @@ pub(crate) async fn output(
     Path(id): Path<String>,
 ) -> RestResult {
     blocking(move || {
-        let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;
-        let files = app.actor.output(&caller.who, &job, OUTPUT_MAX)?;
+        let job = app.actor.reader(&caller.identity)?.job(key_of(&id)?)?;
+        let files = app.actor.output(&caller.identity, &job, OUTPUT_MAX)?;
         let each = files.iter().map(|file| match &file.bytes {
             Ok(bytes) => json!({
                 "path": file.path.to_string_lossy(),
@@ -208,7 +208,7 @@ pub(crate) async fn output(
 async fn reading(app: App, caller: Caller, what: ReadCommand, words: Vec<String>) -> RestResult {
     blocking(move || {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         Ok(list(&reader.answer(what, &words)?))
     })
     .await
@@ -263,13 +263,13 @@ pub(crate) async fn crons(
 pub(crate) async fn acct(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> RestResult {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     let mut line = words(["--json"]);
     for (name, option) in [("user", "-u"), ("queue", "-q"), ("ended", "-C")] {
-        if asked.has(name) {
-            line.extend(words([option, operand(asked.get(name))?]));
+        if fields.has(name) {
+            line.extend(words([option, operand(fields.get(name))?]));
         }
     }
     reading(app, caller, ReadCommand::Accounting, line).await
@@ -306,9 +306,9 @@ pub(crate) async fn submit(
 ) -> RestResult {
     let form = job_of(&headers, &body)?;
     blocking(move || {
-        let home = app.actor.reader(&caller.who)?.user().home.clone();
+        let home = app.actor.reader(&caller.identity)?.user().home.clone();
         let job = form.request(&home.to_string_lossy())?;
-        let accepted = app.actor.submit(&caller.who, &job)?;
+        let accepted = app.actor.submit(&caller.identity, &job)?;
         app.cluster.refresh(true);
         let answer = json!({
             "jobid": accepted.id.to_string(),
@@ -336,9 +336,9 @@ pub(crate) async fn dry_run(
 ) -> RestResult {
     let form = job_of(&headers, &body)?;
     blocking(move || {
-        let home = app.actor.reader(&caller.who)?.user().home.clone();
+        let home = app.actor.reader(&caller.identity)?.user().home.clone();
         let job = form.request(&home.to_string_lossy())?;
-        Ok(text(app.actor.dry_run(&caller.who, &job)?))
+        Ok(text(app.actor.dry_run(&caller.identity, &job)?))
     })
     .await
 }
@@ -346,7 +346,7 @@ pub(crate) async fn dry_run(
 async fn act(app: App, caller: Caller, id: String, act: JobAction) -> RestResult {
     blocking(move || {
         key_of(&id)?;
-        let outcomes = app.actor.act(&caller.who, act, vec![id])?;
+        let outcomes = app.actor.act(&caller.identity, act, vec![id])?;
         app.cluster.refresh(true);
         if let [only] = outcomes.as_slice()
             && only.code != Code::Ok

@@ -45,11 +45,11 @@ async fn answer(
     ask: impl FnOnce(FileLocation, &ByteQuery) -> Result<FileRequest, WebError> + Send + 'static,
 ) -> RestResult {
     blocking(move || {
-        let asked = ByteQuery::parse(query.as_deref())?;
-        let at = files::place(&app, &caller, &asked)?;
+        let byte_query = ByteQuery::parse(query.as_deref())?;
+        let at = files::place(&app, &caller, &byte_query)?;
         let root = shown(&at.root);
-        let said = app.actor.files(&caller.who, &ask(at, &asked)?)?;
-        Ok(match said {
+        let result = app.actor.files(&caller.identity, &ask(at, &byte_query)?)?;
+        Ok(match result {
             FileAnswer::Listed {
                 entries,
                 total,
@@ -75,9 +75,9 @@ pub(crate) async fn list(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> RestResult {
-    answer(app, caller, query, |at, asked| {
+    answer(app, caller, query, |at, byte_query| {
         let number = |name, otherwise| {
-            let n = asked.number(name, otherwise)?;
+            let n = byte_query.number(name, otherwise)?;
             usize::try_from(n).map_err(|_| WebError::wrong(format!("{name}: too large")))
         };
         Ok(FileRequest::List {
@@ -95,9 +95,9 @@ pub(crate) async fn content(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> RestResult {
-    let asked = ByteQuery::parse(query.as_deref())?;
-    let (here, of) = (app.clone(), caller.clone());
-    let at = blocking(move || files::place(&here, &of, &asked)).await?;
+    let byte_query = ByteQuery::parse(query.as_deref())?;
+    let (app_copy, of) = (app.clone(), caller.clone());
+    let at = blocking(move || files::place(&app_copy, &of, &byte_query)).await?;
     files::send_file(app, caller, at, &headers, Delivery::Download).await
 }
 
@@ -115,16 +115,16 @@ pub(crate) async fn upload(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> RestResult {
-    answer(app, caller, query, move |at, asked| {
-        if asked.get("size").is_empty() {
+    answer(app, caller, query, move |at, byte_query| {
+        if byte_query.get("size").is_empty() {
             return Err(WebError::wrong("size: give the bytes of the whole file"));
         }
         Ok(FileRequest::Write {
             at,
-            offset: asked.number("offset", 0)?,
+            offset: byte_query.number("offset", 0)?,
             bytes: body.to_vec(),
-            size: asked.number("size", 0)?,
-            replace: asked.is_yes("replace"),
+            size: byte_query.number("size", 0)?,
+            replace: byte_query.is_yes("replace"),
         })
     })
     .await
@@ -143,10 +143,10 @@ pub(crate) async fn rename(
     Extension(caller): Extension<Caller>,
     RawQuery(query): RawQuery,
 ) -> RestResult {
-    answer(app, caller, query, |at, asked| {
+    answer(app, caller, query, |at, byte_query| {
         Ok(FileRequest::Rename {
             at,
-            to: asked.get("to").to_vec(),
+            to: byte_query.get("to").to_vec(),
         })
     })
     .await
@@ -172,7 +172,7 @@ pub(crate) async fn clone_job(
     let key = key.unwrap_or_default().to_owned();
     blocking(move || {
         key_of(&id)?;
-        let accepted = app.actor.clone_job(&caller.who, &id, &key)?;
+        let accepted = app.actor.clone_job(&caller.identity, &id, &key)?;
         app.cluster.refresh(true);
         let mut response = object(&json!({
             "jobid": accepted.id.to_string(),
@@ -197,8 +197,8 @@ pub(crate) async fn texts(
 ) -> RestResult {
     blocking(move || {
         files::allow(&caller)?;
-        let job = app.actor.reader(&caller.who)?.job(key_of(&id)?)?;
-        let texts = app.actor.texts(&caller.who, &job)?;
+        let job = app.actor.reader(&caller.identity)?.job(key_of(&id)?)?;
+        let texts = app.actor.texts(&caller.identity, &job)?;
         let script = texts.script.map(|script| match script {
             Ok(text) => json!({"text": text}),
             Err(why) => json!({"error": why}),

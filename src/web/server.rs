@@ -84,8 +84,8 @@ async fn accept(
             let peer = Peer(Some(from.ip()));
             let (acceptor, app, ending) = (acceptor.clone(), app.clone(), ending.clone());
             tokio::spawn(async move {
-                let shaken = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await;
-                match shaken {
+                let handshake = tokio::time::timeout(HANDSHAKE_TIME, acceptor.accept(stream)).await;
+                match handshake {
                     Ok(Ok(stream)) => attend(stream, peer, permit, app, ending).await,
                     Ok(Err(e)) => tracing::debug!("a connection is not encrypted: {e}"),
                     Err(_) => tracing::debug!("a connection does not become an encrypted one"),

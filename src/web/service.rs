@@ -10,7 +10,7 @@ use crate::broker::{Broker, BrokerEnd};
 use crate::cluster::{self, Cluster};
 use crate::command::{Refusal, in_runtime, until_signal};
 use crate::server::{Listener, serve};
-use crate::{App, Settings, Shared, routes, tls};
+use crate::{App, PortalState, Settings, routes, tls};
 use corral::api::Failure;
 use corral::api::portal::{
     Portal, PortalAddress, portal_settings, publish_service, withdraw_service,
@@ -197,15 +197,15 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
 /// This host has no PAM.
 fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
     // In a separate process: a library that is loaded stays loaded.
-    let asked = fork_snapshot(|| match pam::can_be_asked() {
+    let probe = fork_snapshot(|| match pam::can_be_asked() {
         Ok(()) => 0,
         Err(why) => {
             program::print_error(&format!("cbweb: {why}"));
             1
         }
     });
-    let asked = asked.and_then(|mut process| process.wait());
-    if asked.map_err(Refusal::system)? != 0 {
+    let probe = probe.and_then(|mut process| process.wait());
+    if probe.map_err(Refusal::system)? != 0 {
         return Err(Refusal::system(
             "pam: yes in section portal of cb.yaml, and this host has no PAM\nhint: install it \
              (Debian: libpam0g libpam-modules; Red Hat: pam), or write pam: no",
@@ -259,7 +259,7 @@ struct HttpHalf {
 /// The HTTP process; returns its exit code.
 fn http_process(account: &UserFacts, broker: u32, half: HttpHalf, site: &Site) -> i32 {
     let number = |name| signals::number(name).unwrap_or_default();
-    sys::fork::stand_alone(
+    sys::fork::detach(
         c"cbweb-http",
         &[half.listener.as_raw_fd(), half.control.as_raw_fd()],
     );
@@ -290,7 +290,7 @@ async fn live(half: HttpHalf, site: &Site) -> Result<(), Refusal> {
     };
     let (end, ending) = watch::channel(false);
     let actor = Arc::new(client::BrokerClient::new(half.control, site.clone()));
-    let app = Shared::new(
+    let app = PortalState::new(
         half.settings,
         Cluster::new(site),
         actor.clone(),

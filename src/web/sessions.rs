@@ -45,16 +45,16 @@ const MINUTE_MS: i64 = 60_000;
 /// One login.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
-    pub who: Identity,
+    pub identity: Identity,
     /// Must be sent with each change.
     pub csrf: String,
     pub created: i64,
-    pub used: i64,
+    pub used_at: i64,
 }
 
 impl Session {
     fn is_good(&self, limits: Limits, now: i64) -> bool {
-        now - self.used < limits.idle && now - self.created < limits.absolute
+        now - self.used_at < limits.idle && now - self.created < limits.absolute
     }
 }
 
@@ -64,7 +64,7 @@ pub struct Sessions {
     by_digest: HashMap<String, Session>,
     limits: Limits,
     /// Start of the current minute, and the number of wrong logins in it.
-    wrong: (i64, u32),
+    wrong_in_minute: (i64, u32),
 }
 
 impl Sessions {
@@ -78,29 +78,32 @@ impl Sessions {
     }
 
     /// Begins a session; `secret` is the value of its cookie.
-    pub fn begin(&mut self, secret: &str, csrf: String, who: Identity, now: i64) {
+    pub fn begin(&mut self, secret: &str, csrf: String, identity: Identity, now: i64) {
         let limits = self.limits;
         self.by_digest
             .retain(|_, session| session.is_good(limits, now));
-        let of_user = self.by_digest.values().filter(|s| s.who.uid == who.uid);
+        let of_user = self
+            .by_digest
+            .values()
+            .filter(|s| s.identity.uid == identity.uid);
         if of_user.count() >= OF_USER_MAX {
-            self.drop_oldest(|session| session.who.uid == who.uid);
+            self.drop_oldest(|session| session.identity.uid == identity.uid);
         }
         if self.by_digest.len() >= SESSIONS_MAX {
             self.drop_oldest(|_| true);
         }
         let session = Session {
-            who,
+            identity,
             csrf,
             created: now,
-            used: now,
+            used_at: now,
         };
         self.by_digest.insert(digest(secret), session);
     }
 
     fn drop_oldest(&mut self, of: impl Fn(&Session) -> bool) {
         let all = self.by_digest.iter().filter(|(_, session)| of(session));
-        let oldest = all.min_by_key(|(_, session)| session.used);
+        let oldest = all.min_by_key(|(_, session)| session.used_at);
         if let Some(key) = oldest.map(|(key, _)| key.clone()) {
             self.by_digest.remove(&key);
         }
@@ -115,7 +118,7 @@ impl Sessions {
             self.by_digest.remove(&key);
             return None;
         }
-        session.used = now;
+        session.used_at = now;
         Some(session.clone())
     }
 
@@ -139,14 +142,14 @@ impl Sessions {
 
     /// Whether a login is allowed now.
     pub fn may_try(&self, now: i64) -> bool {
-        let (since, n) = self.wrong;
+        let (since, n) = self.wrong_in_minute;
         now - since >= MINUTE_MS || n < WRONG_MAX
     }
 
     /// Counts a wrong login.
     pub fn count_wrong(&mut self, now: i64) {
-        let (since, n) = self.wrong;
-        self.wrong = match now - since >= MINUTE_MS {
+        let (since, n) = self.wrong_in_minute;
+        self.wrong_in_minute = match now - since >= MINUTE_MS {
             true => (now, 1),
             false => (since, n.saturating_add(1)),
         };
@@ -174,7 +177,7 @@ mod tests {
         let Limits { idle, absolute } = all.limits();
         assert_eq!((idle, absolute), (2 * 3_600_000, 12 * 3_600_000));
         all.begin("a", "c".into(), who(1), 0);
-        assert_eq!(all.find("a", idle - 1).unwrap().who, who(1));
+        assert_eq!(all.find("a", idle - 1).unwrap().identity, who(1));
         assert!(all.find("b", 1).is_none());
         assert!(all.find("a", 2 * idle).is_none(), "idle for too long");
         assert!(all.is_empty());

@@ -137,11 +137,11 @@ impl JobForm {
             let why = format!("its name has more than {NAME_MAX} bytes");
             return Err(WebError::wrong(why));
         }
-        let mut named = self.named()?;
+        let mut named_options = self.named()?;
         let says_where = |word: &String| word.trim_start_matches('-').starts_with("cwd");
-        let elsewhere = named.iter().any(|(option, _)| *option == "cwd");
+        let elsewhere = named_options.iter().any(|(option, _)| *option == "cwd");
         if !elsewhere && !self.options.iter().any(says_where) {
-            named.push(("cwd", home.to_owned()));
+            named_options.push(("cwd", home.to_owned()));
         }
         Ok(JobRequest {
             line,
@@ -152,7 +152,7 @@ impl JobForm {
             template: self.template()?,
             options: self.options.clone(),
             env: self.env.clone().into_iter().collect(),
-            named,
+            named_options,
             ..JobRequest::default()
         })
     }
@@ -202,12 +202,12 @@ mod tests {
         let job = read(r#"{"script":"a\r\nb\r\n","slots":4,"array":"1-3"}"#).unwrap();
         assert_eq!((job.script.as_str(), job.line.as_str()), ("a\nb\n", ""));
         let home = ("cwd", "/h/u".to_owned());
-        assert_eq!(job.named, [("n", "4".to_owned()), home.clone()]);
+        assert_eq!(job.named_options, [("n", "4".to_owned()), home.clone()]);
         assert_eq!(job.array, "1-3");
         let elsewhere = read(r#"{"command":"x","cwd":"/w"}"#).unwrap();
-        assert_eq!(elsewhere.named, [("cwd", "/w".to_owned())]);
+        assert_eq!(elsewhere.named_options, [("cwd", "/w".to_owned())]);
         let by_option = read(r#"{"command":"x","options":["-cwd","/w"]}"#).unwrap();
-        assert!(!by_option.named.contains(&home));
+        assert!(!by_option.named_options.contains(&home));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use corral::sys;
-use corral::sys::terminal::{never_wait, read_now, set_size, write_now};
+use corral::sys::terminal::{read_now, set_nonblocking, set_size, write_now};
 use serde::Deserialize;
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -79,7 +79,7 @@ struct AttachedPage {
     /// Pieces of output; closed when the terminal is over.
     out: mpsc::Sender<Bytes>,
     /// True when another page has replaced it.
-    taken: watch::Sender<bool>,
+    replaced: watch::Sender<bool>,
 }
 
 /// All terminals.
@@ -146,7 +146,9 @@ impl TerminalEntry {
     /// Another session of the same user is a separate login: its pages have no access to this
     /// terminal.
     fn is_of(&self, caller: &Caller) -> bool {
-        self.uid == caller.who.uid && !caller.secret.is_empty() && self.session == caller.secret
+        self.uid == caller.identity.uid
+            && !caller.secret.is_empty()
+            && self.session == caller.secret
     }
 }
 
@@ -158,40 +160,40 @@ pub fn begin(
     app: &App,
     caller: &Caller,
     label: String,
-    held: AttachedProgram,
+    program: AttachedProgram,
 ) -> Result<String, WebError> {
-    let (master, keeps) = held.split();
+    let (master, keeps) = program.split();
     let unusable = |e: &dyn std::fmt::Display| {
         tracing::warn!("a terminal cannot be used: {e}");
         WebError::internal()
     };
-    never_wait(&master).map_err(|e| unusable(&e))?;
+    set_nonblocking(&master).map_err(|e| unusable(&e))?;
     // This call is deprecated because of types that contain a descriptor without owning it; a File
     // owns its descriptor.
     #[allow(deprecated)]
     let master = AsyncFd::new(master).map_err(|e| unusable(&e))?;
     let name = sys::clock::nonce(16);
-    let (pages, coming) = mpsc::channel(1);
+    let (pages, new_pages) = mpsc::channel(1);
     let (end, ending) = watch::channel(false);
     let entry = TerminalEntry {
-        uid: caller.who.uid,
+        uid: caller.identity.uid,
         session: caller.secret.clone(),
         label,
         pages,
         end,
     };
     app.terminals.all().insert(name.clone(), entry);
-    let life = RunningTerminal {
+    let terminal = RunningTerminal {
         app: app.clone(),
         session: caller.secret.clone(),
         master,
-        kept: VecDeque::new(),
-        coming,
+        recent_output: VecDeque::new(),
+        pages: new_pages,
         ending,
     };
     let (app, own) = (app.clone(), name.clone());
     tokio::spawn(async move {
-        life.run().await;
+        terminal.run().await;
         app.terminals.all().remove(&own);
         // At the latest now, the shell's side hangs up.
         drop(keeps);
@@ -204,8 +206,8 @@ struct RunningTerminal {
     app: App,
     session: String,
     master: AsyncFd<File>,
-    kept: VecDeque<u8>,
-    coming: mpsc::Receiver<AttachedPage>,
+    recent_output: VecDeque<u8>,
+    pages: mpsc::Receiver<AttachedPage>,
     ending: watch::Receiver<bool>,
 }
 
@@ -236,7 +238,7 @@ impl RunningTerminal {
     /// Waits for a page. Nothing is read in the meantime, so a shell that writes waits, too.
     async fn without(&mut self) -> DisconnectReason {
         tokio::select! {
-            page = self.coming.recv() => page.map_or(DisconnectReason::Over, DisconnectReason::For),
+            page = self.pages.recv() => page.map_or(DisconnectReason::Over, DisconnectReason::For),
             _ = self.ending.wait_for(|end| *end) => DisconnectReason::Over,
             () = tokio::time::sleep(AWAY) => DisconnectReason::Over,
             () = until_over(&self.app, &self.session) => DisconnectReason::Over,
@@ -249,23 +251,23 @@ impl RunningTerminal {
             mut keys,
             sizes,
             out,
-            taken,
+            replaced,
         } = page;
-        let kept: Vec<u8> = self.kept.iter().copied().collect();
-        if !kept.is_empty() && out.send(kept.into()).await.is_err() {
+        let recent_output: Vec<u8> = self.recent_output.iter().copied().collect();
+        if !recent_output.is_empty() && out.send(recent_output.into()).await.is_err() {
             return DisconnectReason::Away;
         }
         let (app, session, master) = (&self.app, &self.session, &self.master);
         let left = tokio::select! {
-            left = show(master, &mut self.kept, &out) => left,
+            left = show(master, &mut self.recent_output, &out) => left,
             left = take_keys(master, &mut keys, || use_session(app, session)) => left,
             left = take_sizes(master, sizes) => left,
-            next = self.coming.recv() => next.map_or(DisconnectReason::Over, DisconnectReason::For),
+            next = self.pages.recv() => next.map_or(DisconnectReason::Over, DisconnectReason::For),
             _ = self.ending.wait_for(|end| *end) => DisconnectReason::Over,
             () = until_over(app, session) => DisconnectReason::Over,
         };
         if matches!(left, DisconnectReason::For(_)) {
-            let _ = taken.send(true);
+            let _ = replaced.send(true);
         }
         left
     }
@@ -301,7 +303,7 @@ fn use_session(app: &App, session: &str) {
 /// Forwards the shell's output at the speed of the page.
 async fn show(
     master: &AsyncFd<File>,
-    kept: &mut VecDeque<u8>,
+    recent_output: &mut VecDeque<u8>,
     out: &mpsc::Sender<Bytes>,
 ) -> DisconnectReason {
     loop {
@@ -320,9 +322,9 @@ async fn show(
             }
         };
         piece.truncate(n);
-        kept.extend(&piece);
-        let over = kept.len().saturating_sub(KEPT);
-        kept.drain(..over);
+        recent_output.extend(&piece);
+        let over = recent_output.len().saturating_sub(KEPT);
+        recent_output.drain(..over);
         room.send(piece.into());
     }
 }
@@ -426,12 +428,12 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<AttachedPage>) {
     let (keys, typed) = mpsc::channel(1);
     let (size, sizes) = watch::channel((0, 0));
     let (out, mut output) = mpsc::channel(WAITING);
-    let (taken, mut is_taken) = watch::channel(false);
+    let (replaced, mut is_taken) = watch::channel(false);
     let page = AttachedPage {
         keys: typed,
         sizes,
         out,
-        taken,
+        replaced,
     };
     if pages.send(page).await.is_err() {
         return close(socket, ENDED, "").await;
@@ -489,8 +491,8 @@ async fn send(socket: &mut WebSocket, message: Message) -> bool {
 fn handle_message(text: &str, size: &watch::Sender<(u16, u16)>, unshown: &mut usize) {
     match serde_json::from_str(text) {
         Ok(PageMessage::Size(rows, cols)) => {
-            let sane = |n: u16| n.clamp(1, SCREEN_MAX);
-            let _ = size.send((sane(rows), sane(cols)));
+            let clamped = |n: u16| n.clamp(1, SCREEN_MAX);
+            let _ = size.send((clamped(rows), clamped(cols)));
         }
         Ok(PageMessage::Shown(n)) => *unshown = unshown.saturating_sub(n),
         Err(_) => {}

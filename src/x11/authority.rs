@@ -48,9 +48,10 @@ pub(super) fn cookie(
             take_text(&mut file)?,
         ];
         let (any, _) = any.parts();
-        let here = family == any || of.iter().any(|a| a.parts() == (family, address));
+        let is_address = family == any || of.iter().any(|a| a.parts() == (family, address));
         let numbered = number.is_empty() || number == display.as_bytes();
-        if let (true, true, true, Ok(bytes)) = (here, numbered, name == NAME, data.try_into()) {
+        if let (true, true, true, Ok(bytes)) = (is_address, numbered, name == NAME, data.try_into())
+        {
             return Ok(Some(Cookie::new(bytes)));
         }
     }

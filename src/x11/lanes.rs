@@ -1,7 +1,7 @@
 //! Connections of X11 clients in one channel: a lane for each. Owns their number and how much of
 //! each is buffered at one end: a client or display that does not read delays only itself.
 
-use crate::channel::{ChannelError, DATA_MAX, Link, Message, XMessage};
+use crate::channel::{ChannelError, DATA_MAX, Link, Message, X11Message};
 use crate::sys::stream::PollEntry;
 use crate::sys::terminal::{read_now, write_now};
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ struct Lane {
     /// Number of bytes that the other end still accepts.
     room: usize,
     /// Each end states once that it has closed.
-    closed_here: bool,
-    closed_there: bool,
+    closed_locally: bool,
+    closed_remotely: bool,
 }
 
 impl Lanes {
@@ -46,14 +46,14 @@ impl Lanes {
     /// There are too many, or it exists already.
     pub(crate) fn open(&mut self, n: u32, socket: Option<File>) -> Result<(), ChannelError> {
         if self.is_full() || self.lanes.contains_key(&n) {
-            return Err(ChannelError::Garbled);
+            return Err(ChannelError::Corrupt);
         }
         let lane = Lane {
             socket,
             queue: Vec::new(),
             room: WINDOW,
-            closed_here: false,
-            closed_there: false,
+            closed_locally: false,
+            closed_remotely: false,
         };
         self.lanes.insert(n, lane);
         Ok(())
@@ -115,17 +115,17 @@ impl Lanes {
     pub(crate) fn handle_message(
         &mut self,
         n: u32,
-        said: &[u8],
+        bytes: &[u8],
         link: &mut Link,
     ) -> Result<(), ChannelError> {
         // A lane that is closed at both ends is not mentioned any more.
-        let lane = self.lanes.get_mut(&n).ok_or(ChannelError::Garbled)?;
-        if lane.closed_there || lane.queue.len() + said.len() > WINDOW {
-            return Err(ChannelError::Garbled);
+        let lane = self.lanes.get_mut(&n).ok_or(ChannelError::Corrupt)?;
+        if lane.closed_remotely || lane.queue.len() + bytes.len() > WINDOW {
+            return Err(ChannelError::Corrupt);
         }
-        lane.closed_there = said.is_empty();
+        lane.closed_remotely = bytes.is_empty();
         if lane.socket.is_some() {
-            lane.queue.extend_from_slice(said);
+            lane.queue.extend_from_slice(bytes);
         }
         lane.flush(n, link);
         self.forget_closed();
@@ -141,7 +141,7 @@ impl Lanes {
 
     fn forget_closed(&mut self) {
         self.lanes
-            .retain(|_, lane| !lane.closed_here || !lane.closed_there);
+            .retain(|_, lane| !lane.closed_locally || !lane.closed_remotely);
     }
 }
 
@@ -159,7 +159,7 @@ impl Lane {
             }
             Ok(Some(got)) => {
                 self.room -= got;
-                let data = XMessage::Data(n, buf[..got].to_vec());
+                let data = X11Message::Data(n, buf[..got].to_vec());
                 link.send(&Message::X(data));
                 got
             }
@@ -173,12 +173,12 @@ impl Lane {
                 Ok(0) => {}
                 Ok(put) => {
                     self.queue.drain(..put);
-                    link.send(&Message::X(XMessage::Took(n, put as u32)));
+                    link.send(&Message::X(X11Message::Took(n, put as u32)));
                 }
                 Err(_) => self.close(n, link),
             }
         }
-        if self.closed_there && self.queue.is_empty() {
+        if self.closed_remotely && self.queue.is_empty() {
             self.close(n, link);
         }
     }
@@ -186,8 +186,8 @@ impl Lane {
     fn close(&mut self, n: u32, link: &mut Link) {
         self.socket = None;
         self.queue = Vec::new();
-        if !std::mem::replace(&mut self.closed_here, true) {
-            link.send(&Message::X(XMessage::Data(n, Vec::new())));
+        if !std::mem::replace(&mut self.closed_locally, true) {
+            link.send(&Message::X(X11Message::Data(n, Vec::new())));
         }
     }
 }

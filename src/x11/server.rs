@@ -26,7 +26,7 @@ const ANSWER: usize = 8;
 
 /// A display that answers and admits programs.
 pub(crate) struct Server {
-    at: ServerAddress,
+    address: ServerAddress,
     cookie: Option<Cookie>,
 }
 
@@ -42,15 +42,15 @@ impl Server {
         })?;
         let places = places(&display).map_err(|e| format!("DISPLAY={name}: {e}"))?;
         let mut wrong = Vec::new();
-        for at in places {
-            let socket = match connected(&at) {
+        for address in places {
+            let socket = match connected(&address) {
                 Ok(socket) => socket,
                 Err(e) => {
-                    wrong.push(format!("{}: {}", shown(&at), sys::reason(&e)));
+                    wrong.push(format!("{}: {}", shown(&address), sys::reason(&e)));
                     continue;
                 }
             };
-            let cookie = cookie_of(&display, &at, authority)?;
+            let cookie = cookie_of(&display, &address, authority)?;
             let answer = probe_display(&socket, cookie.as_ref());
             answer.map_err(|e| match cookie {
                 Some(_) => format!("DISPLAY={name}: {e}"),
@@ -60,7 +60,7 @@ impl Server {
                     authority.display()
                 ),
             })?;
-            return Ok(Server { at, cookie });
+            return Ok(Server { address, cookie });
         }
         Err(format!(
             "DISPLAY={name} does not answer ({})",
@@ -69,13 +69,13 @@ impl Server {
     }
 
     #[cfg(test)]
-    pub(super) fn at(at: ServerAddress, cookie: Cookie) -> Server {
+    pub(super) fn at(address: ServerAddress, cookie: Cookie) -> Server {
         let cookie = Some(cookie);
-        Server { at, cookie }
+        Server { address, cookie }
     }
 
     pub(super) fn call(&self) -> io::Result<File> {
-        stream::call_now(&self.at)
+        stream::connect_nonblocking(&self.address)
     }
 
     pub(super) fn cookie(&self) -> Option<&Cookie> {
@@ -127,7 +127,7 @@ fn cookie_of(display: &Display, at: &ServerAddress, file: &Path) -> Result<Optio
 
 /// Connects, and waits for the answer.
 fn connected(at: &ServerAddress) -> io::Result<File> {
-    let socket = stream::call_now(at)?;
+    let socket = stream::connect_nonblocking(at)?;
     wait(&socket, false, clock::boot_ms() + ANSWER_MS)?;
     // A connection that failed.
     match read_now(&socket, &mut [0; 1])? {
@@ -212,13 +212,13 @@ mod tests {
         };
         let server = std::thread::spawn(move || {
             let (mut client, _) = listener.accept().unwrap();
-            let mut got = vec![0; want.len()];
+            let mut received = vec![0; want.len()];
             // If nothing is expected: until it disconnects.
             match want.is_empty() {
                 true => assert_eq!(client.read(&mut [0; 1]).unwrap(), 0),
-                false => client.read_exact(&mut got).unwrap(),
+                false => client.read_exact(&mut received).unwrap(),
             }
-            assert_eq!(got, want);
+            assert_eq!(received, want);
             client.write_all(answer).unwrap();
         });
         Some((format!("127.0.0.1:{number}.0"), server))
@@ -260,8 +260,11 @@ mod tests {
             let Some((name, server)) = display(words.clone(), answer) else {
                 return;
             };
-            let said = Server::find(&name, &file).err().unwrap();
-            assert!(said.contains(why) && said.contains("xauth list"), "{said}");
+            let message = Server::find(&name, &file).err().unwrap();
+            assert!(
+                message.contains(why) && message.contains("xauth list"),
+                "{message}"
+            );
             server.join().unwrap();
         }
         for (name, why) in [
@@ -270,8 +273,8 @@ mod tests {
             ("127.0.0.1:59534", "127.0.0.1:65534: Connection refused"),
             ("no-such-host.invalid:0", "DISPLAY=no-such-host.invalid:0: "),
         ] {
-            let said = Server::find(name, &file).err().unwrap();
-            assert!(said.contains(why), "{said}");
+            let message = Server::find(name, &file).err().unwrap();
+            assert!(message.contains(why), "{message}");
         }
         // A cookie file that is invalid, too large, or not a file.
         for bytes in [vec![255; 99], vec![0; (1 << 20) + 1]] {
@@ -279,8 +282,8 @@ mod tests {
             let Some((name, server)) = display(Vec::new(), b"") else {
                 return;
             };
-            let said = Server::find(&name, &file).err().unwrap();
-            assert!(said.contains("auth"), "{said}");
+            let message = Server::find(&name, &file).err().unwrap();
+            assert!(message.contains("auth"), "{message}");
             server.join().unwrap();
         }
         let Some((name, server)) = display(Vec::new(), b"") else {

@@ -113,32 +113,32 @@ mod tests {
     fn the_cookie_is_replaced_in_both_orders_however_the_bytes_come() {
         let real = Cookie::new(REAL);
         for order in *b"Bl" {
-            let said = [client(order, FAKE), b"the first request".to_vec()].concat();
+            let sent = [client(order, FAKE), b"the first request".to_vec()].concat();
             let with = [client(order, REAL), b"the first request".to_vec()].concat();
             let mut without = vec![order, 0];
             without.extend_from_slice(&version(order));
             without.extend_from_slice(&[0; 6]);
             without.extend_from_slice(b"the first request");
             for (real, want) in [(Some(&real), with), (None, without)] {
-                for cut in 0..=said.len() {
+                for cut in 0..=sent.len() {
                     let mut gate = gate();
-                    let first = gate.take(&said[..cut], real);
-                    let got = match first {
-                        SetupProgress::More => gate.take(&said[cut..], real),
+                    let first = gate.take(&sent[..cut], real);
+                    let progress = match first {
+                        SetupProgress::More => gate.take(&sent[cut..], real),
                         SetupProgress::Pass(mut bytes) => {
-                            bytes.extend_from_slice(&said[cut..]);
+                            bytes.extend_from_slice(&sent[cut..]);
                             SetupProgress::Pass(bytes)
                         }
                         SetupProgress::Refused(why) => panic!("at byte {cut}: {why}"),
                     };
-                    assert_eq!(got, SetupProgress::Pass(want.clone()), "at byte {cut}");
+                    assert_eq!(progress, SetupProgress::Pass(want.clone()), "at byte {cut}");
                 }
             }
         }
         // As in the protocol, bytes counted by hand.
-        let said = client(b'l', FAKE);
-        assert_eq!(said[..12], [b'l', 0, 11, 0, 0, 0, 18, 0, 16, 0, 0, 0]);
-        assert_eq!((said.len(), said[30], said[31]), (48, 0, 0));
+        let greeting = client(b'l', FAKE);
+        assert_eq!(greeting[..12], [b'l', 0, 11, 0, 0, 0, 18, 0, 16, 0, 0, 0]);
+        assert_eq!((greeting.len(), greeting[30], greeting[31]), (48, 0, 0));
         assert_eq!(client(b'B', FAKE)[6..10], [0, 18, 0, 16]);
     }
 
@@ -170,8 +170,8 @@ mod tests {
                 vec![0],
             ];
             for bad in cases {
-                let said = gate().take(&bad, Some(&real));
-                assert!(matches!(said, SetupProgress::Refused(_)), "{bad:?}");
+                let progress = gate().take(&bad, Some(&real));
+                assert!(matches!(progress, SetupProgress::Refused(_)), "{bad:?}");
             }
         }
         // Rejected as early as possible, but not before a wrong byte has arrived.

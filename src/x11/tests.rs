@@ -4,7 +4,7 @@ use super::lanes::{BUDGET, LANES_MAX, Lanes};
 use super::server::Server;
 use super::setup;
 use super::windows::Windows;
-use crate::channel::{Cookie, Hello, Key, Link, Message, Welcome, XMessage};
+use crate::channel::{Cookie, Hello, Key, Link, Message, Welcome, X11Message};
 use crate::sys::stream::{self, PollEntry, ServerAddress};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -37,7 +37,7 @@ impl TestDisplay {
     fn new(home: TestHome) -> TestDisplay {
         let key = Key::new([1; 32]);
         let mut mine = Link::caller(&key, "x", &Hello::default());
-        let mut its = Link::called(&key, "x");
+        let mut its = Link::accepting_end(&key, "x");
         move_all(&mut mine, &mut its);
         its.hello().unwrap();
         its.welcome(&Welcome::default()).unwrap();
@@ -60,7 +60,7 @@ impl TestDisplay {
     fn client(&mut self, n: u32, display: Option<File>) -> UnixStream {
         let (client, socket) = sockets();
         self.host.open(n, Some(socket)).unwrap();
-        self.mine.send(&Message::X(XMessage::Open(n)));
+        self.mine.send(&Message::X(X11Message::Open(n)));
         if let (TestHome::Lanes(_, displays), Some(display)) = (&mut self.home, display) {
             displays.push((n, display));
         }
@@ -83,33 +83,33 @@ impl TestDisplay {
         let waited = self.mine.outgoing().len().max(self.its.outgoing().len());
         self.waited = self.waited.max(waited);
         move_all(&mut self.mine, &mut self.its);
-        while let Some(Message::X(said)) = self.its.next_message().unwrap() {
+        while let Some(Message::X(output)) = self.its.next_message().unwrap() {
             match &mut self.home {
                 TestHome::Windows(windows) => {
-                    let warned = windows.handle_message(said, &mut self.its).unwrap();
+                    let warned = windows.handle_message(output, &mut self.its).unwrap();
                     self.warned.extend(warned);
                 }
-                TestHome::Lanes(lanes, displays) => match said {
-                    XMessage::Open(n) => {
+                TestHome::Lanes(lanes, displays) => match output {
+                    X11Message::Open(n) => {
                         let at = displays.iter().position(|(of, _)| *of == n).unwrap();
                         lanes.open(n, Some(displays.remove(at).1)).unwrap();
                     }
-                    XMessage::Data(n, bytes) => {
+                    X11Message::Data(n, bytes) => {
                         lanes.handle_message(n, &bytes, &mut self.its).unwrap()
                     }
-                    XMessage::Took(n, bytes) => lanes.note_consumed(n, bytes),
+                    X11Message::Took(n, bytes) => lanes.note_consumed(n, bytes),
                 },
             }
         }
         move_all(&mut self.its, &mut self.mine);
-        while let Some(Message::X(said)) = self.mine.next_message().unwrap() {
-            match said {
-                XMessage::Data(n, bytes) => {
+        while let Some(Message::X(output)) = self.mine.next_message().unwrap() {
+            match output {
+                X11Message::Data(n, bytes) => {
                     self.told.extend_from_slice(&bytes);
                     self.host.handle_message(n, &bytes, &mut self.mine).unwrap();
                 }
-                XMessage::Took(n, bytes) => self.host.note_consumed(n, bytes),
-                XMessage::Open(n) => panic!("client {n} at the display"),
+                X11Message::Took(n, bytes) => self.host.note_consumed(n, bytes),
+                X11Message::Open(n) => panic!("client {n} at the display"),
             }
         }
     }

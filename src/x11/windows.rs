@@ -5,7 +5,7 @@
 use super::lanes::Lanes;
 use super::server::Server;
 use super::setup::{ClientSetup, SetupProgress};
-use crate::channel::{ChannelError, Cookie, Link, XMessage};
+use crate::channel::{ChannelError, Cookie, Link, X11Message};
 use crate::sys::stream::PollEntry;
 use crate::sys::{self, clock};
 use std::collections::BTreeMap;
@@ -58,20 +58,20 @@ impl Windows {
     /// It sends more than it may.
     pub(crate) fn handle_message(
         &mut self,
-        said: XMessage,
+        message: X11Message,
         link: &mut Link,
     ) -> Result<Option<String>, ChannelError> {
-        match said {
-            XMessage::Open(n) => {
+        match message {
+            X11Message::Open(n) => {
                 self.lanes.open(n, None)?;
                 self.pending_clients.insert(n, ClientSetup::new(self.fake));
                 Ok(None)
             }
-            XMessage::Took(n, bytes) => {
+            X11Message::Took(n, bytes) => {
                 self.lanes.note_consumed(n, bytes);
                 Ok(None)
             }
-            XMessage::Data(n, bytes) => self.pass(n, &bytes, link),
+            X11Message::Data(n, bytes) => self.pass(n, &bytes, link),
         }
     }
 

@@ -10,8 +10,8 @@ type Ends = BTreeMap<(String, u64), (Option<i64>, bool, u64)>;
 
 /// What the journal's own records say.
 fn journalled(cluster: &Cluster) -> Ends {
-    let said = cluster.ok("cadmin", &["journal", "--json"]);
-    let events = said.lines().map(|line| {
+    let output = cluster.ok("cadmin", &["journal", "--json"]);
+    let events = output.lines().map(|line| {
         let event: Value = serde_json::from_str(line).expect("a JSON line");
         event
     });
@@ -30,9 +30,9 @@ fn journalled(cluster: &Cluster) -> Ends {
 
 /// What cacct says, record by record; each attempt must be there once.
 fn accounted(cluster: &Cluster) -> Ends {
-    let said = cluster.ok("cacct", &["-u", "all", "--json"]);
+    let output = cluster.ok("cacct", &["-u", "all", "--json"]);
     let mut ends = Ends::new();
-    for line in said.lines() {
+    for line in output.lines() {
         let r: Value = serde_json::from_str(line).expect("a JSON line");
         let job = match r["index"].as_u64() {
             Some(0) | None => r["id"].to_string(),
@@ -129,9 +129,9 @@ fn each_ended_attempt_is_accounted_once_whatever_kills_the_leaders() {
         assert_eq!(number_after(&summary, title), sum as f64, "{summary}");
     }
     let cpu_ms: u64 = ends.values().map(|e| e.2).sum();
-    let said = number_after(&summary, "Total CPU time consumed:");
+    let output = number_after(&summary, "Total CPU time consumed:");
     assert!(
-        (said - cpu_ms as f64 / 1000.0).abs() < 0.06,
+        (output - cpu_ms as f64 / 1000.0).abs() < 0.06,
         "{cpu_ms}: {summary}"
     );
     let damage = cluster.ok("cadmin", &["fsck"]);
@@ -179,11 +179,14 @@ fn costs_follow_from_the_prices_in_force() {
     let bad = format!("{old}\ncharge:\n  prices:\n  - slot_hour: 1e3\n");
     std::fs::write(&path, bad).expect("it is ours");
     let refused = cluster.run("cadmin", &["reconfig"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned()
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned()
         + &String::from_utf8_lossy(&refused.stdout);
-    assert!(!refused.status.success(), "{said}");
+    assert!(!refused.status.success(), "{output}");
     let caret = |line: &str| line.trim_start().starts_with('|') && line.contains('^');
-    assert!(said.contains("1e3") && said.lines().any(caret), "{said}");
+    assert!(
+        output.contains("1e3") && output.lines().any(caret),
+        "{output}"
+    );
     // 3.6 an hour: a thousandth for a slot and second, a millionth for a millisecond.
     let good = format!("{old}\ncharge:\n  currency: EUR\n  prices:\n  - slot_hour: 3.6\n");
     std::fs::write(&path, good).expect("it is ours");
@@ -205,9 +208,9 @@ fn costs_follow_from_the_prices_in_force() {
         );
         sum += micro;
     }
-    let said = cluster.ok("cacct", &[]);
-    let total = number_after(&said, "Total cost (EUR):");
-    assert_eq!((total * 1e6).round(), sum as f64, "{said}");
+    let output = cluster.ok("cacct", &[]);
+    let total = number_after(&output, "Total cost (EUR):");
+    assert_eq!((total * 1e6).round(), sum as f64, "{output}");
     let by = cluster.ok("cacct", &["--by", "host"]);
     let cell = by.lines().nth(1).and_then(|l| l.split_whitespace().last());
     assert_eq!(cell.and_then(|c| c.parse().ok()), Some(total), "{by}");

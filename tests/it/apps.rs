@@ -16,8 +16,8 @@ fn reconfigure(cluster: &Cluster, more: &str) {
 fn refused(cluster: &Cluster, args: &[&str], code: i32, why: &str) {
     let out = cluster.run("csub", args);
     assert_eq!(out.status.code(), Some(code), "{args:?}: {}", text(&out));
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains(why), "{args:?}: {said}");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(stderr.contains(why), "{args:?}: {stderr}");
 }
 
 fn done(cluster: &Cluster, id: u32) {
@@ -125,9 +125,9 @@ fn a_template_makes_a_job_that_counts_as_its_application() {
     assert!(page.contains("CASE  file, required"), "{page}");
     assert!(cluster.ok("capps", &[]).lines().count() > 20);
 
-    let held = cluster.csub(&["-H", "-app", "plain", "true"]);
-    cluster.ok("cmod", &["-app", "cfd", &held.to_string()]);
-    let app = cluster.ok("cjobs", &["-noheader", "-o", "app", &held.to_string()]);
+    let on_hold = cluster.csub(&["-H", "-app", "plain", "true"]);
+    cluster.ok("cmod", &["-app", "cfd", &on_hold.to_string()]);
+    let app = cluster.ok("cjobs", &["-noheader", "-o", "app", &on_hold.to_string()]);
     assert_eq!(app.trim(), "cfd");
 
     std::fs::write(
@@ -138,8 +138,8 @@ fn a_template_makes_a_job_that_counts_as_its_application() {
     refused(&cluster, &["-app", "flow", "CASE=out"], 5, "flow.yaml:6:");
     let out = cluster.run("capps", &["check", "all"]);
     assert_eq!(out.status.code(), Some(2), "{}", text(&out));
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("write string, int, float"), "{said}");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(stderr.contains("write string, int, float"), "{stderr}");
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn a_profile_gives_variables_and_says_which_ends_are_a_success() {
     // Records wait a second for company.
     let end = Instant::now() + Duration::from_secs(30);
     loop {
-        let said = site.run("cacct", &words);
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        if said == all {
+        let stdout = site.run("cacct", &words);
+        let stdout = String::from_utf8_lossy(&stdout.stdout).into_owned();
+        if stdout == all {
             break;
         }
-        assert!(Instant::now() < end, "{said}");
+        assert!(Instant::now() < end, "{stdout}");
         std::thread::sleep(Duration::from_millis(200));
     }
 }

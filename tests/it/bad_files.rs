@@ -38,14 +38,14 @@ fn bad_configurations_are_refused_by_name_and_place_without_a_cluster() {
     let path = dir.path().join("cb.yaml");
     let good = "cluster: {name: c, administrators: root}\n";
     std::fs::write(&path, format!("{good}queues:\n- {{name: q}}\n")).unwrap();
-    let (code, said, _) = ckconfig(&path);
-    assert_eq!(code, 0, "{said}");
+    let (code, output, _) = ckconfig(&path);
+    assert_eq!(code, 0, "{output}");
     let mut wrong = Vec::new();
     for (bad, says) in CONFIGS {
         std::fs::write(&path, format!("{good}{bad}")).unwrap();
-        let (code, said, _) = ckconfig(&path);
-        if code == 0 || !said.contains(says) || !said.contains("cb.yaml:") {
-            wrong.push(format!("{bad:?}: {said}"));
+        let (code, output, _) = ckconfig(&path);
+        if code == 0 || !output.contains(says) || !output.contains("cb.yaml:") {
+            wrong.push(format!("{bad:?}: {output}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -69,13 +69,13 @@ fn bombs_are_refused_at_once() {
     ];
     for bomb in bombs {
         std::fs::write(&path, &bomb).unwrap();
-        let (code, said, took) = ckconfig(&path);
+        let (code, output, took) = ckconfig(&path);
         let start: String = bomb.chars().take(20).collect();
         assert_ne!(code, 0, "{start}");
         assert!(
-            said.len() < 100_000,
+            output.len() < 100_000,
             "{start}: {} bytes of complaint",
-            said.len()
+            output.len()
         );
         // Milliseconds; the bound leaves room for a debug build on a busy machine.
         assert!(took < Duration::from_secs(2), "{start}: {took:?}");
@@ -156,10 +156,10 @@ fn damage_is_named_by_file_and_offset() {
     bytes[second + 10] ^= 1;
     std::fs::write(journal, &bytes).unwrap();
     let out = cluster.run("cadmin", &["fsck", copy.to_str().unwrap()]);
-    let said = text(&out);
-    assert_eq!(out.status.code(), Some(1), "{said}");
+    let output = text(&out);
+    assert_eq!(out.status.code(), Some(1), "{output}");
     assert!(
-        said.contains("journal.0001.yaml") && said.contains(&second.to_string()),
-        "{said}"
+        output.contains("journal.0001.yaml") && output.contains(&second.to_string()),
+        "{output}"
     );
 }

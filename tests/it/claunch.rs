@@ -30,19 +30,19 @@ fn a_command_on_another_host_has_streams_signals_and_an_exit_code() {
         let script = "blaunch $B 'cat; echo $CB_EXEC_HOST = '$B' $LSF_PM_TASKID \"$LSB_JOBID\"; \
                       echo to-err >&2; exit 7'; echo rc $?";
         let out = on_two(&c, script, "typed\n");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        let lines: Vec<&str> = said.lines().collect();
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+        let lines: Vec<&str> = stdout.lines().collect();
         assert_eq!(lines.len(), 3, "{}\n{}", text(&out), c.logs());
         assert_eq!((lines[0], lines[2]), ("typed", "rc 7"));
         let words: Vec<&str> = lines[1].split(' ').collect();
-        assert!(words[0] == words[2] && words[3..] == ["1", "1"], "{said}");
+        assert!(words[0] == words[2] && words[3..] == ["1", "1"], "{stdout}");
         assert!(String::from_utf8_lossy(&out.stderr).contains("to-err"));
         // All hosts, the own one too, each with its number; quotes as launchers write them.
         let script = "claunch -z \"$A $B\" '\"/bin/echo\"' '$LSF_PM_TASKID:$CB_EXEC_HOST' | sort; \
                       echo $A $B";
         let out = on_two(&c, script, "");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        let lines: Vec<&str> = said.lines().collect();
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+        let lines: Vec<&str> = stdout.lines().collect();
         assert_eq!(lines.len(), 3, "{}\n{}", text(&out), c.logs());
         let (a, b) = lines[2].split_once(' ').unwrap();
         assert_eq!(lines[..2], [format!("1:{a}"), format!("2:{b}")]);
@@ -65,8 +65,8 @@ fn a_host_that_is_not_the_jobs_is_refused() {
                   blaunch $X hostname; echo rc $?; \
                   LSB_MCPU_HOSTS=\"$X 1\" timeout 5 blaunch $X 'echo ran'; echo rc $?";
     let out = on_two(&c, script, "");
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert_eq!(said, "rc 4\nrc 124\n", "{}\n{}", text(&out), c.logs());
+    let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(stdout, "rc 4\nrc 124\n", "{}\n{}", text(&out), c.logs());
     let out = c.run("claunch", &["h1", "true"]);
     assert!(text(&out).contains("not in a job"), "{}", text(&out));
 }

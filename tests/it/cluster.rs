@@ -231,17 +231,17 @@ impl Cluster {
 
     /// Submits; gives the job's id.
     pub fn csub(&self, args: &[&str]) -> u32 {
-        let said = self.ok("csub", args);
-        job_id(&said).unwrap_or_else(|| panic!("no job id in {said:?}"))
+        let output = self.ok("csub", args);
+        job_id(&output).unwrap_or_else(|| panic!("no job id in {output:?}"))
     }
 
     /// State words of all known jobs by id and index.
     pub fn states(&self) -> BTreeMap<(u32, u32), String> {
-        let said = self.ok(
+        let output = self.ok(
             "cjobs",
             &["-a", "-u", "all", "-noheader", "-o", "jobid jobindex stat"],
         );
-        said.lines().filter_map(state_line).collect()
+        output.lines().filter_map(state_line).collect()
     }
 
     /// Waits until `done` holds for the states; panics with what they are after `limit`.
@@ -270,8 +270,8 @@ impl Cluster {
     /// The processes of the cluster.
     pub fn ps(&self) -> Vec<Process> {
         let dir = self.dir.to_str().unwrap();
-        let said = self.ok("cadmin", &["dev", "ps", "--json", "--dir", dir]);
-        let rows: Vec<Value> = serde_json::from_str(&said).unwrap();
+        let output = self.ok("cadmin", &["dev", "ps", "--json", "--dir", dir]);
+        let rows: Vec<Value> = serde_json::from_str(&output).unwrap();
         let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_string();
         rows.iter()
             .map(|row| Process {
@@ -369,8 +369,9 @@ pub fn exists(pid: i32) -> bool {
 }
 
 /// The id in `Job <12> is submitted ...`.
-pub fn job_id(said: &str) -> Option<u32> {
-    said.lines()
+pub fn job_id(output: &str) -> Option<u32> {
+    output
+        .lines()
         .find_map(|l| l.strip_prefix("Job <")?.split('>').next()?.parse().ok())
 }
 

@@ -21,12 +21,12 @@ fn play(cluster: &Cluster, steps: &[Step]) {
             String::from_utf8_lossy(&got.stdout),
             String::from_utf8_lossy(&got.stderr),
         );
-        let said = format!("{line}\nstdout: {stdout}\nstderr: {stderr}");
-        assert_eq!(got.status.code(), Some(*code), "{said}");
-        assert!(stdout.contains(out), "{said}");
-        assert!(stderr.contains(err), "{said}");
+        let output = format!("{line}\nstdout: {stdout}\nstderr: {stderr}");
+        assert_eq!(got.status.code(), Some(*code), "{output}");
+        assert!(stdout.contains(out), "{output}");
+        assert!(stderr.contains(err), "{output}");
         if out.is_empty() && *code != 0 {
-            assert_eq!(stdout, "", "{said}");
+            assert_eq!(stdout, "", "{output}");
         }
     }
 }
@@ -206,7 +206,7 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
         ]);
     }
     cluster.csub(&["-o", &path("silent"), "sleep 60"]);
-    let said = |id: u32| {
+    let output = |id: u32| {
         let out = cluster.run("cpeek", &[&id.to_string()]);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(out.stdout), text(out.stderr))
@@ -214,14 +214,14 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
     let until = |id: u32, want: &str| {
         let want = format!("<< output from stdout >>\n{want}");
         let end = std::time::Instant::now() + Duration::from_secs(30);
-        while said(id).0 != want {
-            assert!(std::time::Instant::now() < end, "{:?}", said(id));
+        while output(id).0 != want {
+            assert!(std::time::Instant::now() < end, "{:?}", output(id));
             std::thread::sleep(Duration::from_millis(50));
         }
     };
     let begin = std::time::Instant::now();
-    while !said(3).1.contains("Job <3> has written no output yet.") {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", said(3));
+    while !output(3).1.contains("Job <3> has written no output yet.") {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", output(3));
         std::thread::sleep(Duration::from_millis(50));
     }
     for id in 1..=2 {

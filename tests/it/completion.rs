@@ -27,8 +27,8 @@ fn file(name: &str) -> String {
 /// What a script of a shell prints, line by line; it must say nothing else.
 fn lines(mut command: Command, script: &str) -> Vec<String> {
     let out = command.arg("-c").arg(script).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert_eq!(said, "", "{script}");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(stderr, "", "{script}");
     let text = String::from_utf8(out.stdout).unwrap();
     text.lines().map(str::to_owned).collect()
 }
@@ -89,13 +89,13 @@ fn in_zsh(cluster: &Cluster, id: &str) {
     );
     let mut zsh = shell(cluster, "zsh");
     zsh.arg("-f");
-    let said = lines(zsh, &script);
-    assert_eq!(said[0], id);
+    let output = lines(zsh, &script);
+    assert_eq!(output[0], id);
     assert!(
-        said[1].starts_with(&format!("{id}  -- PSUSP mine")),
-        "{said:?}"
+        output[1].starts_with(&format!("{id}  -- PSUSP mine")),
+        "{output:?}"
     );
-    assert_eq!(said[2], "low");
+    assert_eq!(output[2], "low");
 }
 
 fn in_fish(cluster: &Cluster, id: &str) {
@@ -105,10 +105,10 @@ fn in_fish(cluster: &Cluster, id: &str) {
     );
     let mut fish = shell(cluster, "fish");
     fish.arg("--no-config").env("HOME", cluster.work());
-    let said = lines(fish, &script);
-    assert_eq!(said[0], format!("{id}\tPSUSP mine"));
-    assert!(said[1].starts_with("low\t"), "{said:?}");
-    assert!(said[2].starts_with("-noheader\t"), "{said:?}");
+    let output = lines(fish, &script);
+    assert_eq!(output[0], format!("{id}\tPSUSP mine"));
+    assert!(output[1].starts_with("low\t"), "{output:?}");
+    assert!(output[2].starts_with("-noheader\t"), "{output:?}");
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn hangs(cluster: &Cluster) {
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(out.stdout, b"words\n");
     // A development build names the point at which it is made to hang.
-    let said = String::from_utf8(out.stderr).unwrap();
-    let own = said.lines().find(|line| !line.starts_with("failpoint "));
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    let own = stderr.lines().find(|line| !line.starts_with("failpoint "));
     assert_eq!(own, None);
     assert!(out.status.success());
 }

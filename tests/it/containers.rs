@@ -436,21 +436,21 @@ fn apptainer_gets_the_image_the_options_and_the_binds() {
     let sent = |args: &[&str]| {
         let job = site.csub(&[&["-env", &env][..], args].concat());
         let row = policies::until(&site, job, "EXIT", policies::is("EXIT"));
-        let said = std::fs::read_to_string(dir.join("args")).unwrap_or_default();
-        (job, row["exit_code"].clone(), said)
+        let output = std::fs::read_to_string(dir.join("args")).unwrap_or_default();
+        (job, row["exit_code"].clone(), output)
     };
     let words = ["-Si", "a.sif", "-So", "--env A=1", "-Sb", "/usr:/d:ro"];
     let command = "echo $LSB_JOBID >seen; exit 6";
-    let (job, code, said) = sent(&[&words[..], &[command]].concat());
-    assert_eq!(code, 6, "{said}");
+    let (job, code, output) = sent(&[&words[..], &[command]].concat());
+    assert_eq!(code, 6, "{output}");
     let seen = std::fs::read_to_string(dir.join("seen")).unwrap();
     assert_eq!(seen, format!("{job}\n"));
     assert!(
-        said.starts_with(&format!("<exec><--pwd><{top}><--bind>")),
-        "{said}"
+        output.starts_with(&format!("<exec><--pwd><{top}><--bind>")),
+        "{output}"
     );
     let own = format!("<--bind></usr:/d:ro><--env><A=1><{image}></bin/sh><-c><{command}>");
-    assert!(said.ends_with(&own), "{said}");
+    assert!(output.ends_with(&own), "{output}");
     let page = site.ok("cjobs", &["-l", &job.to_string()]);
     let page: String = page.split_whitespace().collect();
     assert!(
@@ -459,11 +459,11 @@ fn apptainer_gets_the_image_the_options_and_the_binds() {
     );
     // The options for any runtime, a script, and an image that this host does not have.
     std::fs::write(dir.join("s.sh"), "exit 7\n").unwrap();
-    let (_, code, said) = sent(&["-di", image, "-do", "--nv", "./s.sh"]);
-    assert_eq!(code, 7, "{said}");
+    let (_, code, output) = sent(&["-di", image, "-do", "--nv", "./s.sh"]);
+    assert_eq!(code, 7, "{output}");
     assert!(
-        said.ends_with(&format!("<--nv><{image}></bin/sh><-c><exit 7>")),
-        "{said}"
+        output.ends_with(&format!("<--nv><{image}></bin/sh><-c><exit 7>")),
+        "{output}"
     );
     assert_eq!(sent(&["-Si", "/no/such.sif", "x"]).1, 125);
 }
@@ -471,15 +471,15 @@ fn apptainer_gets_the_image_the_options_and_the_binds() {
 #[test]
 fn without_a_runtime_and_for_another_one_containers_are_refused() {
     let site = policies::cluster(1, "hosts:\n- {name: h1, slots: 1}\nqueues:\n- {name: q}\n");
-    let said = |args: &[&str]| {
+    let output = |args: &[&str]| {
         let out = site.run("csub", args);
         assert!(!out.status.success());
         String::from_utf8_lossy(&out.stderr).into_owned()
     };
-    assert!(said(&["-di", "/i", "x"]).contains("container_runtime is not set"));
-    assert!(said(&["-do", "--x", "x"]).contains("without -di"));
-    assert!(said(&["-Si", "/i", "x"]).contains("-Si: this cluster runs no containers"));
-    assert!(said(&["-Sb", "/d", "x"]).contains("without -Si"));
+    assert!(output(&["-di", "/i", "x"]).contains("container_runtime is not set"));
+    assert!(output(&["-do", "--x", "x"]).contains("without -di"));
+    assert!(output(&["-Si", "/i", "x"]).contains("-Si: this cluster runs no containers"));
+    assert!(output(&["-Sb", "/d", "x"]).contains("without -Si"));
     for (runtime, image, hint) in [
         ("podman", "/i", "give the name of one"),
         ("docker", "/i", "give the name of one"),
@@ -491,12 +491,12 @@ fn without_a_runtime_and_for_another_one_containers_are_refused() {
              general: {{container_runtime: {runtime}}}\n"
         );
         policies::configure(&site, &sections);
-        assert!(said(&["-di", image, "x"]).contains(hint), "{runtime}");
+        assert!(output(&["-di", image, "x"]).contains(hint), "{runtime}");
         if runtime != "apptainer" {
-            let refused = said(&["-Si", "/i", "x"]);
+            let refused = output(&["-Si", "/i", "x"]);
             assert!(refused.contains("this cluster does not run Apptainer"));
         }
     }
-    let limit = said(&["-Si", "/i", "-So", "--memory 1G", "x"]);
+    let limit = output(&["-Si", "/i", "-So", "--memory 1G", "x"]);
     assert!(limit.contains("beside the job's"), "{limit}");
 }

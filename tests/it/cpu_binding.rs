@@ -37,8 +37,8 @@ impl Cluster {
         });
         let text = self.wait_file(&out);
         let mut lines = text.lines();
-        let told = lines.next().unwrap().to_owned();
-        (CpuSet::parse(lines.next().unwrap()).unwrap(), told)
+        let environment = lines.next().unwrap().to_owned();
+        (CpuSet::parse(lines.next().unwrap()).unwrap(), environment)
     }
 
     fn binding(&self, id: u32) -> Binding {
@@ -53,10 +53,10 @@ impl Cluster {
 fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
     let mut c = Cluster::new();
     c.start_exe();
-    let (one, told) = c.bound(1, 1);
+    let (one, environment) = c.bound(1, 1);
     assert_eq!(c.binding(1).cpus, one);
     let each: Vec<String> = one.iter().map(|cpu| cpu.to_string()).collect();
-    assert_eq!(told, format!("{one} {}", each.join(",")));
+    assert_eq!(environment, format!("{one} {}", each.join(",")));
     assert_eq!(c.slots(1), [("h1".into(), one.clone(), "2".into())]);
 
     c.restart_exe();
@@ -77,9 +77,9 @@ fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
     } else {
         println!("skipped in part: one core");
     }
-    let (none, told) = c.bound(3, 1);
+    let (none, environment) = c.bound(3, 1);
     assert_eq!(none, cpus::allowed().unwrap(), "runs unbound");
-    assert_eq!(told, " ");
+    assert_eq!(environment, " ");
     assert_eq!(
         c.slots(3),
         [],

@@ -35,10 +35,10 @@ fn cluster() -> Cluster {
         .env("TOKEN", "kept")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&created.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&created.stdout).into_owned();
     let wrong = String::from_utf8_lossy(&created.stderr).into_owned();
     assert_eq!(
-        said, "Cron job <each-minute> is created\nCron job <by-hand> is created\n",
+        stdout, "Cron job <each-minute> is created\nCron job <by-hand> is created\n",
         "{wrong}"
     );
     cluster
@@ -264,10 +264,10 @@ fn a_run_may_be_an_array_or_a_pack_and_fails_with_any_of_its_jobs() {
 ";
     std::fs::write(cluster.work().join("more.yaml"), text).unwrap();
     cluster.ok("ccron", &["create", "more.yaml"]);
-    let said = cluster.ok("ccron", &["start", "sweep", "pair"]);
+    let output = cluster.ok("ccron", &["start", "sweep", "pair"]);
     assert!(
-        said.contains("Cron job <pair>: jobs <2> <3> are submitted"),
-        "{said}"
+        output.contains("Cron job <pair>: jobs <2> <3> are submitted"),
+        "{output}"
     );
     let ended = |name: &str| shown(&cluster, name)["finished"][0].clone();
     let over = |name: &str| !ended(name).is_null();

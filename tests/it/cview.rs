@@ -242,11 +242,11 @@ fn without_a_terminal_one_frame_is_printed_or_the_reason_said() {
     assert!(!out.contains('\x1b'), "{out}");
     let mut command = c.command("cview");
     let refused = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(
-        said.contains("must be a terminal") && said.contains("'cjobs'"),
-        "{said}"
+        stderr.contains("must be a terminal") && stderr.contains("'cjobs'"),
+        "{stderr}"
     );
     let mut command = c.command("cview");
     command.env("TERM", "dumb");
@@ -255,7 +255,7 @@ fn without_a_terminal_one_frame_is_printed_or_the_reason_said() {
     s.until("'cjobs'");
     assert_eq!(s.code(), 2);
     // cpeek has kept its own names only.
-    let said = c.ok("bpeek", &["-h"]);
-    assert!(said.contains("Show the output of a job"), "{said}");
+    let output = c.ok("bpeek", &["-h"]);
+    assert!(output.contains("Show the output of a job"), "{output}");
     assert!(c.ok("cview", &["-h"]).contains("full screen"));
 }

@@ -32,8 +32,8 @@ fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
         .arg("-ldrmaa")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{cc}: {said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{cc}: {stderr}");
     Some(program)
 }
 
@@ -60,10 +60,10 @@ fn a_c_program_finds_every_call_as_the_standard_says() {
     };
     let foreign = cluster.csub(&["true"]);
     cluster.ok("cwait", &["--timeout", "60s", &foreign.to_string()]);
-    let said = run(&cluster, &program, &foreign.to_string());
+    let output = run(&cluster, &program, &foreign.to_string());
     assert!(
-        said.contains("all as expected"),
-        "{said}\n{}",
+        output.contains("all as expected"),
+        "{output}\n{}",
         cluster.logs()
     );
     // What it asked for is there as `csub` would have asked for it.
@@ -90,11 +90,11 @@ fn a_submission_without_an_answer_is_withdrawn() {
     let first = cluster.csub(&["true"]);
     let leader = cluster.leader();
     signal(leader.pid, "-STOP");
-    let said = run(&cluster, &program, "silent");
+    let output = run(&cluster, &program, "silent");
     signal(leader.pid, "-CONT");
     assert!(
-        said.contains("all as expected"),
-        "{said}\n{}",
+        output.contains("all as expected"),
+        "{output}\n{}",
         cluster.logs()
     );
     assert_eq!(cluster.csub(&["true"]), first + 1);
@@ -114,10 +114,10 @@ fn too_many_pending_jobs_are_a_reason_to_try_later() {
     std::fs::write(&path, general).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
     cluster.csub(&["-H", "true"]);
-    let said = run(&cluster, &program, "full");
+    let output = run(&cluster, &program, "full");
     assert!(
-        said.contains("all as expected"),
-        "{said}\n{}",
+        output.contains("all as expected"),
+        "{output}\n{}",
         cluster.logs()
     );
     assert_eq!(cluster.states().len(), 1);

@@ -24,7 +24,7 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
         &cluster,
         &["-n", "3", "-W", "1:30", "-mem", "1G", "sleep 1"],
     );
-    let said = String::from_utf8(out.stdout.clone()).unwrap();
+    let stdout = String::from_utf8(out.stdout.clone()).unwrap();
     assert!(out.status.success(), "{}", text(&out));
     for line in [
         "  command            sleep 1\n",
@@ -38,7 +38,7 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
         "Hosts that fit now (free slots): h1 (2) h2 (2)\n",
         "Enough slots are free now: yes\n",
     ] {
-        assert!(said.contains(line), "{line}{said}");
+        assert!(stdout.contains(line), "{line}{stdout}");
     }
 
     let spread = json(&cluster, &["-n", "3", "-R", "span[hosts=1]", "sleep 1"]);
@@ -62,9 +62,9 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
         (&["-clone", "1"], 2, "-clone and -dry-run"),
     ] {
         let out = dry(&cluster, args);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(code), "{args:?}: {}", text(&out));
-        assert!(said.contains(why), "{args:?}: {said}");
+        assert!(stderr.contains(why), "{args:?}: {stderr}");
         let real = cluster.run("csub", args);
         if args[0] != "-clone" {
             assert_eq!(real.status.code(), Some(code), "as csub: {}", text(&real));

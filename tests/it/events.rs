@@ -25,9 +25,12 @@ fn a_reader_that_stops_and_goes_on_has_each_event_once() {
     });
     let id = first.to_string();
     let all = documents(&cluster.ok("cevents", &[&id]));
-    let seen = names(&all);
+    let names_printed = names(&all);
     let wanted = ["submitted", "dispatched", "started", "ended"];
-    let of_life: Vec<&&str> = seen.iter().filter(|name| wanted.contains(name)).collect();
+    let of_life: Vec<&&str> = names_printed
+        .iter()
+        .filter(|name| wanted.contains(name))
+        .collect();
     assert_eq!(of_life, wanted.iter().collect::<Vec<_>>(), "{all:?}");
     let end = all
         .iter()
@@ -66,10 +69,10 @@ fn a_reader_that_stops_and_goes_on_has_each_event_once() {
         (&["--after", "0.9.1"], "is no longer kept"),
     ] {
         let out = cluster.run("cevents", words);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(
-            !out.status.success() && said.contains(want),
-            "{words:?}: {said}"
+            !out.status.success() && stderr.contains(want),
+            "{words:?}: {stderr}"
         );
     }
 }
@@ -91,9 +94,12 @@ fn a_follower_prints_what_happens_from_now_on() {
     let began = Instant::now();
     let first: Vec<String> = lines.by_ref().take(2).map(|l| l.expect("a line")).collect();
     assert!(began.elapsed() < Duration::from_secs(30));
-    let seen = documents(&first.join("\n"));
-    assert_eq!(names(&seen), ["submitted", "ended"]);
-    assert!(seen.iter().all(|doc| doc["job_id"] == new), "{seen:?}");
+    let names_printed = documents(&first.join("\n"));
+    assert_eq!(names(&names_printed), ["submitted", "ended"]);
+    assert!(
+        names_printed.iter().all(|doc| doc["job_id"] == new),
+        "{names_printed:?}"
+    );
     follower.kill().expect("it runs");
     follower.wait().expect("it ends");
 }

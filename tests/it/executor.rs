@@ -255,12 +255,12 @@ fn what_was_acknowledged_is_not_told_again() {
         matches!(r, Report::Complete { .. }).then_some(())
     });
     c.end(3);
-    let told = |id: u32| {
+    let reported = |id: u32| {
         let (_, all) = c.reports();
         all.iter()
             .any(|(_, r)| matches!(r, Report::Ended(e) if e.a == attempt(id)))
     };
-    assert!(!told(1) && told(2) == first_alone);
+    assert!(!reported(1) && reported(2) == first_alone);
 }
 
 #[test]
@@ -301,10 +301,10 @@ fn a_killed_shepherd_is_an_unknown_end_and_nothing_of_the_task_lives_on() {
         (e.code, e.sig, e.reason),
         (None, 0, TermReason::ShepherdLost)
     );
-    let gone = || !exists(job);
+    let has_ended = || !exists(job);
     assert!((0..200).any(|_| {
         clock::sleep_ms(20);
-        gone()
+        has_ended()
     }));
 }
 

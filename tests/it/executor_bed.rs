@@ -108,8 +108,16 @@ impl Cluster {
     pub fn remember(local: &std::path::Path) {
         let mut bytes = Vec::new();
         frame::write(&mut bytes, 0, &Header::new(FileKind::Local, "c", 0, 1)).unwrap();
-        let (id, kept) = (LEDGER.to_owned(), false);
-        frame::write(&mut bytes, 1, &AttemptRec::Ledger { id, kept }).unwrap();
+        let (id, predates_names) = (LEDGER.to_owned(), false);
+        frame::write(
+            &mut bytes,
+            1,
+            &AttemptRec::Ledger {
+                id,
+                kept: predates_names,
+            },
+        )
+        .unwrap();
         fs::mkdir_p(local, 0o711).unwrap();
         fs::publish(&local.join("attempts.log"), &bytes).unwrap();
     }

@@ -132,8 +132,8 @@ impl Share {
             let began = Instant::now();
             let out = self.cjobs(args).output().expect("cb runs");
             best = best.min(began.elapsed());
-            let said = String::from_utf8_lossy(&out.stderr);
-            assert!(out.status.success(), "{args:?}: {said}");
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{args:?}: {stderr}");
             lines = out.stdout.iter().filter(|b| **b == b'\n').count();
         }
         (lines, best)
@@ -150,8 +150,8 @@ fn a_reader_that_goes_ends_a_list_of_100_000_jobs_silently() {
     assert!(first.starts_with(b"JOBID"), "{first:?}");
     drop(out);
     let end = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&end.stderr).into_owned();
-    assert_eq!(said, "");
+    let stderr = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert_eq!(stderr, "");
     use std::os::unix::process::ExitStatusExt as _;
     let silent = end.status.success() || end.status.signal() == Some(libc::SIGPIPE);
     assert!(silent, "{:?}", end.status);
@@ -171,9 +171,9 @@ fn colours_are_for_terminals_only() {
             .env("TERM", "xterm");
         command.env("NO_COLOR", no_color).stdin(Stdio::null());
         let out = command.output().expect("script(1) runs");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
-        assert!(said.contains("job1"), "{said}");
-        said
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(stdout.contains("job1"), "{stdout}");
+        stdout
     };
     assert!(at_terminal("").contains('\u{1b}'));
     assert!(!at_terminal("1").contains('\u{1b}'));
@@ -186,8 +186,8 @@ fn colours_are_for_terminals_only() {
 fn names_in_chinese_keep_columns_straight() {
     let share = Share::named(1, "\u{4f5c}\u{4e1a}\u{4e00}");
     let out = share.cjobs(&["-w", "-u", "all"]).output().expect("cb runs");
-    let said = String::from_utf8(out.stdout).expect("UTF-8");
-    let lines: Vec<&str> = said.lines().collect();
+    let stdout = String::from_utf8(out.stdout).expect("UTF-8");
+    let lines: Vec<&str> = stdout.lines().collect();
     let column = |line: &str, word: &str| {
         let at = line.find(word).expect(word);
         corral::text::width::width(&line[..at])
@@ -196,13 +196,13 @@ fn names_in_chinese_keep_columns_straight() {
     let moment = lines[1]
         .rsplit_once("  ")
         .map_or(0, |_| column(lines[1], "Nov"));
-    assert_eq!(moment, title, "{said}");
+    assert_eq!(moment, title, "{stdout}");
     let out = share
         .cjobs(&["--json", "-u", "all"])
         .output()
         .expect("cb runs");
-    let said = String::from_utf8(out.stdout).expect("UTF-8");
-    assert!(said.contains("\u{4f5c}\u{4e1a}\u{4e00}"), "{said}");
+    let stdout = String::from_utf8(out.stdout).expect("UTF-8");
+    assert!(stdout.contains("\u{4f5c}\u{4e1a}\u{4e00}"), "{stdout}");
 }
 
 /// Not by the clock: a machine may be slow. Only the shards with one's own jobs are read.
@@ -262,16 +262,16 @@ fn ckconfig(path: &Path) -> (Option<i32>, String) {
         .arg(path)
         .output();
     let out = out.expect("cb runs");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     (
         out.status.code(),
-        said + &String::from_utf8_lossy(&out.stdout),
+        stderr + &String::from_utf8_lossy(&out.stdout),
     )
 }
 
 /// `cb.yaml:6:3: `, a line of the file and a caret below it.
-fn has_place_line_and_caret(said: &str) -> bool {
-    let place = said.split("cb.yaml:").nth(1).is_some_and(|rest| {
+fn has_place_line_and_caret(output: &str) -> bool {
+    let place = output.split("cb.yaml:").nth(1).is_some_and(|rest| {
         let mut parts = rest.split(':');
         let mut number = || {
             let part = parts.next().unwrap_or_default();
@@ -279,7 +279,7 @@ fn has_place_line_and_caret(said: &str) -> bool {
         };
         number() && number()
     });
-    let caret = said.lines().any(|line| {
+    let caret = output.lines().any(|line| {
         let mark = line.trim_start().strip_prefix('|').unwrap_or_default();
         mark.trim().starts_with('^')
     });
@@ -298,17 +298,17 @@ fn thirty_broken_configurations_are_named_by_place_line_and_caret() {
             false => "queues:\n- {name: q}\n",
         };
         std::fs::write(&path, format!("{good}{queues}{bad}")).expect("it is written");
-        let (code, said) = ckconfig(&path);
-        if code != Some(2) || !has_place_line_and_caret(&said) {
-            wrong.push(format!("{bad:?}: {code:?}: {said}"));
+        let (code, output) = ckconfig(&path);
+        if code != Some(2) || !has_place_line_and_caret(&output) {
+            wrong.push(format!("{bad:?}: {code:?}: {output}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // All that is wrong is said in one run.
     let three = "queues:\n- {name: q, slotz: 3}\n- {name: r, nice: x}\n- {name: s, hosts: away}\n";
     std::fs::write(&path, format!("{good}{three}")).expect("it is written");
-    let (code, said) = ckconfig(&path);
-    let named = ["slotz", "nice", "away"].iter().all(|w| said.contains(w));
-    assert!(code == Some(2) && named, "{said}");
-    assert!(said.contains("did you mean slots?"), "{said}");
+    let (code, output) = ckconfig(&path);
+    let named = ["slotz", "nice", "away"].iter().all(|w| output.contains(w));
+    assert!(code == Some(2) && named, "{output}");
+    assert!(output.contains("did you mean slots?"), "{output}");
 }

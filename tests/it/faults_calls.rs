@@ -217,8 +217,8 @@ fn a_spawner_that_cannot_fork_says_so_and_goes_on_later() {
         return;
     };
     let id = answer(&cluster, submit(&cluster));
-    let said = || cluster.ok("chist", &["-l", &id.to_string()]);
-    wait_until("the failure is told", 10, || said().contains("fork"));
+    let output = || cluster.ok("chist", &["-l", &id.to_string()]);
+    wait_until("the failure is told", 10, || output().contains("fork"));
     assert_eq!(ran(&cluster, id), 0);
     assert_ne!(state(&cluster.states(), id), "DONE");
     drop(trace);

@@ -119,8 +119,13 @@ fn a_byte_that_flips_in_orders_costs_no_job_and_the_host_goes_on() {
         s.get(&(killed, 0)).is_some_and(|s| s == "EXIT")
     });
     go_on(&cluster, all);
-    let said = || std::fs::read_to_string(&orders).unwrap_or_default() + &cluster.logs();
-    assert_ne!(newest(&cluster, "orders."), orders, "one part\n{}", said());
+    let output = || std::fs::read_to_string(&orders).unwrap_or_default() + &cluster.logs();
+    assert_ne!(
+        newest(&cluster, "orders."),
+        orders,
+        "one part\n{}",
+        output()
+    );
     named(&cluster, &orders, "damaged as host h1 reads it");
 }
 

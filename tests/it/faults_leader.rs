@@ -77,8 +77,8 @@ fn a_leader_killed_at_any_step_loses_nothing_and_repeats_nothing() {
     }
     ran_once(&cluster, &jobs);
     for (id, name) in &jobs {
-        let said = cluster.ok("cadmin", &["journal", &id.to_string()]);
-        assert_eq!(said.matches("dispatched").count(), 1, "{name}: {said}");
+        let output = cluster.ok("cadmin", &["journal", &id.to_string()]);
+        assert_eq!(output.matches("dispatched").count(), 1, "{name}: {output}");
     }
 }
 
@@ -155,18 +155,18 @@ fn a_leader_whose_lock_or_epoch_file_is_taken_away_notices_and_ends() {
     std::fs::write(&lock, "").unwrap();
     wait_until("it ends", 5, || !exists(first.pid));
     // The other one may have the new file's lock, and an epoch, before this one's next look.
-    let said = log(&first.host);
+    let output = log(&first.host);
     let noticed = ["the lock file was replaced", "the epoch file names 2"];
-    assert!(noticed.iter().any(|n| said.contains(n)), "{said}");
+    assert!(noticed.iter().any(|n| output.contains(n)), "{output}");
 
     let second = cluster.leader();
     let doc = std::fs::read(&epoch).unwrap();
     std::fs::remove_file(&epoch).unwrap();
     wait_until("it ends", 5, || !exists(second.pid));
-    let said = log(&second.host);
+    let output = log(&second.host);
     assert!(
-        said.contains("leadership is lost") && said.contains("leader/epoch"),
-        "{said}"
+        output.contains("leadership is lost") && output.contains("leader/epoch"),
+        "{output}"
     );
     // Nobody leads without it, and nobody makes it anew.
     cluster.dev_up("--no-wait");

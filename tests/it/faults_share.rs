@@ -82,9 +82,12 @@ fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
         jobs.iter().all(done)
     });
     let out = cluster.run("cadmin", &["check"]);
-    let said = text(&out);
-    assert_eq!(out.status.code(), Some(0), "{said}");
-    assert!(said.contains("alarm: ") && said.contains(named), "{said}");
+    let output = text(&out);
+    assert_eq!(out.status.code(), Some(0), "{output}");
+    assert!(
+        output.contains("alarm: ") && output.contains(named),
+        "{output}"
+    );
 }
 
 /// A directory that the leader cannot write, and a host of which the same is true: the others work,

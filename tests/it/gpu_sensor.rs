@@ -128,19 +128,19 @@ fn gpus_of_both_makers_are_counted_with_what_their_drivers_say() {
         "gpu_model \"NVIDIA H200, NVIDIA K80\"",
     ];
     assert_eq!(values(&out), nvidia, "two parts stand for the divided one");
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
     for of_units in [
         "  devices: [\"195:6\", \"195:5\", \"195:5\", \"\"]\n",
         "  processes: [\"100 101 102\", \"\", \"\", \"\"]\n",
         "  use: [\"100:97:700 101:0:701 102:0:-\", \"\", \"\", \"\"]\n",
     ] {
-        assert!(said.contains(of_units), "{said}");
+        assert!(stdout.contains(of_units), "{stdout}");
     }
     let idle = cbgpu(dir.path(), &[("FAKE_IDLE", "1")]);
-    let said = String::from_utf8_lossy(&idle.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&idle.stdout).into_owned();
     assert!(
-        said.contains("  use: [\"100:0:700 101:0:701 102:0:-\""),
-        "{said}"
+        stdout.contains("  use: [\"100:0:700 101:0:701 102:0:-\""),
+        "{stdout}"
     );
     amd(dir.path());
     let both = values(&cbgpu(dir.path(), &[]));

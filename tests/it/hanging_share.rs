@@ -42,10 +42,10 @@ impl Hung {
 
     fn ended(self) -> (Option<i32>, String, Duration) {
         let out = self.child.wait_with_output().unwrap();
-        let said = String::from_utf8(out.stderr).unwrap();
+        let stderr = String::from_utf8(out.stderr).unwrap();
         let code = out.status.code();
         let code = code.or_else(|| out.status.signal().map(|n| 128 + n));
-        (code, said, self.began.elapsed())
+        (code, stderr, self.began.elapsed())
     }
 }
 
@@ -67,11 +67,11 @@ fn every_command_tells_of_a_share_that_hangs_and_goes_on_with_it() {
     let start = |(n, words): (usize, &&[&str])| Hung::start(&cluster, n, "/share/", words);
     let hung: Vec<Hung> = lines.iter().enumerate().map(start).collect();
     for (words, hung) in lines.iter().zip(hung) {
-        let (code, said, _) = hung.released_after(Duration::from_secs(7));
+        let (code, output, _) = hung.released_after(Duration::from_secs(7));
         let notice = format!("{}: the share {} has not", words[0], share.display());
-        assert!(said.contains(&notice), "{words:?} said: {said}");
-        assert!(said.contains("answered for 5 s; waiting"), "{said}");
-        assert_eq!(code, Some(0), "{words:?}: {said}");
+        assert!(output.contains(&notice), "{words:?} said: {output}");
+        assert!(output.contains("answered for 5 s; waiting"), "{output}");
+        assert_eq!(code, Some(0), "{words:?}: {output}");
     }
 }
 
@@ -84,9 +84,9 @@ fn a_share_that_hangs_ends_no_later_than_wait_says_and_interruptions_work() {
     interrupt(&view.child);
     let (code, _, _) = view.ended();
     assert_eq!(code, Some(130), "it ends by the signal at once");
-    let (code, said, time) = at_most.ended();
-    assert_eq!(code, Some(5), "{said}");
-    assert!(said.contains("has not answered for 3 s"), "{said}");
+    let (code, output, time) = at_most.ended();
+    assert_eq!(code, Some(5), "{output}");
+    assert!(output.contains("has not answered for 3 s"), "{output}");
     assert!(time < Duration::from_secs(30), "{time:?}");
     // One that catches interruptions, since it waits for its answer already.
     let leader = cluster.leader().pid;
@@ -95,10 +95,10 @@ fn a_share_that_hangs_ends_no_later_than_wait_says_and_interruptions_work() {
     let waits = Hung::start(&cluster, 3, "leader/beat", &["csub", "true"]);
     std::thread::sleep(Duration::from_secs(2));
     interrupt(&waits.child);
-    let (code, said, _) = waits.ended();
+    let (code, output, _) = waits.ended();
     nix::sys::signal::kill(leader, nix::sys::signal::SIGCONT).unwrap();
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("interrupted while the share"), "{said}");
+    assert_eq!(code, Some(130), "{output}");
+    assert!(output.contains("interrupted while the share"), "{output}");
 }
 
 fn interrupt(child: &Child) {

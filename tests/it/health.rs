@@ -44,11 +44,11 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
     // All may have been done before the leader was killed: the next one comes after its lease.
     let end = std::time::Instant::now() + Duration::from_secs(30);
     loop {
-        let said = check(&cluster, 0);
-        if said.contains("2 epochs") && said.contains("2 hosts") {
+        let output = check(&cluster, 0);
+        if output.contains("2 epochs") && output.contains("2 hosts") {
             break;
         }
-        assert!(std::time::Instant::now() < end, "{said}");
+        assert!(std::time::Instant::now() < end, "{output}");
         std::thread::sleep(Duration::from_millis(300));
     }
     // Damage hits what it touches: work goes on, the place is named, the code is 1.
@@ -56,8 +56,11 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
     let mut bytes = std::fs::read(&journal).unwrap();
     bytes[700] ^= 1;
     std::fs::write(&journal, &bytes).unwrap();
-    let said = check(&cluster, 1);
-    assert!(said.contains("epoch/000001/journal.0001.yaml:"), "{said}");
+    let output = check(&cluster, 1);
+    assert!(
+        output.contains("epoch/000001/journal.0001.yaml:"),
+        "{output}"
+    );
     let after = cluster.csub(&["true"]);
     cluster.wait(Duration::from_secs(20), |s| {
         s.get(&(after, 0)).is_some_and(|s| s == "DONE")
@@ -70,16 +73,16 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
     for p in cluster.ps().into_iter().filter(|p| p.role == "cbsched") {
         kill_9(p.pid);
     }
-    let said = check(&cluster, 1);
-    assert!(said.contains("there is no leader"), "{said}");
+    let output = check(&cluster, 1);
+    assert!(output.contains("there is no leader"), "{output}");
 }
 
 /// The bundle names nobody, and holds what a report needs.
 fn bundle(cluster: &Cluster) {
     let secret = "zanzibar";
     cluster.csub(&["-J", secret, &format!("true {secret}")]);
-    let said = cluster.ok("cadmin", &["diag", "--out", "d.tar.gz"]);
-    assert!(said.starts_with("d.tar.gz: "), "{said}");
+    let output = cluster.ok("cadmin", &["diag", "--out", "d.tar.gz"]);
+    assert!(output.starts_with("d.tar.gz: "), "{output}");
     let again = cluster.run("cadmin", &["diag", "--out", "d.tar.gz"]);
     assert_eq!(again.status.code(), Some(4), "{}", text(&again));
     let file = std::fs::File::open(cluster.work().join("d.tar.gz")).unwrap();
@@ -143,23 +146,23 @@ fn silent_hosts_are_shown_with_the_reason() {
     kill_9(pid("cbexe", "h2"));
     let end = std::time::Instant::now() + Duration::from_secs(60);
     loop {
-        let said = cluster.health();
-        let silent = said.contains("h1                 unavail      cbls is silent");
+        let output = cluster.health();
+        let silent = output.contains("h1                 unavail      cbls is silent");
         let half =
-            said.contains("h2                 unreach      cbls reports but cbexe is silent");
+            output.contains("h2                 unreach      cbls reports but cbexe is silent");
         if silent && half {
             break;
         }
-        assert!(std::time::Instant::now() < end, "{said}");
+        assert!(std::time::Instant::now() < end, "{output}");
         std::thread::sleep(Duration::from_millis(300));
     }
     let long = cluster.ok("chosts", &["-l", "h1"]);
     assert!(long.contains(" REASON: cbls is silent"), "{long}");
-    let said = check(cluster, 0);
-    assert!(said.contains("host h1: it has been silent"), "{said}");
+    let output = check(cluster, 0);
+    assert!(output.contains("host h1: it has been silent"), "{output}");
     assert!(
-        said.contains("host h2: cbls reports but cbexe is silent"),
-        "{said}"
+        output.contains("host h2: cbls reports but cbexe is silent"),
+        "{output}"
     );
 }
 
@@ -171,20 +174,20 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
         let end = std::time::Instant::now() + Duration::from_secs(30);
         loop {
             let out = cluster.run("cinfo", &["-health"]);
-            let said = String::from_utf8(out.stdout).unwrap();
-            if so(&said, out.status.code() == Some(1)) {
+            let stdout = String::from_utf8(out.stdout).unwrap();
+            if so(&stdout, out.status.code() == Some(1)) {
                 return;
             }
             let logs = || cluster.logs();
             assert!(
                 std::time::Instant::now() < end,
-                "{what}: {said}\n{}",
+                "{what}: {stdout}\n{}",
                 logs()
             );
             std::thread::sleep(Duration::from_millis(300));
         }
     };
-    let well = |said: &str, wrong: bool| !wrong && said.contains("STANDBY: ");
+    let well = |output: &str, wrong: bool| !wrong && output.contains("STANDBY: ");
     until("all is well", &well);
     cluster.ok("cid", &["-l"]);
     let conf = cluster.share().join("conf/cb.yaml");
@@ -194,8 +197,8 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
     assert_ne!(before, without);
     std::fs::write(&conf, &without).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
-    until("h2 is unlisted", &|said, wrong| {
-        wrong && said.contains("  h2                 unlisted     its cbls reports")
+    until("h2 is unlisted", &|output, wrong| {
+        wrong && output.contains("  h2                 unlisted     its cbls reports")
     });
     assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
     std::fs::write(&conf, &before).unwrap();
@@ -209,15 +212,16 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
         .map(|p| p.pid)
         .collect();
     masters.iter().for_each(|pid| signal(*pid, "-STOP"));
-    until("the leader is frozen", &|said, wrong| {
-        wrong && said.contains("has been silent for")
+    until("the leader is frozen", &|output, wrong| {
+        wrong && output.contains("has been silent for")
     });
     assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
     masters.iter().for_each(|pid| signal(*pid, "-CONT"));
     // Whoever woke first leads. A leader that was overtaken ends, and nothing starts it again here.
-    until("a leader is at work again", &|said, wrong| {
-        let overtaken = said.contains("epoch 2") && said.contains("no standby cbsched runs on ");
-        (!wrong || overtaken) && !said.contains("has been silent for")
+    until("a leader is at work again", &|output, wrong| {
+        let overtaken =
+            output.contains("epoch 2") && output.contains("no standby cbsched runs on ");
+        (!wrong || overtaken) && !output.contains("has been silent for")
     });
 }
 
@@ -233,13 +237,13 @@ fn health_says_that_an_earlier_configuration_is_in_use() {
     let end = std::time::Instant::now() + Duration::from_secs(60);
     loop {
         let out = cluster.run("cinfo", &["-health"]);
-        let said = String::from_utf8(out.stdout).unwrap();
-        if said.contains("the previous cb.yaml stays in force") {
-            assert_eq!(out.status.code(), Some(1), "{said}");
+        let stdout = String::from_utf8(out.stdout).unwrap();
+        if stdout.contains("the previous cb.yaml stays in force") {
+            assert_eq!(out.status.code(), Some(1), "{stdout}");
             break;
         }
         let logs = || cluster.logs();
-        assert!(std::time::Instant::now() < end, "{said}\n{}", logs());
+        assert!(std::time::Instant::now() < end, "{stdout}\n{}", logs());
         std::thread::sleep(Duration::from_millis(300));
     }
     assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
@@ -247,6 +251,6 @@ fn health_says_that_an_earlier_configuration_is_in_use() {
     cluster.ok("csub", &["-K", "-o", "/dev/null", "true"]);
     std::fs::write(&conf, before).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
-    let said = cluster.health();
-    assert!(!said.contains("CONFIGURATION"), "{said}");
+    let output = cluster.health();
+    assert!(!output.contains("CONFIGURATION"), "{output}");
 }

@@ -68,17 +68,17 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     );
     let refused = cluster.run("csub", &["true"]);
     assert!(!refused.status.success(), "{}", text(&refused));
-    let said = cluster.run("cadmin", &["check"]);
-    assert_eq!(said.status.code(), Some(1), "{}", text(&said));
+    let output = cluster.run("cadmin", &["check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(
-        text(&said).contains("the share went back"),
+        text(&output).contains("the share went back"),
         "{}",
-        text(&said)
+        text(&output)
     );
     assert_eq!(lines(&ran).len(), 2, "nothing was started");
     // The administrator knows.
-    let said = cluster.ok("cadmin", &["restored", "--confirm"]);
-    assert!(said.contains("1 waiting jobs are held"), "{said}");
+    let output = cluster.ok("cadmin", &["restored", "--confirm"]);
+    assert!(output.contains("1 waiting jobs are held"), "{output}");
     cluster.ok("cadmin", &["qact"]);
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");
@@ -87,12 +87,12 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     });
     assert_eq!(states.get(&(job, 0)).map(String::as_str), Some("PSUSP"));
     assert_eq!(lines(&ran).len(), 2, "what waited is held");
-    let said = cluster.run("cadmin", &["check"]);
+    let output = cluster.run("cadmin", &["check"]);
     assert_eq!(
-        said.status.code(),
+        output.status.code(),
         Some(0),
         "{}\n{}",
-        text(&said),
+        text(&output),
         cluster.logs()
     );
     // And it can be run again, by somebody's word.
@@ -144,16 +144,16 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     });
     let refused = cluster.run("csub", &["echo d >> ran"]);
     assert!(!refused.status.success(), "{}", text(&refused));
-    let said = cluster.run("cadmin", &["check"]);
-    assert_eq!(said.status.code(), Some(1), "{}", text(&said));
-    assert!(text(&said).contains("records which the journal here does not have"));
+    let output = cluster.run("cadmin", &["check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("records which the journal here does not have"));
     let alive = lines(&cluster.work().join("lost.pid"));
     assert!(
         exists(alive[0].parse().unwrap()),
         "killed before anybody confirmed it"
     );
-    let said = cluster.ok("cadmin", &["restored", "--confirm"]);
-    assert!(said.contains("1 waiting jobs are held"), "{said}");
+    let output = cluster.ok("cadmin", &["restored", "--confirm"]);
+    assert!(output.contains("1 waiting jobs are held"), "{output}");
     cluster.ok("cadmin", &["qact"]);
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");
@@ -176,8 +176,8 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     until("its end", Duration::from_secs(60), || !exists(pid));
     let unknown = format!("attempt {lost}.1");
     until("a clean check", Duration::from_secs(60), || {
-        let said = text(&cluster.run("cadmin", &["check"]));
-        !said.contains(&unknown) && !said.contains("a defect")
+        let output = text(&cluster.run("cadmin", &["check"]));
+        !output.contains(&unknown) && !output.contains("a defect")
     });
     assert!(
         !cluster.states().contains_key(&(lost, 0)),

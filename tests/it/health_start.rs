@@ -46,8 +46,8 @@ fn start(program: &str, etc: &Path) -> (Option<i32>, String) {
         std::thread::sleep(Duration::from_millis(10));
     }
     let out = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    (out.status.code(), said)
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    (out.status.code(), stderr)
 }
 
 /// All daemons refuse the share, saying `due`, and make nothing anywhere.
@@ -63,9 +63,9 @@ fn refused(root: &Path, share: &Path, due: &str) {
     std::fs::write(etc.join("cb.conf"), conf).unwrap();
     for (name, program) in DAEMONS {
         let before = tree(root);
-        let (code, said) = start(program, &etc);
-        assert_eq!(code, Some(2), "{name}: {said}");
-        assert!(said.contains(due), "{name}: {due} is not in {said}");
+        let (code, output) = start(program, &etc);
+        assert_eq!(code, Some(2), "{name}: {output}");
+        assert!(output.contains(due), "{name}: {due} is not in {output}");
         assert_eq!(tree(root), before, "{name} made or changed something");
     }
 }

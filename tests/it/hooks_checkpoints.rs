@@ -248,11 +248,11 @@ fn users_ask_for_checkpoints_and_a_requeued_job_goes_on_from_one() {
     }
     let long = site.ok("cjobs", &["-l", &job.to_string()]);
     assert!(long.contains("method=app"), "{long}");
-    let said = site.ok("cchkpnt", &[&job.to_string()]);
-    assert!(said.contains("is being checkpointed"), "{said}");
+    let output = site.ok("cchkpnt", &[&job.to_string()]);
+    assert!(output.contains("is being checkpointed"), "{output}");
     let words = ["chist", "-l", &job.to_string()].map(str::to_owned);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    policies::until_said(&site, &words, |said| said.contains("Checkpoint made"));
+    policies::until_said(&site, &words, |output| output.contains("Checkpoint made"));
     site.ok("crequeue", &[&job.to_string()]);
     let row = policies::until(&site, job, "DONE", policies::is("DONE"));
     let marks = || std::fs::read_to_string(&marks).unwrap_or_default();
@@ -306,8 +306,8 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
     let job = site.csub(&["-m", "h1", "-k", "ck method=app", JOB]);
     policies::until(&site, job, "RUN", policies::is("RUN"));
     wait_file("state");
-    let said = site.ok("cmig", &["-m", "h2", &job.to_string()]);
-    assert!(said.contains("is being migrated"), "{said}");
+    let output = site.ok("cmig", &["-m", "h2", &job.to_string()]);
+    assert!(output.contains("is being migrated"), "{output}");
     policies::until(&site, job, "DONE", policies::is("DONE"));
     let marks = std::fs::read_to_string(&marks).unwrap_or_default();
     assert!(marks.starts_with("saved\non from 7 in "), "{marks}");
@@ -340,10 +340,10 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
     let plain = site.csub(&["sleep 1000"]);
     policies::until(&site, plain, "RUN", policies::is("RUN"));
     let out = site.run("cmig", &[&plain.to_string()]);
-    let said = crate::cluster::text(&out);
+    let output = crate::cluster::text(&out);
     assert!(
-        !out.status.success() && said.contains("no checkpoints"),
-        "{said}"
+        !out.status.success() && output.contains("no checkpoints"),
+        "{output}"
     );
     site.ok("ckill", &[&plain.to_string()]);
 }
@@ -370,7 +370,7 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     );
     let work = site.work();
     std::fs::write(work.join("job.sh"), COUNTS).unwrap();
-    let said = |args: &[&str]| {
+    let output = |args: &[&str]| {
         let out = site.run("crestart", args);
         (out.status.code(), crate::cluster::text(&out))
     };
@@ -391,12 +391,12 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     while !work.join("state").exists() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    assert_eq!(said(&["ck", &job]).0, Some(1), "it was never saved");
+    assert_eq!(output(&["ck", &job]).0, Some(1), "it was never saved");
     site.ok("cchkpnt", &[&job]);
-    policies::until_said(&site, &["chist", "-l", &job], |said| {
-        said.contains("Checkpoint made")
+    policies::until_said(&site, &["chist", "-l", &job], |output| {
+        output.contains("Checkpoint made")
     });
-    let (code, text) = said(&["ck", &job]);
+    let (code, text) = output(&["ck", &job]);
     assert!(
         code == Some(4) && text.contains("has not ended: it goes on"),
         "{code:?} {text}"
@@ -451,5 +451,5 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
         "{long}"
     );
     site.ok("ckill", &[&last]);
-    assert_eq!(said(&["ck", &job]).0, Some(1), "its checkpoint is gone");
+    assert_eq!(output(&["ck", &job]).0, Some(1), "its checkpoint is gone");
 }

@@ -43,8 +43,8 @@ fn until(cluster: &Cluster, what: &str, mut so: impl FnMut() -> bool) {
 
 /// Status words of the hosts.
 fn status(cluster: &Cluster, host: &str) -> String {
-    let said = cluster.ok("chosts", &["-w"]);
-    let row = said
+    let output = cluster.ok("chosts", &["-w"]);
+    let row = output
         .lines()
         .find(|line| line.starts_with(&format!("{host} ")));
     let word = row.and_then(|line| line.split_whitespace().nth(1));
@@ -60,11 +60,11 @@ fn a_host_joins_works_and_leaves_without_a_restart() {
     std::fs::write(&file, &before).unwrap();
     let leader = cluster.leader().pid;
 
-    let said = cluster.ok("cadmin", &["host", "add", "n9", "slots=1"]);
-    assert!(said.contains("Host <n9> is added."), "{said}");
+    let output = cluster.ok("cadmin", &["host", "add", "n9", "slots=1"]);
+    assert!(output.contains("Host <n9> is added."), "{output}");
     assert!(
-        said.contains("The new configuration is in force."),
-        "{said}"
+        output.contains("The new configuration is in force."),
+        "{output}"
     );
     let joined = read();
     let names = before.lines().find(|line| line.contains("names:")).unwrap();
@@ -133,9 +133,10 @@ fn a_host_joins_works_and_leaves_without_a_restart() {
     assert!(back.contains("Host <n9> is opened again."), "{back}");
     until(&cluster, "n9 is back", || status(&cluster, "n9") == "ok");
     assert_eq!(cluster.leader().pid, leader, "nothing was restarted");
-    let kept = std::fs::read_dir(file.parent().unwrap()).unwrap();
-    let kept = kept.filter(|e| e.as_ref().unwrap().file_name().to_str().unwrap().len() > 20);
-    assert_eq!(kept.count(), 3, "a version before each change");
+    let versions = std::fs::read_dir(file.parent().unwrap()).unwrap();
+    let versions =
+        versions.filter(|e| e.as_ref().unwrap().file_name().to_str().unwrap().len() > 20);
+    assert_eq!(versions.count(), 3, "a version before each change");
     for child in &mut started {
         assert!(
             child.try_wait().unwrap().is_none(),

@@ -126,8 +126,8 @@ fn what_is_installed_works_and_goes_without_a_trace() {
     // Again, without LSF's names and with a file that was edited here.
     let profile = prefix.join("share/corral/profile.corral.sh");
     std::fs::write(&profile, "edited").unwrap();
-    let said = installed(&small, &["--prefix", to, "--links", "none"]);
-    assert!(said.contains("profile.corral.sh.old"), "{said}");
+    let output = installed(&small, &["--prefix", to, "--links", "none"]);
+    assert!(output.contains("profile.corral.sh.old"), "{output}");
     assert!(std::fs::read_to_string(&profile).unwrap().contains(to));
     assert_eq!(
         std::fs::read_to_string(profile.with_extension("sh.old")).unwrap(),
@@ -140,8 +140,8 @@ fn what_is_installed_works_and_goes_without_a_trace() {
     assert_eq!(std::fs::read(prefix.join("sbin/cbls")).unwrap(), b"small");
 
     std::fs::write(prefix.join("share/corral/cb.yaml.example"), "changed").unwrap();
-    let said = installed(&small, &["--prefix", to, "--uninstall"]);
-    assert!(said.contains("cb.yaml.example was changed"), "{said}");
+    let output = installed(&small, &["--prefix", to, "--uninstall"]);
+    assert!(output.contains("cb.yaml.example was changed"), "{output}");
     let left = [
         own,
         prefix.join("share/corral/cb.yaml.example"),
@@ -197,10 +197,10 @@ fn nothing_of_others_is_replaced_and_packages_have_the_prefix_inside() {
     let args = ["--prefix", "/usr", "--destdir", to];
     let refused = install(&small, &args);
     assert_eq!(refused.status.code(), Some(1));
-    let said = text(&refused);
+    let output = text(&refused);
     assert!(
-        said.contains("csub is there and belongs to something else"),
-        "{said}"
+        output.contains("csub is there and belongs to something else"),
+        "{output}"
     );
     assert_eq!(names(&dest), BTreeSet::from([foreign.clone()]));
 

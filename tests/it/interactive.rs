@@ -90,11 +90,11 @@ fn streams_stay_apart_and_the_exit_code_is_the_jobs() {
         let out = piped(&c, &["-I", script], "hello\n");
         assert_eq!(out.status.code(), Some(7), "{}\n{}", text(&out), c.logs());
         assert_eq!(String::from_utf8_lossy(&out.stdout), "hello\nY\n");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        let lines: Vec<&str> = said.lines().collect();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        let lines: Vec<&str> = stderr.lines().collect();
         assert_eq!(lines[0], "Job <1> is submitted to default queue <normal>.");
         assert_eq!(lines[1], "<<Waiting for dispatch ...>>");
-        assert!(lines[2].starts_with("<<Starting on h"), "{said}");
+        assert!(lines[2].starts_with("<<Starting on h"), "{stderr}");
         assert_eq!(lines[3..], ["to-err"]);
         assert!(sessions(&c).is_empty(), "{:?}", sessions(&c));
         // Much in both directions, and an end of input.
@@ -105,8 +105,8 @@ fn streams_stay_apart_and_the_exit_code_is_the_jobs() {
         assert_eq!(out.stdout.len(), 8 + 3_000_000);
         // A file in the place of one stream; a program that is not there; a signal.
         let out = piped(&c, &["-I", "-o", "o", "cat; echo file; echo here >&2"], "");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(said.contains("here") && out.stdout.is_empty(), "{said}");
+        let output = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(output.contains("here") && out.stdout.is_empty(), "{output}");
         let file = std::fs::read_to_string(c.work().join("o")).unwrap();
         assert!(file.contains("file\n"), "{file}");
         let out = piped(&c, &["-I", "/no/such/program"], "");
@@ -131,10 +131,10 @@ fn the_output_of_a_job_that_ends_between_two_looks_is_shown() {
     let out = out.stdin(Stdio::null()).output().unwrap();
     assert_eq!(out.status.code(), Some(3), "{}", text(&out));
     assert_eq!(String::from_utf8_lossy(&out.stdout), "out\n");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(
-        said.contains("err\n") && !said.contains("finished"),
-        "{said}"
+        stderr.contains("err\n") && !stderr.contains("finished"),
+        "{stderr}"
     );
 }
 
@@ -269,7 +269,7 @@ fn a_stranger_at_the_port_learns_nothing_and_the_job_has_its_terminal() {
     let child = begin(&c, &["-I", "echo it ran"]);
     let word = std::fs::read(rendezvous(&c)).unwrap();
     let word = Rendezvous::from_bytes(&word[..word.len().min(RENDEZVOUS_MAX as usize)]).unwrap();
-    let own = word.at.last().unwrap();
+    let own = word.addresses.last().unwrap();
     for bytes in [&[0, 48][..], b"GET / HTTP/1.0\r\n\r\n", &[255; 400]] {
         let mut stranger = TcpStream::connect(own).unwrap();
         let mut frame = bytes.to_vec();
@@ -286,8 +286,11 @@ fn a_stranger_at_the_port_learns_nothing_and_the_job_has_its_terminal() {
     full.go();
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.stdout, b"it ran\n", "{}\n{}", text(&out), c.logs());
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("does not have the key: refused"), "{said}");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        stderr.contains("does not have the key: refused"),
+        "{stderr}"
+    );
     // The port is closed once the key was used.
     assert!(TcpStream::connect(own).is_err());
 }
@@ -300,15 +303,15 @@ fn a_command_that_cannot_be_called_shows_the_output_from_the_share() {
     let file = rendezvous(&c);
     let mut word = Rendezvous::from_bytes(&std::fs::read(&file).unwrap()).unwrap();
     // A port at which nothing listens.
-    word.at = vec!["127.0.0.1:1".parse().unwrap()];
+    word.addresses = vec!["127.0.0.1:1".parse().unwrap()];
     std::fs::write(&file, word.to_bytes()).unwrap();
     full.go();
     let out = child.wait_with_output().unwrap();
     assert_eq!(out.status.code(), Some(5), "{}\n{}", text(&out), c.logs());
     assert_eq!(String::from_utf8_lossy(&out.stdout), "by file\nerr\n");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     let message = "cannot reach this command (127.0.0.1:1: Connection refused)";
-    assert_eq!(said.matches(message).count(), 1, "{said}");
+    assert_eq!(stderr.matches(message).count(), 1, "{stderr}");
     assert!(sessions(&c).is_empty());
 }
 
@@ -370,10 +373,10 @@ fn what_an_interactive_job_cannot_have_is_refused_by_name() {
         (&["-IS", "true"], "option -IS is not implemented"),
     ] {
         let out = piped(&c, args, "");
-        let said = text(&out);
+        let output = text(&out);
         assert!(
-            !out.status.success() && said.contains(why),
-            "{args:?}: {said}"
+            !out.status.success() && output.contains(why),
+            "{args:?}: {output}"
         );
     }
     assert!(c.states().is_empty() && sessions(&c).is_empty());

@@ -212,12 +212,13 @@ fn a_client_without_the_jobs_cookie_is_refused_and_named() {
         "{}",
         text(&out)
     );
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(
-        said.matches("its cookie is not the one of this job")
+        stderr
+            .matches("its cookie is not the one of this job")
             .count(),
         2,
-        "{said}"
+        "{stderr}"
     );
     d.client();
     d.client();
@@ -279,17 +280,17 @@ fn without_a_display_that_answers_nothing_is_submitted() {
         let mut command = d.csub(&c, &["-XF", "-Is"], "");
         let command = command.env("DISPLAY", display).env("XAUTHORITY", authority);
         let out = command.output().unwrap();
-        let said = text(&out);
-        assert!(!out.status.success() && said.contains(why), "{said}");
-        assert!(said.contains("Job not submitted."), "{said}");
+        let output = text(&out);
+        assert!(!out.status.success() && output.contains(why), "{output}");
+        assert!(output.contains("Job not submitted."), "{output}");
     }
     for (options, why) in [
         (&["-XF", "-K"][..], "-XF and -K cannot be given together"),
         (&["-XF", "-di", "x"], "-XF and -di cannot be given together"),
         (&["-XF", "-pack", "x"], "-pack and"),
     ] {
-        let said = text(&d.run(&c, options, ""));
-        assert!(said.contains(why), "{options:?}: {said}");
+        let output = text(&d.run(&c, options, ""));
+        assert!(output.contains(why), "{options:?}: {output}");
     }
     assert!(c.states().is_empty());
 }

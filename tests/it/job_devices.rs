@@ -21,8 +21,8 @@ fn cluster() -> Cluster {
 
 /// The member `usage` of a job's JSON.
 fn usage(c: &Cluster, id: u32) -> Value {
-    let said = c.ok("cjobs", &["-a", "--json", &id.to_string()]);
-    let job: Value = serde_json::from_str(&said).unwrap();
+    let output = c.ok("cjobs", &["-a", "--json", &id.to_string()]);
+    let job: Value = serde_json::from_str(&output).unwrap();
     job["usage"].clone()
 }
 
@@ -118,8 +118,8 @@ fn what_a_sensor_says_of_a_process_is_shown_with_its_job() {
     let c = cluster();
     let (pid, go) = (c.work().join("pid"), c.work().join("go"));
     sensor(&c, &pid);
-    until_said(&c, &["cload", "-s", "gpu"], |said| {
-        said.contains("[GPU-a,GPU-b]")
+    until_said(&c, &["cload", "-s", "gpu"], |output| {
+        output.contains("[GPU-a,GPU-b]")
     });
     let script = format!(
         "echo $$ > {}; until [ -e {} ]; do sleep 0.2; done",
@@ -148,9 +148,9 @@ fn what_a_sensor_says_of_a_process_is_shown_with_its_job() {
     std::fs::write(&go, "").unwrap();
     c.ok("cwait", &["-w", &format!("done({id})")]);
     wait("it is in the accounting", || {
-        let said = c.ok("cacct", &["--json", &name]);
+        let output = c.ok("cacct", &["--json", &name]);
         let record: Value =
-            serde_json::from_str(said.lines().next().unwrap_or("")).unwrap_or_default();
+            serde_json::from_str(output.lines().next().unwrap_or("")).unwrap_or_default();
         is(&record, "max_gpu_mem_mb", 1014) && record["gpu_ms"].as_u64() > Some(0)
     });
     let long = c.ok("cacct", &["-l", &name]);

@@ -12,8 +12,8 @@ fn submit(cluster: &Cluster, group: &str) -> u32 {
 
 /// The ids that a listing shows, in order of their submission.
 fn listed(cluster: &Cluster, words: &[&str]) -> Vec<u32> {
-    let said = cluster.ok(words[0], &words[1..]);
-    let mut ids: Vec<u32> = said
+    let output = cluster.ok(words[0], &words[1..]);
+    let mut ids: Vec<u32> = output
         .lines()
         .filter_map(|id| id.trim().parse().ok())
         .collect();
@@ -24,8 +24,8 @@ fn listed(cluster: &Cluster, words: &[&str]) -> Vec<u32> {
 #[test]
 fn jobs_are_submitted_listed_and_killed_by_group_and_a_limit_holds() {
     let cluster = Cluster::up("--hosts 2 --slots 3 --masters 2 --lease 3");
-    let said = cluster.ok("bgadd", &["-L", "2", "/proj"]);
-    assert_eq!(said, "Job group </proj> was added.\n");
+    let output = cluster.ok("bgadd", &["-L", "2", "/proj"]);
+    assert_eq!(output, "Job group </proj> was added.\n");
     let a = submit(&cluster, "/proj/a");
     let b = submit(&cluster, "/proj/b");
     let c = submit(&cluster, "/proj");
@@ -84,7 +84,7 @@ fn jobs_are_submitted_listed_and_killed_by_group_and_a_limit_holds() {
         cluster.ok("cgdel", &["/proj"]),
         "Job group </proj> was deleted.\n"
     );
-    until_said(&cluster, &["cjgroup", "/proj/"], |said| {
-        said.contains("0/-")
+    until_said(&cluster, &["cjgroup", "/proj/"], |output| {
+        output.contains("0/-")
     });
 }

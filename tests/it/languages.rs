@@ -396,8 +396,10 @@ fn is_known(text: &str, patterns: &str) -> bool {
     if patterns.contains(text) || patterns.contains(text.trim_matches([' ', ';', ':', ',', '.'])) {
         return true;
     }
-    let said = Language::Chinese.translate(text);
-    said.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
+    let output = Language::Chinese.translate(text);
+    output
+        .chars()
+        .any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
 }
 
 #[test]
@@ -475,7 +477,7 @@ fn haystack() -> String {
 
 #[test]
 fn the_catalogue_has_no_sentence_that_nothing_says() {
-    let said = haystack();
+    let output = haystack();
     let mut wrong = Vec::new();
     for Entry { english, flag, .. } in entries() {
         // What clap and the operating system say is not in our sources.
@@ -489,7 +491,7 @@ fn the_catalogue_has_no_sentence_that_nothing_says() {
                 PatternPart::Value(..) => None,
             })
             .collect();
-        let missing = |text: &&&str| !said.contains(**text);
+        let missing = |text: &&&str| !output.contains(**text);
         let part = match flag {
             // Put together of parts: their words must be there.
             "joint" | "count" => texts
@@ -503,7 +505,7 @@ fn the_catalogue_has_no_sentence_that_nothing_says() {
                     }
                 })
                 .filter(|word| word.len() > 2)
-                .find(|word| !said.contains(word))
+                .find(|word| !output.contains(word))
                 .map(str::to_owned),
             _ => texts.iter().find(missing).map(|text| (*text).to_owned()),
         };
@@ -539,9 +541,9 @@ fn commands_speak_the_language_of_the_locale() {
     };
     // A refusal of the leader, found here; in the C locale, and by a name of LSF's, English.
     let wrong = ["-q", "nrmal", "true"];
-    let (_, said) = out(ZH, "csub", &wrong);
+    let (_, output) = out(ZH, "csub", &wrong);
     assert_eq!(
-        said,
+        output,
         "csub: 没有队列 \"nrmal\"；是不是 \"normal\"？ 作业没有提交。\n"
     );
     let english = "there is no queue \"nrmal\"; did you mean \"normal\"? Job not submitted.\n";
@@ -574,8 +576,8 @@ fn commands_speak_the_language_of_the_locale() {
     let (journal, _) = out(C, "cadmin", &["journal"]);
     assert!(!journal.contains("终止"), "{journal}");
     let all = run(&cluster, ZH, "cadmin", &["check"]);
-    let said = String::from_utf8_lossy(&all.stdout).into_owned();
-    assert!(said.contains("没有发现问题"), "{}", text(&all));
+    let stdout = String::from_utf8_lossy(&all.stdout).into_owned();
+    assert!(stdout.contains("没有发现问题"), "{}", text(&all));
 }
 
 #[test]

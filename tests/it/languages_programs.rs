@@ -126,7 +126,7 @@ fn a_daemon_says_in_the_language_of_the_locale_why_it_does_not_start() {
     );
     std::fs::write(tmp.path().join("cb.conf"), conf).unwrap();
     for name in ["cbsched", "cbls", "cbexe"] {
-        let said = |locale| {
+        let output = |locale| {
             let mut command = command(name, locale);
             let out = command.env("CB_ENVDIR", tmp.path()).output().unwrap();
             assert_eq!(out.status.code(), Some(2), "{name}: {}", text(&out));
@@ -138,8 +138,8 @@ fn a_daemon_says_in_the_language_of_the_locale_why_it_does_not_start() {
             assert_eq!(all.matches(why).count(), 1, "said once: {all}");
             line.to_owned()
         };
-        assert!(is_chinese(&said(ZH)), "{}", said(ZH));
-        assert!(said(C).is_ascii(), "{}", said(C));
+        assert!(is_chinese(&output(ZH)), "{}", output(ZH));
+        assert!(output(C).is_ascii(), "{}", output(C));
     }
 }
 

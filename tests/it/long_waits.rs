@@ -32,17 +32,20 @@ fn an_interrupted_wait_says_that_the_jobs_go_on() {
     let waits = start(&cluster, &["cwait", "1"]);
     let quiet = start(&cluster, &["cwait", "-quiet", &single]);
     std::thread::sleep(Duration::from_secs(3));
-    let (code, said) = interrupted(keeps);
-    assert_eq!(code, Some(130), "{said}");
+    let (code, output) = interrupted(keeps);
+    assert_eq!(code, Some(130), "{output}");
     assert!(
-        said.contains("job <1> continues: 'cwait 1' waits"),
-        "{said}"
+        output.contains("job <1> continues: 'cwait 1' waits"),
+        "{output}"
     );
-    let (code, said) = interrupted(waits);
-    assert_eq!(code, Some(130), "{said}");
-    assert!(said.contains("interrupted; the jobs continue"), "{said}");
-    let (code, said) = interrupted(quiet);
-    assert_eq!((code, said.as_str()), (Some(130), ""));
+    let (code, output) = interrupted(waits);
+    assert_eq!(code, Some(130), "{output}");
+    assert!(
+        output.contains("interrupted; the jobs continue"),
+        "{output}"
+    );
+    let (code, output) = interrupted(quiet);
+    assert_eq!((code, output.as_str()), (Some(130), ""));
     let states = cluster.states();
     assert_eq!(states[&(1, 1)], "RUN", "{states:?}");
     cluster.ok("ckill", &["-u", "all", "0"]);

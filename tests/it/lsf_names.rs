@@ -332,15 +332,15 @@ fn a_job_posts_from_inside_and_others_read_it() {
     let id = shell.bsub("bsub 'bpost -d \"http://h:8888/a b\" $LSB_JOBID && sleep 1000'");
     let end = Instant::now() + Duration::from_secs(60);
     let read = loop {
-        let said = shell.run(&format!("bread -w {id}"));
-        if said.code == 0 {
-            break said.out;
+        let output = shell.run(&format!("bread -w {id}"));
+        if output.code == 0 {
+            break output.out;
         }
-        assert_eq!(said.code, 255, "{}", said.err);
+        assert_eq!(output.code, 255, "{}", output.err);
         assert!(
-            said.err.contains("has no message with index 0"),
+            output.err.contains("has no message with index 0"),
             "{}",
-            said.err
+            output.err
         );
         assert!(Instant::now() < end, "{}", shell.cluster.logs());
         std::thread::sleep(Duration::from_millis(100));
@@ -354,8 +354,8 @@ fn a_job_posts_from_inside_and_others_read_it() {
     assert_eq!(words(1)[..2], [id.as_str(), "0"]);
     assert!(lines[1].ends_with("  http://h:8888/a b"), "{read}");
     // Another index, from outside; the answer means that it is recorded.
-    let said = shell.ok(&format!("bpost -i 2 -d 'half done' {id}"));
-    assert_eq!(said, format!("Job <{id}> has message 2\n"));
+    let output = shell.ok(&format!("bpost -i 2 -d 'half done' {id}"));
+    assert_eq!(output, format!("Job <{id}> has message 2\n"));
     assert!(shell.ok(&format!("bread -i 2 {id}")).contains("half done"));
     let page = shell.ok(&format!("bjobs -l {id}"));
     assert!(

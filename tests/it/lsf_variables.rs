@@ -20,38 +20,38 @@ fn a_submission_waits_while_too_many_jobs_are_pending() {
     general(&shell, "  max_pend_jobs: 1\n  sub_try_interval: 1\n");
     let first = shell.ok("bsub -H true");
     let id = first.split(['<', '>']).nth(1).unwrap();
-    let said = shell.fails("LSB_NTRIES=1 bsub true", 255);
-    assert!(!said.contains("Retrying"), "{said}");
+    let output = shell.fails("LSB_NTRIES=1 bsub true", 255);
+    assert!(!output.contains("Retrying"), "{output}");
     let began = Instant::now();
-    let said = shell.fails("LSB_NTRIES=3 bsub true", 255);
-    assert!(began.elapsed().as_secs() >= 2, "{said}");
+    let output = shell.fails("LSB_NTRIES=3 bsub true", 255);
+    assert!(began.elapsed().as_secs() >= 2, "{output}");
     assert_eq!(
-        said.matches(". Retrying in 1 seconds\n").count(),
+        output.matches(". Retrying in 1 seconds\n").count(),
         2,
-        "{said}"
+        "{output}"
     );
     assert!(
-        said.ends_with("(max_pend_jobs). Job not submitted.\n"),
-        "{said}"
+        output.ends_with("(max_pend_jobs). Job not submitted.\n"),
+        "{output}"
     );
-    let said = shell.fails("LSB_NTRIES=many bsub true", 255);
-    assert!(said.contains("LSB_NTRIES: 'many'"), "{said}");
+    let output = shell.fails("LSB_NTRIES=many bsub true", 255);
+    assert!(output.contains("LSB_NTRIES: 'many'"), "{output}");
     // sbatch tries as often, in its own form.
-    let said = shell.run("LSB_NTRIES=2 sbatch --wrap true");
+    let output = shell.run("LSB_NTRIES=2 sbatch --wrap true");
     let why = "the cluster's limit of 1 pending jobs is reached (max_pend_jobs)";
     assert_eq!(
-        said.err,
+        output.err,
         format!(
             "sbatch: error: {why}. Retrying in 1 seconds\n\
              sbatch: error: Batch job submission failed: {why}\n"
         )
     );
-    assert!(said.code != 0 && said.out.is_empty(), "{}", said.out);
+    assert!(output.code != 0 && output.out.is_empty(), "{}", output.out);
     // An interrupt ends it, and nothing is submitted later.
     let mut waits = shell.command("exec bsub true 2>waits");
     let mut waits = waits.spawn().unwrap();
     let file = shell.cluster.work().join("waits");
-    let retries = || std::fs::read_to_string(&file).is_ok_and(|said| said.contains("Retrying"));
+    let retries = || std::fs::read_to_string(&file).is_ok_and(|output| output.contains("Retrying"));
     wait_until("the first refusal", 20, retries);
     signal(i32::try_from(waits.id()).unwrap(), "-INT");
     assert!(!waits.wait().unwrap().success());
@@ -64,13 +64,13 @@ fn a_submission_waits_while_too_many_jobs_are_pending() {
 #[test]
 fn csub_says_what_the_variables_leave() {
     let shell = Shell::new();
-    let said = |vars: &str, line: &str| shell.ok(&format!("{vars} {line} 2>&1"));
-    assert_eq!(said("BSUB_QUIET=1", "bsub true"), "");
+    let output = |vars: &str, line: &str| shell.ok(&format!("{vars} {line} 2>&1"));
+    assert_eq!(output("BSUB_QUIET=1", "bsub true"), "");
     assert_eq!(
-        said("BSUB_QUIET=y", "csub -K true"),
+        output("BSUB_QUIET=y", "csub -K true"),
         "<<Job is finished>>\n"
     );
-    let all = said("BSUB_QUIET2=y", "csub -K true");
+    let all = output("BSUB_QUIET2=y", "csub -K true");
     assert!(
         all.starts_with("Job <") && all.contains("<<Waiting"),
         "{all}"
@@ -80,8 +80,8 @@ fn csub_says_what_the_variables_leave() {
         "{all}"
     );
     let both = "BSUB_QUIET= BSUB_QUIET2=";
-    assert_eq!(said(both, "bsub -K true"), "");
-    assert_eq!(said(both, "bsub -I echo hello"), "hello\n");
+    assert_eq!(output(both, "bsub -K true"), "");
+    assert_eq!(output(both, "bsub -I echo hello"), "hello\n");
     let wrong = shell.fails(&format!("{both} bsub -q nowhere true"), 255);
     assert!(wrong.contains("Job not submitted"), "{wrong}");
 }

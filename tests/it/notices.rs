@@ -176,9 +176,9 @@ impl Bed {
     fn told(&self) -> Vec<(String, String)> {
         let all = self.hook.all().into_iter();
         let all = all.map(|body| serde_json::from_str::<Value>(&body).unwrap());
-        all.filter(|told| told["rule"] == "runs")
-            .map(|told| {
-                let word = |key: &str| told[key].as_str().unwrap().to_owned();
+        all.filter(|message| message["rule"] == "runs")
+            .map(|message| {
+                let word = |key: &str| message[key].as_str().unwrap().to_owned();
                 (word("status"), word("id"))
             })
             .collect()
@@ -212,8 +212,8 @@ impl Bed {
     }
 
     fn listed(&self) -> Value {
-        let said = self.cluster.ok("cadmin", &["alert", "list", "--json"]);
-        serde_json::from_str(&said).unwrap()
+        let output = self.cluster.ok("cadmin", &["alert", "list", "--json"]);
+        serde_json::from_str(&output).unwrap()
     }
 
     fn statuses(&self) -> Vec<String> {
@@ -236,10 +236,10 @@ fn an_alert_fires_and_recovers_once_by_each_way_and_a_job_is_mailed_about() {
     });
     let health = cluster.run("cinfo", &["-health"]);
     assert_eq!(health.status.code(), Some(1), "{}", text(&health));
-    let said = text(&health);
-    assert!(said.contains("warning runs queue="), "{said}");
+    let output = text(&health);
+    assert!(output.contains("warning runs queue="), "{output}");
     // What the server says may be read by everybody, the path of the URL may not.
-    assert!(!said.contains("secret"), "{said}");
+    assert!(!output.contains("secret"), "{output}");
     bed.hook.broken.store(false, Ordering::SeqCst);
     bed.mail.broken.store(false, Ordering::SeqCst);
     bed.until("firing", |bed| bed.statuses() == ["firing"]);
@@ -262,8 +262,8 @@ fn an_alert_fires_and_recovers_once_by_each_way_and_a_job_is_mailed_about() {
             .any(|m| m.contains(&format!("Job {job} ended with exit code 3."))),
         "{mails:?}"
     );
-    let told = std::fs::read_to_string(cluster.dir().join("told")).unwrap();
-    let statuses: Vec<Value> = told
+    let delivered = std::fs::read_to_string(cluster.dir().join("told")).unwrap();
+    let statuses: Vec<Value> = delivered
         .lines()
         .map(|l| serde_json::from_str(l).unwrap())
         .collect();
@@ -297,23 +297,23 @@ fn a_new_leader_delivers_what_the_old_one_fired_and_fires_nothing_again() {
     let first: Value = serde_json::from_str(&first).unwrap();
     assert_eq!(first["id"].as_str(), Some(bed.told()[0].1.as_str()));
     // The program was told by the first one, and is not told again.
-    let told = || std::fs::read_to_string(cluster.dir().join("told")).unwrap_or_default();
+    let delivered = || std::fs::read_to_string(cluster.dir().join("told")).unwrap_or_default();
     assert_eq!(
-        told().matches("\"status\":\"firing\"").count(),
+        delivered().matches("\"status\":\"firing\"").count(),
         1,
         "{}",
-        told()
+        delivered()
     );
     std::fs::write(&go, "").unwrap();
     bed.until("resolved", |bed| bed.statuses() == ["firing", "resolved"]);
     bed.until("the program, too", |_| {
-        told().matches("\"status\":\"resolved\"").count() == 1
+        delivered().matches("\"status\":\"resolved\"").count() == 1
     });
     assert_eq!(
-        told().matches("\"status\":\"firing\"").count(),
+        delivered().matches("\"status\":\"firing\"").count(),
         1,
         "{}",
-        told()
+        delivered()
     );
 }
 
@@ -337,8 +337,8 @@ fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
         "--because",
         "a test",
     ];
-    let said = bed.cluster.ok("cadmin", &silence);
-    assert!(said.contains("Alert <runs> is silenced"), "{said}");
+    let output = bed.cluster.ok("cadmin", &silence);
+    assert!(output.contains("Alert <runs> is silenced"), "{output}");
     bed.until("silenced", |bed| {
         bed.listed()["silences"][0]["because"] == "a test"
     });

@@ -89,10 +89,10 @@ fn commands_show_the_cluster_as_it_was() {
         ("chosts", &["--at", ".", "-R", "mem>1"], "not kept"),
     ] {
         let out = cluster.run(name, words);
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(
-            !out.status.success() && said.contains(want),
-            "{words:?}: {said}"
+            !out.status.success() && stderr.contains(want),
+            "{words:?}: {stderr}"
         );
     }
     let left = std::fs::read_dir(cluster.work()).unwrap().flatten();
@@ -114,10 +114,10 @@ fn archive(
     let name = file.to_str().unwrap();
     cluster.ok("cadmin", &["journal", "export", name]);
     let again = cluster.run("cadmin", &["journal", "export", name]);
-    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(
-        !again.status.success() && said.contains("exists already"),
-        "{said}"
+        !again.status.success() && stderr.contains("exists already"),
+        "{stderr}"
     );
     let share = cluster.work().join("unpacked");
     std::fs::create_dir(&share).unwrap();

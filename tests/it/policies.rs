@@ -40,8 +40,8 @@ pub fn side_by_side(cluster: &Cluster, cases: &[fn(&Cluster)]) {
 
 /// Known jobs by id, finished ones too.
 pub fn jobs(cluster: &Cluster) -> BTreeMap<u32, Value> {
-    let said = cluster.ok("cjobs", &["-a", "-u", "all", "--json"]);
-    let rows = said
+    let output = cluster.ok("cjobs", &["-a", "-u", "all", "--json"]);
+    let rows = output
         .lines()
         .map(|l| serde_json::from_str::<Value>(l).unwrap());
     rows.map(|row| (row["id"].as_u64().unwrap() as u32, row))
@@ -66,11 +66,11 @@ pub fn until(cluster: &Cluster, id: u32, what: &str, done: impl Fn(&Value) -> bo
 pub fn until_said(cluster: &Cluster, words: &[&str], what: impl Fn(&str) -> bool) -> String {
     let end = Instant::now() + PATIENCE;
     loop {
-        let said = cluster.ok(words[0], &words[1..]);
-        if what(&said) {
-            return said;
+        let output = cluster.ok(words[0], &words[1..]);
+        if what(&output) {
+            return output;
         }
-        assert!(Instant::now() < end, "{words:?} says at last: {said}");
+        assert!(Instant::now() < end, "{words:?} says at last: {output}");
         std::thread::sleep(LOOK);
     }
 }
@@ -151,6 +151,6 @@ pub fn csub_as(cluster: &Cluster, uid: u32, args: &[&str]) -> u32 {
     use std::os::unix::process::CommandExt as _;
     let mut csub: Command = cluster.command("csub");
     let out = csub.args(args).uid(uid).gid(uid).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stdout);
-    crate::cluster::job_id(&said).unwrap_or_else(|| panic!("{}", text(&out)))
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    crate::cluster::job_id(&stdout).unwrap_or_else(|| panic!("{}", text(&out)))
 }

@@ -124,8 +124,8 @@ fn preemption_by_requeue(cluster: &Cluster) {
     let [low, high] = [&done[0], &done[1]].map(times);
     assert!(low.0 >= high.1, "{done:?}");
     assert_eq!(done[0]["attempt"], 2, "{done:?}");
-    let said = lines(&cluster.work().join("again"));
-    assert_eq!(said, ["started", "started", "over"]);
+    let output = lines(&cluster.work().join("again"));
+    assert_eq!(output, ["started", "started", "over"]);
 }
 
 fn until_lines(cluster: &Cluster, file: &str, n: usize) {
@@ -183,13 +183,13 @@ fn packing_and_spreading(cluster: &Cluster) {
 /// Two jobs have different devices and ports and find them in their environment, by name or by
 /// place; the third has what the first leaves.
 fn units_are_handed_out(cluster: &Cluster) {
-    let said = |name: &str| {
+    let output = |name: &str| {
         let vars = "$CB_ASSIGN_GPU $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES $CB_ASSIGN_PORT";
         format!("echo {vars} > {name}.units; {}", gate(name))
     };
     let csub = |queue: &str, name: &str| {
         let asks = "rusage[gpu=1:port=1]";
-        cluster.csub(&["-q", queue, "-R", asks, &said(name)])
+        cluster.csub(&["-q", queue, "-R", asks, &output(name)])
     };
     let first = csub("units", "one");
     until(cluster, first, "RUN", is("RUN"));
@@ -224,11 +224,11 @@ fn units_are_handed_out(cluster: &Cluster) {
 /// Two jobs share a device and its memory and find their parts in their environment; a third that
 /// would need more of the memory than is left waits.
 fn units_are_shared(cluster: &Cluster) {
-    let said = |name: &str| {
+    let output = |name: &str| {
         let vars = "$CB_ASSIGN_GPU $CB_PART_GPU $CB_PART_GPU_MEM $CUDA_VISIBLE_DEVICES";
         format!("echo {vars} > {name}.parts; {}", gate("parts"))
     };
-    let csub = |asks: &str, name: &str| cluster.csub(&["-q", "parts", "-R", asks, &said(name)]);
+    let csub = |asks: &str, name: &str| cluster.csub(&["-q", "parts", "-R", asks, &output(name)]);
     let quarter = "rusage[gpu=0.25:gpu_mem=30G]";
     let (whole, first) = (csub("rusage[gpu=1]", "whole"), csub(quarter, "first"));
     until(cluster, whole, "RUN", is("RUN"));

@@ -47,8 +47,8 @@ fn open_window(cluster: &Cluster) {
     let words = ["-q", "day", &format!("{}; sleep 1", gate("day"))];
     let ids: Vec<u32> = (0..3).map(|_| cluster.csub(&words)).collect();
     let waits = until(cluster, ids[1], "held by a limit", pends(60));
-    let said = "limit limit1 (queues day): 1 of 1 slots in use, needs 1";
-    assert_eq!(reason(&waits), said);
+    let output = "limit limit1 (queues day): 1 of 1 slots in use, needs 1";
+    assert_eq!(reason(&waits), output);
     let shown = ["climits", "-noheader", "-o", "used limit", "-n", "limit1"];
     until_said(cluster, &shown, |s| s.split_whitespace().eq(["1", "1"]));
     open(cluster, "day");
@@ -85,12 +85,12 @@ fn gangs(cluster: &Cluster) {
     let whole = ["-q", "gang", "-R", gang, "echo $LSB_MCPU_HOSTS >> parts"];
     let whole = cluster.csub(&whole);
     let waits = until(cluster, whole, "held by a limit", pends(62));
-    let said = reason(&waits);
+    let output = reason(&waits);
     assert!(
-        said.starts_with("limit limit3 (queues gang, user "),
-        "{said}"
+        output.starts_with("limit limit3 (queues gang, user "),
+        "{output}"
     );
-    assert!(said.ends_with("1 of 3 gpu in use, needs 3"), "{said}");
+    assert!(output.ends_with("1 of 3 gpu in use, needs 3"), "{output}");
     // It holds nothing meanwhile.
     let small = cluster.csub(&["-q", "gang", "-R", part, "-m", "h3", "true"]);
     all_done(cluster, &[small]);
@@ -132,8 +132,8 @@ fn gang_undone(cluster: &Cluster) {
     cluster.dev_up("");
     let done = all_done(cluster, &[gang]);
     assert!(done[0]["attempt"].as_i64() > Some(1), "{done:?}");
-    let said = lines(&cluster.work().join("parts"));
-    assert_eq!(said, ["h3 2 h4 2"], "{done:?}");
+    let output = lines(&cluster.work().join("parts"));
+    assert_eq!(output, ["h3 2 h4 2"], "{done:?}");
 }
 
 const OPEN: &str = "0:00-23:59";

@@ -127,8 +127,8 @@ impl Etc {
 fn set(site: &Site, service: &Service, section: &str) {
     let path = site.cluster.share().join("conf/cb.yaml");
     let whole = std::fs::read_to_string(&path).unwrap();
-    let kept = whole.lines().filter(|line| !line.starts_with("portal:"));
-    let mut changed: String = kept.map(|line| format!("{line}\n")).collect();
+    let other_lines = whole.lines().filter(|line| !line.starts_with("portal:"));
+    let mut changed: String = other_lines.map(|line| format!("{line}\n")).collect();
     changed.push_str(&format!("portal: {section}\n"));
     std::fs::write(&path, changed).unwrap();
     site.cluster.ok("cadmin", &["reconfig"]);

@@ -198,13 +198,13 @@ pub(crate) fn talk(
 pub(crate) fn begun(mut csub: Command, dir: &Path, words: &[&str]) -> u32 {
     let out = dir.join(format!("out.{}", corral::sys::clock::nonce(4)));
     csub.env("CB_CONNECT_DIR", dir.join("connect"));
-    let said = csub
+    let output = csub
         .args(["-oo", out.to_str().unwrap()])
         .args(words)
         .output()
         .unwrap();
-    let id = job_id(&String::from_utf8_lossy(&said.stdout));
-    let id = id.unwrap_or_else(|| panic!("{}", text(&said)));
+    let id = job_id(&String::from_utf8_lossy(&output.stdout));
+    let id = id.unwrap_or_else(|| panic!("{}", text(&output)));
     let announced = || {
         std::fs::read_to_string(&out)
             .unwrap_or_default()

@@ -82,12 +82,12 @@ fn what_cannot_be_repeated_or_described_is_refused() {
     let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
     let refused = |args: &[&str], want: &str| {
         let out = cluster.run("csub", args);
-        let said = text(&out);
+        let output = text(&out);
         assert!(
-            !out.status.success() && said.contains(want),
-            "{args:?}: {said}"
+            !out.status.success() && output.contains(want),
+            "{args:?}: {output}"
         );
-        assert_eq!(job_id(&said), None, "{said}");
+        assert_eq!(job_id(&output), None, "{output}");
     };
     let spec = put(&cluster, "bad.yaml", "Command: x\nQeue: normal\n");
     refused(&["--spec", &spec], "bad.yaml:2:1: no key is named 'Qeue'");

@@ -169,14 +169,14 @@ impl Site {
     /// Runs a command that must succeed; gives what it said.
     pub fn ok(&self, who: &Account, name: &str, args: &[&str]) -> String {
         let out = self.run(who, name, args);
-        let said = || format!("{name} {args:?}: {}\n{}", text(&out), self.cluster.logs());
-        assert!(out.status.success(), "{}", said());
+        let output = || format!("{name} {args:?}: {}\n{}", text(&out), self.cluster.logs());
+        assert!(out.status.success(), "{}", output());
         String::from_utf8(out.stdout.clone()).unwrap()
     }
 
     pub fn csub(&self, who: &Account, args: &[&str]) -> u32 {
-        let said = self.ok(who, "csub", args);
-        job_id(&said).unwrap_or_else(|| panic!("no job id in {said:?}"))
+        let output = self.ok(who, "csub", args);
+        job_id(&output).unwrap_or_else(|| panic!("no job id in {output:?}"))
     }
 
     /// Runs a shell command as a job to its end; gives its state and what it wrote.
@@ -319,10 +319,13 @@ fn users_attack_each_other_and_the_daemons() {
     ];
     for (name, case) in cases.into_iter().flatten() {
         let begin = Instant::now();
-        let held = catch_unwind(AssertUnwindSafe(|| case(&site))).is_ok();
+        let passed = catch_unwind(AssertUnwindSafe(|| case(&site))).is_ok();
         let ms = begin.elapsed().as_millis();
-        println!("{name}: {} ({ms} ms)", if held { "held" } else { "FAILED" });
-        if !held {
+        println!(
+            "{name}: {} ({ms} ms)",
+            if passed { "held" } else { "FAILED" }
+        );
+        if !passed {
             failed.push(*name);
         }
     }

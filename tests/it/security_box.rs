@@ -344,10 +344,13 @@ fn names_with_controls(site: &Site) {
     );
     let id = id.to_string();
     for option in ["-l", "-w", "-json"] {
-        let said = text(&site.run(&site.alice, "cjobs", &[option, &id]));
-        assert!(!said.contains('\u{1b}'), "{said:?}");
+        let output = text(&site.run(&site.alice, "cjobs", &[option, &id]));
+        assert!(!output.contains('\u{1b}'), "{output:?}");
         // JSON is for programs: they get what is there.
-        assert!(option == "-json" || !said.contains('\u{202e}'), "{said:?}");
+        assert!(
+            option == "-json" || !output.contains('\u{202e}'),
+            "{output:?}"
+        );
     }
     site.ok(&site.alice, "ckill", &[&id]);
 }
@@ -458,19 +461,19 @@ fn secrets(site: &Site) {
     assert!(text(&out).contains("Permission denied"), "{}", text(&out));
     for id in ids.map(|id| id.to_string()) {
         for args in [["-l", &id], ["-json", &id], ["-u", "all"]] {
-            let said = text(&site.run(&site.bob, "cjobs", &args));
-            assert!(!said.contains("hunter2"), "{said}");
+            let output = text(&site.run(&site.bob, "cjobs", &args));
+            assert!(!output.contains("hunter2"), "{output}");
         }
-        let said = text(&site.run(&site.bob, "cjobs", &["-a", "-u", "all", "-noheader"]));
-        let lists = said
+        let output = text(&site.run(&site.bob, "cjobs", &["-a", "-u", "all", "-noheader"]));
+        let lists = output
             .lines()
             .any(|l| l.split_whitespace().next() == Some(&id));
-        assert!(!lists, "user_view_alljobs: no\n{said}");
+        assert!(!lists, "user_view_alljobs: no\n{output}");
         let whole: [&[&str]; 2] = [&["--after", "0"], &["--after", "0", "-u", "all"]];
         for args in whole {
-            let said = site.ok(&site.bob, "cevents", args);
+            let output = site.ok(&site.bob, "cevents", args);
             let of_job = format!("\"job_id\":{id},");
-            assert!(!said.contains(&of_job), "user_view_alljobs: no\n{said}");
+            assert!(!output.contains(&of_job), "user_view_alljobs: no\n{output}");
         }
         site.ok(&site.alice, "ckill", &[&id]);
     }
@@ -499,10 +502,10 @@ fn squatting(site: &Site) {
     assert!(out.status.success() || cleared, "{}", text(&out));
     let out = site.run(victim, "csub", &["-o", "/dev/null", "-cwd", "/", "true"]);
     if !out.status.success() {
-        let said = text(&out);
+        let output = text(&out);
         assert!(
-            said.contains(&format!("belongs to uid {}", site.bob.uid)),
-            "{said}"
+            output.contains(&format!("belongs to uid {}", site.bob.uid)),
+            "{output}"
         );
     }
     site.until("the box of a stranger is cleared", || {
@@ -532,8 +535,8 @@ fn share_is_closed(site: &Site) {
         ]);
         find.args([test, "-not", "-type", "l", "-print"]);
         let out = find.output().unwrap();
-        let said = String::from_utf8(out.stdout).unwrap();
-        said.lines().map(PathBuf::from).collect::<Vec<_>>()
+        let stdout = String::from_utf8(out.stdout).unwrap();
+        stdout.lines().map(PathBuf::from).collect::<Vec<_>>()
     };
     let own = site.own_box(&site.bob);
     let allowed = |p: &PathBuf| *p == site.inbox() || p.starts_with(&own);
@@ -579,8 +582,8 @@ pub fn forged_epoch(site: Site) {
     assert_eq!(site.ended(id), "DONE");
     for path in &forged {
         assert!(!path.exists(), "{}", path.display());
-        let said = site.log();
-        assert!(said.contains(path.to_str().unwrap()), "{said}");
+        let output = site.log();
+        assert!(output.contains(path.to_str().unwrap()), "{output}");
     }
     site.until("cid shows the alarm", || {
         text(&site.run(&site.alice, "cid", &["-l"])).contains("epoch/000050")

@@ -52,8 +52,8 @@ fn output_through_link(site: &Site) {
     }
     for id in ids {
         assert_eq!(site.ended(id), "EXIT");
-        let said = site.ok(&site.alice, "cjobs", &["-l", &id.to_string()]);
-        assert!(said.contains("denied"), "{said}");
+        let output = site.ok(&site.alice, "cjobs", &["-l", &id.to_string()]);
+        assert!(output.contains("denied"), "{output}");
     }
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
     assert_eq!(std::fs::read_dir(&closed).unwrap().count(), 1);
@@ -208,16 +208,19 @@ fn open_configuration(site: &Site) {
         let before = std::fs::metadata(path).unwrap().mode() & 0o7777;
         open(path, before | 0o002);
         let out = site.run(admin, "cadmin", &["reconfig"]);
-        let said = text(&out);
+        let output = text(&out);
         open(path, before);
-        assert!(!out.status.success(), "{}: {said}", path.display());
-        assert!(said.contains(&format!("{}", path.display())), "{said}");
-        assert!(said.contains("may write"), "{said}");
+        assert!(!out.status.success(), "{}: {output}", path.display());
+        assert!(output.contains(&format!("{}", path.display())), "{output}");
+        assert!(output.contains("may write"), "{output}");
     }
     chown(&conf, Some(site.bob.uid), None).unwrap();
-    let said = text(&site.run(admin, "cadmin", &["reconfig"]));
+    let output = text(&site.run(admin, "cadmin", &["reconfig"]));
     chown(&conf, Some(site.service.uid), None).unwrap();
-    assert!(said.contains(&format!("uid {}", site.bob.uid)), "{said}");
+    assert!(
+        output.contains(&format!("uid {}", site.bob.uid)),
+        "{output}"
+    );
     site.ok(admin, "cadmin", &["reconfig"]);
     // The same at the start of a daemon, for what sends it to the share.
     let etc = site.cluster.dir().join("etc/hosts/h1");
@@ -228,10 +231,10 @@ fn open_configuration(site: &Site) {
             .env("CB_ENVDIR", &etc)
             .output()
             .unwrap();
-        let said = text(&out);
+        let output = text(&out);
         assert!(
-            !out.status.success() && said.contains("cb.conf"),
-            "{daemon}: {said}"
+            !out.status.success() && output.contains("cb.conf"),
+            "{daemon}: {output}"
         );
     }
     open(&etc.join("cb.conf"), 0o644);
@@ -304,13 +307,13 @@ fn forks_without_end(site: &Site) {
     let mut most = 0;
     site.until("the job runs into its limit", || {
         most = most.max(marked("60.0315"));
-        let said = std::fs::read_to_string(&out).unwrap_or_default();
+        let output = std::fs::read_to_string(&out).unwrap_or_default();
         let over = site
             .cluster
             .states()
             .get(&(id, 0))
             .is_some_and(|s| s == "EXIT");
-        over || said.contains("fork")
+        over || output.contains("fork")
     });
     assert!(most <= 10, "{most} processes");
     site.run(&site.alice, "ckill", &[&id.to_string()]); // unless it has ended
@@ -336,10 +339,10 @@ fn descriptors(site: &Site) {
 
 fn root_submits(site: &Site) {
     let out = site.cluster.run("csub", &["-o", "/dev/null", "true"]);
-    let said = text(&out);
+    let output = text(&out);
     assert!(
-        !out.status.success() && said.contains("allow_root_jobs"),
-        "{said}"
+        !out.status.success() && output.contains("allow_root_jobs"),
+        "{output}"
     );
 }
 
@@ -349,9 +352,12 @@ fn no_account(site: &Site) {
         uid: 54_321,
     };
     let out = site.run(&ghost, "csub", &["-o", "/dev/null", "-cwd", "/", "true"]);
-    let said = text(&out);
-    assert!(!out.status.success() && said.contains("54321"), "{said}");
-    assert!(said.contains("no account"), "{said}");
+    let output = text(&out);
+    assert!(
+        !out.status.success() && output.contains("54321"),
+        "{output}"
+    );
+    assert!(output.contains("no account"), "{output}");
 }
 
 fn default_output(site: &Site) {
@@ -371,20 +377,20 @@ fn default_output(site: &Site) {
         vec!["cadmin", "journal"],
     ] {
         let seen = site.run(&site.bob, words[0], &words[1..]);
-        let said = text(&seen);
-        assert_eq!(seen.status.code(), Some(3), "{words:?}: {said}");
-        assert!(said.contains("your own jobs only"), "{said}");
+        let output = text(&seen);
+        assert_eq!(seen.status.code(), Some(3), "{words:?}: {output}");
+        assert!(output.contains("your own jobs only"), "{output}");
     }
     let own = site.ok(&site.alice, "cadmin", &["journal", &id.to_string()]);
     assert!(own.contains(&format!("{id}")), "{own}");
     let silent = site.csub(&site.alice, &["true"]);
     site.ended(silent);
-    let said = text(&site.run(&site.alice, "cpeek", &[&silent.to_string()]));
-    assert!(said.contains("has written no output"), "{said}");
+    let output = text(&site.run(&site.alice, "cpeek", &[&silent.to_string()]));
+    assert!(output.contains("has written no output"), "{output}");
     site.ok(&site.alice, "crequeue", &["-d", &id.to_string()]);
     std::thread::sleep(Duration::from_millis(300));
     let state = site.ended(id);
-    let said = site.ok(&site.alice, "cjobs", &["-l", &id.to_string()]);
-    assert_eq!(state, "DONE", "{said}\n{}", site.cluster.logs());
+    let output = site.ok(&site.alice, "cjobs", &["-l", &id.to_string()]);
+    assert_eq!(state, "DONE", "{output}\n{}", site.cluster.logs());
     assert_eq!(whose(&out), Some(site.alice.uid));
 }

@@ -14,15 +14,15 @@ pub const CASES: &[Case] = &[
 
 fn denied(site: &Site, who: &Account, name: &str, args: &[&str]) {
     let out = site.run(who, name, args);
-    let said = text(&out);
+    let output = text(&out);
     assert!(
         !out.status.success(),
-        "{} {name} {args:?}: {said}",
+        "{} {name} {args:?}: {output}",
         who.name
     );
     assert!(
-        said.to_lowercase().contains("permission denied"),
-        "{} {name} {args:?}: {said}",
+        output.to_lowercase().contains("permission denied"),
+        "{} {name} {args:?}: {output}",
         who.name
     );
 }
@@ -61,13 +61,13 @@ fn others_jobs(site: &Site) {
 fn when_jobs_start(site: &Site) {
     let id = held(site, &site.alice);
     let out = site.run(&site.alice, "cbsim", &["when", &id]);
-    let said = text(&out);
-    assert_eq!(out.status.code(), Some(1), "{said}");
+    let output = text(&out);
+    assert_eq!(out.status.code(), Some(1), "{output}");
     assert!(
-        said.contains(&format!("{id} has no reservation; it waits")),
-        "{said}"
+        output.contains(&format!("{id} has no reservation; it waits")),
+        "{output}"
     );
-    assert!(said.contains("ask one for 'cbsim when JOB'"), "{said}");
+    assert!(output.contains("ask one for 'cbsim when JOB'"), "{output}");
     let out = site.run(&site.alice, "cbsim", &["when", "99999"]);
     assert!(
         text(&out).contains("job 99999 does not wait or run"),

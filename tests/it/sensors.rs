@@ -57,14 +57,14 @@ fn wait(cluster: &Cluster, what: &str, mut done: impl FnMut() -> bool) {
 
 /// The value and the hosts of a resource as `cload -s` shows them.
 fn shown(cluster: &Cluster, name: &str) -> Vec<(String, String)> {
-    let said = cluster.ok("cload", &["-s", name]);
+    let output = cluster.ok("cload", &["-s", name]);
     let row = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
         let value = words.next().unwrap_or_default().to_owned();
         let _reserved = words.next();
         (value, words.collect::<Vec<_>>().join(" "))
     };
-    said.lines().skip(1).map(row).collect()
+    output.lines().skip(1).map(row).collect()
 }
 
 /// Processes of the cluster's sensors.
@@ -357,8 +357,8 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     until(&c, second, "waiting for gpus", |job| {
         is("PEND")(job) && reason(job).contains("gpu")
     });
-    until_said(&c, &["chosts", "-s", "gpu"], |said| {
-        said.matches(" 2.0 ").count() == 2
+    until_said(&c, &["chosts", "-s", "gpu"], |output| {
+        output.matches(" 2.0 ").count() == 2
     });
     // The copies that commands make of the cluster know what sensors define.
     let why = c.ok("cjobs", &["--why", &second.to_string()]);
@@ -383,8 +383,8 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     let a = c.csub(&["-R", "rusage[netres2=3]", "sleep 30"]);
     until(&c, a, "RUN", is("RUN"));
     let b = c.csub(&["-R", "rusage[netres2=3]", "true"]);
-    until_said(&c, &["cjobs", "-l", &b.to_string()], |said| {
-        said.contains("net")
+    until_said(&c, &["cjobs", "-l", &b.to_string()], |output| {
+        output.contains("net")
     });
     assert!(is("PEND")(&until(&c, b, "PEND", is("PEND"))));
     c.ok("ckill", &[&a.to_string()]);

@@ -44,21 +44,21 @@ impl Shell {
 
     /// Standard output of a line that must end with 0.
     pub fn ok(&self, line: &str) -> String {
-        let said = self.run(line);
-        assert_eq!(said.code, 0, "{line}\n{}{}", said.out, said.err);
-        said.out
+        let result = self.run(line);
+        assert_eq!(result.code, 0, "{line}\n{}{}", result.out, result.err);
+        result.out
     }
 
     /// Standard error of a line that must end with this code and print nothing else.
     pub fn fails(&self, line: &str, code: i32) -> String {
-        let said = self.run(line);
+        let result = self.run(line);
         assert_eq!(
-            (said.code, said.out.as_str()),
+            (result.code, result.out.as_str()),
             (code, ""),
             "{line}\n{}",
-            said.err
+            result.err
         );
-        said.err
+        result.err
     }
 
     pub fn write(&self, name: &str, text: &str) {

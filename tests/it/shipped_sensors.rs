@@ -198,12 +198,12 @@ fn a_sensor_with_nothing_to_measure_says_so_once_and_ends() {
             "there is no program lmstat on this host",
         ),
     ];
-    for (sensor, said) in all {
+    for (sensor, output) in all {
         let out = bed.run(sensor, &[("LMSTAT", "lmstat -a")]);
         assert_eq!(out.status.code(), Some(69), "{sensor}: {}", text(&out));
         assert!(out.stdout.is_empty(), "{sensor}");
         let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert!(complaint.contains(said), "{sensor}: {complaint}");
+        assert!(complaint.contains(output), "{sensor}: {complaint}");
         assert_eq!(complaint.lines().count(), 1, "{complaint}");
     }
 }

@@ -15,7 +15,7 @@ fn starts(workload: &Workload, config: &str) -> BTreeMap<u64, String> {
     let loaded = config::load(config.as_bytes(), "cb.yaml", &OsNames::ANY);
     let config = Arc::new(loaded.unwrap_or_else(|e| panic!("{e:?}")).config);
     let outcome = trace::run(workload, config);
-    assert_eq!(outcome.stuck, vec![], "every job starts");
+    assert_eq!(outcome.never_ended, vec![], "every job starts");
     let each = workload.jobs.iter().zip(&outcome.starts);
     each.map(|(job, at)| (job.id, print_seconds(at.unwrap())))
         .collect()
@@ -171,7 +171,7 @@ fn compare(policy: &str, suffix: &str) {
         }
         let mut workload = swf::read(&files::read(&file).unwrap(), &log).unwrap();
         let procs = workload.procs.expect("the header says MaxProcs");
-        workload.fit(procs);
+        workload.drop_oversized(procs);
         let found = starts(&workload, &policy::config(policy, procs).unwrap());
         let text = String::from_utf8(files::read(&reference).unwrap()).unwrap();
         let expected: Vec<(u64, &str)> = text

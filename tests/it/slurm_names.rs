@@ -54,14 +54,14 @@ fn a_script_runs_with_its_options_arguments_and_variables() {
          echo \"$SLURM_NNODES|$SLURM_SUBMIT_DIR|$SLURM_JOB_PARTITION|$SLURM_PROCID|$A\"\n\
          [ \"$SLURM_TMPDIR\" = \"$TMPDIR\" ] && echo tmp\nenv | grep -c SLURM_ARRAY\nexit 0\n",
     );
-    let said = shell.run("A=1 sbatch s.sh 'a b' c");
+    let result = shell.run("A=1 sbatch s.sh 'a b' c");
     assert_eq!(
-        said.err,
+        result.err,
         "sbatch: warning: -notify has no effect here: no mail is sent, this cluster has no mail \
          server in cb.yaml\n"
     );
-    let id = said.out.trim().rsplit(' ').next().unwrap().to_owned();
-    assert_eq!(said.out, format!("Submitted batch job {id}\n"));
+    let id = result.out.trim().rsplit(' ').next().unwrap().to_owned();
+    assert_eq!(result.out, format!("Submitted batch job {id}\n"));
     assert_eq!(shell.ended(&id), "COMPLETED|0:0");
     let dir = shell.cluster.work();
     let dir = dir.canonicalize().unwrap();
@@ -88,32 +88,34 @@ fn a_script_runs_with_its_options_arguments_and_variables() {
     assert_eq!(shell.ended(id), "FAILED|3:0");
     assert_eq!(shell.read(&format!("slurm-{id}.out")), "out\n");
     // Standard input; waiting gives the job's own code.
-    let said = shell.run("printf '#!/bin/sh\\nexit 4\\n' | sbatch --wait -o /dev/null");
-    assert_eq!(said.code, 4, "{}", said.err);
+    let result = shell.run("printf '#!/bin/sh\\nexit 4\\n' | sbatch --wait -o /dev/null");
+    assert_eq!(result.code, 4, "{}", result.err);
     // What cannot be honoured is refused, with its line.
     shell.write("bad.sh", "#!/bin/sh\n#SBATCH --licenses=a:1\ntrue\n");
-    let said = shell.run("sbatch bad.sh");
-    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    let result = shell.run("sbatch bad.sh");
+    assert_eq!((result.code, result.out.as_str()), (1, ""));
     assert!(
-        said.err
+        result
+            .err
             .starts_with("sbatch: error: bad.sh:2: --licenses: "),
         "{}",
-        said.err
+        result.err
     );
-    let said = shell.run("echo true | sbatch");
-    assert_eq!(said.code, 1);
+    let result = shell.run("echo true | sbatch");
+    assert_eq!(result.code, 1);
     assert!(
-        said.err.contains("does not look like a batch script"),
+        result.err.contains("does not look like a batch script"),
         "{}",
-        said.err
+        result.err
     );
-    let said = shell.run("sbatch -p nope --wrap true");
-    assert_eq!(said.code, 1);
+    let result = shell.run("sbatch -p nope --wrap true");
+    assert_eq!(result.code, 1);
     assert!(
-        said.err
+        result
+            .err
             .starts_with("sbatch: error: Batch job submission failed: "),
         "{}",
-        said.err
+        result.err
     );
     // A command that is not part of this is no name here.
     assert_eq!(shell.run("cb srun true").code, 2);
@@ -202,9 +204,9 @@ fn jobs_are_listed_cancelled_and_signalled() {
     assert_eq!(shell.ok(&format!("scancel -s USR1 {one}")), "");
     assert_eq!(shell.ended(&one), "COMPLETED|0:0");
     assert!(shell.read(&format!("l.{one}")).ends_with("usr\n"));
-    let said = shell.run(&format!("scancel -v {two}"));
-    assert_eq!((said.code, said.out.as_str()), (0, ""));
-    assert_eq!(said.err, format!("scancel: Terminating job {two}\n"));
+    let result = shell.run(&format!("scancel -v {two}"));
+    assert_eq!((result.code, result.out.as_str()), (0, ""));
+    assert_eq!(result.err, format!("scancel: Terminating job {two}\n"));
     let uid = shell.ok("id -u");
     let uid = uid.trim();
     assert_eq!(shell.ended(&two), format!("CANCELLED by {uid}|0:0"));
@@ -215,10 +217,10 @@ fn jobs_are_listed_cancelled_and_signalled() {
     );
     assert_eq!(shell.ok("squeue -h"), "");
     assert_eq!(shell.run(&format!("scancel {two}")).code, 0, "it has ended");
-    let said = shell.run("scancel 99999");
-    assert_eq!(said.code, 1);
+    let result = shell.run("scancel 99999");
+    assert_eq!(result.code, 1);
     assert_eq!(
-        said.err,
+        result.err,
         "scancel: error: Kill job error on job id 99999: Invalid job id specified\n"
     );
     assert_eq!(shell.run("squeue -j 99999").code, 1);
@@ -265,15 +267,16 @@ fn csub_reads_lines_for_slurm_and_pbs() {
         "#!/bin/sh\n#SBATCH -J lines\n#SBATCH -n 2\n#SBATCH -o s.%j\n#SBATCH --qos=x\n\
          echo \"$LSB_DJOB_NUMPROC $LSB_JOBNAME ${SLURM_JOB_ID-none}\"\ncd $SLURM_SUBMIT_DIR && pwd\n",
     );
-    let said = shell.run("csub -K -J mine s.sh");
-    assert_eq!(said.code, 0, "{}", said.err);
+    let result = shell.run("csub -K -J mine s.sh");
+    assert_eq!(result.code, 0, "{}", result.err);
     assert!(
-        said.err
+        result
+            .err
             .starts_with("csub: warning: s.sh: --qos has no effect here: there are no QOS\n"),
         "{}",
-        said.err
+        result.err
     );
-    let id = crate::cluster::job_id(&said.out).expect("an id");
+    let id = crate::cluster::job_id(&result.out).expect("an id");
     let out = shell.read(&format!("s.{id}"));
     assert!(out.contains("2 mine none\n"), "{out}");
     let dir = shell.cluster.work().canonicalize().unwrap();
@@ -290,20 +293,21 @@ fn csub_reads_lines_for_slurm_and_pbs() {
         "b.sh",
         "#!/bin/sh\n#SBATCH -n 2\n#BSUB -J b\n#BSUB -o b.out\necho $LSB_DJOB_NUMPROC\n",
     );
-    let said = shell.run("csub -K b.sh");
+    let result = shell.run("csub -K b.sh");
     assert!(
-        said.err
+        result
+            .err
             .starts_with("csub: warning: b.sh: '#SBATCH -n 2' (line 2) has no effect here\n"),
         "{}",
-        said.err
+        result.err
     );
     assert!(shell.read("b.out").contains("\n1\n"));
     shell.write("r.sh", "#!/bin/sh\n#SBATCH --reservation=x\ntrue\n");
-    let said = shell.run("csub r.sh");
-    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    let result = shell.run("csub r.sh");
+    assert_eq!((result.code, result.out.as_str()), (2, ""));
     assert!(
-        said.err.starts_with("csub: r.sh:2: --reservation: "),
+        result.err.starts_with("csub: r.sh:2: --reservation: "),
         "{}",
-        said.err
+        result.err
     );
 }

@@ -338,9 +338,9 @@ fn random_kills_lose_nothing_and_run_nothing_twice() {
     soak.run(&plan);
     cluster.dev_up("");
     let orphans = orphans(&soak);
-    let asked = soak.load.asked.lock().unwrap().clone();
+    let submitted = soak.load.asked.lock().unwrap().clone();
     let logs = std::mem::take(&mut *soak.logs.lock().unwrap());
-    let mut verdict = audit::judge(&cluster, &asked, &logs);
+    let mut verdict = audit::judge(&cluster, &submitted, &logs);
     let endless = audit::ends_without_start(&logs);
     verdict
         .odd

@@ -197,8 +197,8 @@ fn a_spawner_that_nobody_waits_for_leaves_no_group() {
     spawner.args(["--spawner", "--log", "1"]).args(place);
     let stdin = std::os::fd::OwnedFd::from(theirs);
     let out = spawner.stdin(stdin).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("cannot answer cbexe"), "{said}");
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(stderr.contains("cannot answer cbexe"), "{stderr}");
     assert_eq!(groups_of(&local), "");
 }
 
@@ -566,7 +566,7 @@ fn throughput() {
             h.bell.wait(Some(1000));
             let c = fs::read_from(&h.local.tasks(1), offset, 1 << 24).unwrap();
             let got = decode_tasks(&c.bytes);
-            offset += got.used as u64;
+            offset += got.end as u64;
             for r in got.recs {
                 if let TaskRec::End(e) = r.rec {
                     assert_eq!(e.code, Some(0), "{e:?}");

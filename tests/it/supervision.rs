@@ -255,9 +255,9 @@ fn forgets(options: &[&str]) {
     c.order(&[Order::Ledger { id: new }, Cluster::start(2, &c.mark(2))]);
     assert_eq!(c.end(2).code, Some(0));
     assert_eq!(c.marks(), "1\n2\n");
-    let (_, told) = c.reports();
+    let (_, reports) = c.reports();
     let of = |r: &Report| matches!(r, Report::Never { a, .. } | Report::Started { a, .. } if *a == attempt(1));
-    assert!(!told.iter().any(|(_, r)| of(r)), "{told:?}");
+    assert!(!reports.iter().any(|(_, r)| of(r)), "{reports:?}");
 }
 
 #[test]

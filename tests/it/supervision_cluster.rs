@@ -76,12 +76,12 @@ fn one_lost_one_again(cluster: &Cluster, once: u32, again: u32) {
     }
     assert!(!exists(pids[0]) && exists(pids[1]), "{pids:?}");
     assert_eq!(lines(&cluster.work().join("once")).len(), 1);
-    let said = cluster.ok("cjobs", &["-l", &once.to_string()]);
+    let output = cluster.ok("cjobs", &["-l", &once.to_string()]);
     assert!(
-        said.contains("TERM_HOST_LOST") || said.contains("host"),
-        "{said}"
+        output.contains("TERM_HOST_LOST") || output.contains("host"),
+        "{output}"
     );
-    assert!(!said.contains("Done successfully"), "{said}");
+    assert!(!output.contains("Done successfully"), "{output}");
     cluster.ok("ckill", &["-r", &again.to_string()]);
     cluster.wait(PATIENCE, |s| is(s, again, "EXIT"));
 }
@@ -211,11 +211,11 @@ fn jobs_that_a_host_has_no_room_for_run_elsewhere() {
     let rests = |wanted: bool| {
         let end = Instant::now() + PATIENCE;
         loop {
-            let said = cluster.ok("chosts", &["-l", "h1"]);
-            if said.contains("cannot start tasks") == wanted {
+            let output = cluster.ok("chosts", &["-l", "h1"]);
+            if output.contains("cannot start tasks") == wanted {
                 return;
             }
-            assert!(Instant::now() < end, "{said}");
+            assert!(Instant::now() < end, "{output}");
             std::thread::sleep(Duration::from_millis(100));
         }
     };
@@ -333,10 +333,10 @@ fn a_shorter_limit_harms_no_task_of_a_host_that_is_not_cut_off() {
         }
     }
     std::thread::sleep(Duration::from_secs(3));
-    let said = cluster.ok("chist", &["-l", &job.to_string()]);
+    let output = cluster.ok("chist", &["-l", &job.to_string()]);
     assert!(
-        !said.contains("cut off") && !said.contains("FENCED"),
-        "{said}"
+        !output.contains("cut off") && !output.contains("FENCED"),
+        "{output}"
     );
     assert!(is(&cluster.states(), job, "RUN"), "{:?}", cluster.states());
     cluster.ok("ckill", &[&job.to_string()]);
@@ -410,8 +410,8 @@ fn a_removed_job_is_killed_by_the_next_leader_and_no_second_one_starts_beside_it
     cluster.wait(PATIENCE, |s| is(s, job, "RUN"));
     let deaf = pid_of(&cluster, "cbexe", "h1");
     signal(deaf, "-STOP");
-    let said = cluster.ok("ckill", &["-r", &job.to_string()]);
-    assert!(said.contains("may still run on host h1"), "{said}");
+    let output = cluster.ok("ckill", &["-r", &job.to_string()]);
+    assert!(output.contains("may still run on host h1"), "{output}");
     let leader = cluster.leader().pid;
     kill_9(leader);
     let end = Instant::now() + Duration::from_secs(30);
@@ -425,8 +425,8 @@ fn a_removed_job_is_killed_by_the_next_leader_and_no_second_one_starts_beside_it
         assert!(Instant::now() < end, "no other leader\n{}", cluster.logs());
         std::thread::sleep(Duration::from_millis(100));
     }
-    let said = cluster.ok("crequeue", &["-e", &job.to_string()]);
-    assert!(said.contains("requeued and held"), "{said}");
+    let output = cluster.ok("crequeue", &["-e", &job.to_string()]);
+    assert!(output.contains("requeued and held"), "{output}");
     cluster.wait(PATIENCE, |s| is(s, job, "PSUSP"));
     assert!(exists(first), "its host does not listen");
     assert_eq!(lines(&file).len(), 1, "a second one beside it");

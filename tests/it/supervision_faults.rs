@@ -335,7 +335,7 @@ fn fill(dir: &Path) {
 }
 
 /// A task whose end falls into a time without room on the local disk.
-fn ends_on_a_full_disk(megabytes: u32, told: impl FnOnce(&mut Cluster, &Path)) {
+fn ends_on_a_full_disk(megabytes: u32, after_end: impl FnOnce(&mut Cluster, &Path)) {
     if !users::may_switch() {
         return skipped("needs root");
     }
@@ -358,7 +358,7 @@ fn ends_on_a_full_disk(megabytes: u32, told: impl FnOnce(&mut Cluster, &Path)) {
     let mut log = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
     let _ = std::io::Write::write(&mut log, &vec![b'\n'; room]);
     fs::publish(&c.path("go"), b"").unwrap();
-    told(&mut c, &local);
+    after_end(&mut c, &local);
     c.kill_exe();
 }
 

@@ -97,10 +97,10 @@ fn an_interactive_job_that_is_stopped_before_it_is_connected_begins_when_it_is_r
         until(&c, id, "still stopped", is("USUSP"));
         c.ok(end, &[&id.to_string()]);
         let out = waiting.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&out.stdout).into_owned();
         match end {
-            "cresume" => assert_eq!((said.as_str(), out.status.code()), ("begun\n", Some(3))),
-            _ => assert_eq!(said, "", "{}", text(&out)),
+            "cresume" => assert_eq!((stdout.as_str(), out.status.code()), ("begun\n", Some(3))),
+            _ => assert_eq!(stdout, "", "{}", text(&out)),
         }
         until(&c, id, "ended", is("EXIT"));
     }

@@ -279,11 +279,11 @@ fn no_takeover_while_operations_are_slow() {
         running.join().unwrap();
     });
     let takeovers = epoch(&cluster) - before;
-    let asked = load.asked.lock().unwrap().clone();
+    let submitted = load.asked.lock().unwrap().clone();
     let ran = |a: &Asked| marks(&cluster, a).values().map(Vec::len).sum::<usize>();
-    let started: usize = asked.iter().map(ran).sum();
+    let started: usize = submitted.iter().map(ran).sum();
     cluster.arm("");
-    let all: usize = asked
+    let all: usize = submitted
         .iter()
         .filter(|a| a.id.is_some())
         .map(|a| a.elements.max(1) as usize)
@@ -318,7 +318,7 @@ fn no_takeover_while_operations_are_slow() {
     line("slow_csub_p99", percentile(&took, 99), "ms");
     // All that was promised runs, once, when the share is itself again.
     let end = Instant::now() + Duration::from_secs(300);
-    let promised: Vec<&Asked> = asked.iter().filter(|a| a.id.is_some()).collect();
+    let promised: Vec<&Asked> = submitted.iter().filter(|a| a.id.is_some()).collect();
     while promised.iter().map(|a| ran(a)).sum::<usize>() < all && Instant::now() < end {
         std::thread::sleep(Duration::from_secs(1));
     }

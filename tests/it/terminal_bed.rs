@@ -23,7 +23,7 @@ impl Screen {
     /// Runs `command` in a terminal of so many rows and columns.
     pub fn run(mut command: Command, rows: u16, cols: u16) -> Screen {
         let (master, slave) = terminal::open_pair(rows, cols).unwrap();
-        terminal::never_wait(&master).unwrap();
+        terminal::set_nonblocking(&master).unwrap();
         command
             .stdin(slave.try_clone().unwrap())
             .stdout(slave.try_clone().unwrap())

@@ -742,16 +742,16 @@ fn odd_phrases_do_not_come_back() {
         for (n, line) in source::read(file).lines().enumerate() {
             // Documents quote names of tests, which change with the tests.
             let quoted = |line: &str| line.split(['`', '"']).step_by(2).collect::<String>();
-            let said = match file.ends_with(".md") {
+            let output = match file.ends_with(".md") {
                 true => quoted(line),
                 // Names of fields in files are for programs, and stay.
                 false if line.trim_start().starts_with("#[serde(") => String::new(),
                 false => line.to_owned(),
             };
-            let lower = said.to_lowercase();
+            let lower = output.to_lowercase();
             let odd = ODD_IN_DOCUMENTS.iter().copied();
             let odd = odd.filter(|w| is_document(file) && lower.contains(w));
-            for word in odd_words(&said).into_iter().chain(odd) {
+            for word in odd_words(&output).into_iter().chain(odd) {
                 wrong.push(format!(
                     "{file}:{}: \"{word}\" reads oddly: {}",
                     n + 1,

@@ -61,7 +61,11 @@ fn cluster(options: &str) -> Cluster {
     std::fs::write(&aside, SENSOR).unwrap();
     std::fs::set_permissions(&aside, std::fs::Permissions::from_mode(0o755)).unwrap();
     std::fs::rename(&aside, &path).unwrap();
-    let known = |said: &str| said.split_whitespace().any(|word| word == "[GPU-a,GPU-b]");
+    let known = |output: &str| {
+        output
+            .split_whitespace()
+            .any(|word| word == "[GPU-a,GPU-b]")
+    };
     until_said(&c, &["cload", "-s", "gpu"], known);
     c
 }
@@ -103,15 +107,17 @@ fn a_job_opens_the_devices_of_its_own_units_only() {
     let wait = format!("until [ -e {} ]; do sleep 0.1; done; {open}", go.display());
     let out = c.work().join("out");
     let id = c.csub(&["-o", out.to_str().unwrap(), "-R", "rusage[gpu=1]", &wait]);
-    until_said(&c, &["cjobs", &id.to_string()], |said| said.contains("RUN"));
+    until_said(&c, &["cjobs", &id.to_string()], |output| {
+        output.contains("RUN")
+    });
     let exe = c.ps().into_iter().find(|p| p.role == "cbexe").unwrap();
     kill_9(exe.pid);
     c.dev_up("");
     std::fs::write(&go, "").unwrap();
     let id = id.to_string();
     c.ok("cwait", &["-w", &format!("done({id})")]);
-    let said = std::fs::read_to_string(&out).unwrap();
-    assert!(said.trim_end().ends_with("+-"), "{said}\n{}", c.logs());
+    let output = std::fs::read_to_string(&out).unwrap();
+    assert!(output.trim_end().ends_with("+-"), "{output}\n{}", c.logs());
     assert_eq!(ran(&c, &[], &open), "--");
 }
 
@@ -125,9 +131,9 @@ fn without_control_groups_jobs_have_their_environment_and_the_log_says_so_once()
     for _ in 0..2 {
         assert_eq!(ran(&c, &["-R", "rusage[gpu=1]"], &script), "++ GPU-a\n");
     }
-    let said = c
+    let output = c
         .log("cbexe.h1")
         .matches("nothing keeps them from opening")
         .count();
-    assert_eq!(said, 1, "{}", c.logs());
+    assert_eq!(output, 1, "{}", c.logs());
 }

@@ -20,8 +20,9 @@ limits:
 /// The rows of a command's JSON lines.
 fn rows(cluster: &Cluster, words: &[&str]) -> Vec<Value> {
     let words = [words, &["--json"]].concat();
-    let said = cluster.ok(words[0], &words[1..]);
-    said.lines()
+    let output = cluster.ok(words[0], &words[1..]);
+    output
+        .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()
 }
@@ -89,10 +90,10 @@ fn what_cjobs_shows_is_counted_at_once() {
 fn wait_for(cluster: &Cluster, id: &str, stat: &str) {
     let end = Instant::now() + PATIENCE;
     loop {
-        let said = cluster.ok("cjobs", &["-a", "-noheader", "-o", "stat:", id]);
-        if said.trim() == stat {
+        let output = cluster.ok("cjobs", &["-a", "-noheader", "-o", "stat:", id]);
+        if output.trim() == stat {
             return;
         }
-        assert!(Instant::now() < end, "job {id} is {said}");
+        assert!(Instant::now() < end, "job {id} is {output}");
     }
 }

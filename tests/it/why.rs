@@ -16,13 +16,13 @@ fn why(cluster: &Cluster, job: &str) -> Value {
 fn settled(cluster: &Cluster, job: &str, done: impl Fn(&Value) -> bool) -> Value {
     let end = std::time::Instant::now() + LONG;
     loop {
-        let said = why(cluster, job);
-        if done(&said) {
-            return said;
+        let answer = why(cluster, job);
+        if done(&answer) {
+            return answer;
         }
         assert!(
             std::time::Instant::now() < end,
-            "{said:#}\n{}",
+            "{answer:#}\n{}",
             cluster.logs()
         );
         std::thread::sleep(Duration::from_millis(300));
@@ -35,16 +35,16 @@ fn state(cluster: &Cluster, id: u32) -> String {
 }
 
 /// The first command that lets the job start at once.
-fn command(said: &Value) -> Vec<String> {
-    let helps = said["helps"].as_array().expect("a list");
+fn command(answer: &Value) -> Vec<String> {
+    let helps = answer["helps"].as_array().expect("a list");
     let starts = helps.iter().find(|help| help["starts_now"] == true);
-    let line = starts.unwrap_or_else(|| panic!("nothing helps: {said:#}"));
+    let line = starts.unwrap_or_else(|| panic!("nothing helps: {answer:#}"));
     let line = line["command"].as_str().expect("a text");
     corral::text::command::split_words(line).expect("a line of words")
 }
 
-fn type_in_and_wait(cluster: &Cluster, id: u32, said: &Value) {
-    let words = command(said);
+fn type_in_and_wait(cluster: &Cluster, id: u32, answer: &Value) {
+    let words = command(answer);
     let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
     cluster.ok(&words[0], &args);
     cluster.wait(LONG, |states| {
@@ -62,39 +62,41 @@ fn changes_that_are_offered_start_waiting_jobs() {
 
     // Two slots on one host, one is free.
     let wide = cluster.csub(&["-n", "2", "-R", "span[hosts=1]", "sleep 1000"]);
-    let said = settled(&cluster, &wide.to_string(), |said| said["code"] == 40);
-    assert_eq!(said["hosts"], 2, "{said:#}");
-    assert_eq!(said["lost"][0]["stage"], "slots", "{said:#}");
+    let answer = settled(&cluster, &wide.to_string(), |answer| answer["code"] == 40);
+    assert_eq!(answer["hosts"], 2, "{answer:#}");
+    assert_eq!(answer["lost"][0]["stage"], "slots", "{answer:#}");
     assert!(
-        said["verdict"]
+        answer["verdict"]
             .as_str()
             .unwrap()
             .contains("needs 2 slots, 1 free"),
-        "{said:#}"
+        "{answer:#}"
     );
     // The others have no run limit: they are taken to run for an hour.
-    assert!(said["estimated_start_ms"].is_i64(), "{said:#}");
-    assert_eq!(command(&said), ["cmod", "-n", "1", &wide.to_string()]);
-    type_in_and_wait(&cluster, wide, &said);
+    assert!(answer["estimated_start_ms"].is_i64(), "{answer:#}");
+    assert_eq!(command(&answer), ["cmod", "-n", "1", &wide.to_string()]);
+    type_in_and_wait(&cluster, wide, &answer);
     cluster.ok("ckill", &[&wide.to_string(), &full[0].to_string()]);
     cluster.wait(LONG, |states| {
         [wide, full[0]].iter().all(|id| states[&(*id, 0)] == "EXIT")
     });
 
-    let held = cluster.csub(&["-H", "sleep", "1000"]);
-    let said = settled(&cluster, &held.to_string(), |said| said["code"] == 6);
-    assert_eq!(command(&said), ["cresume", &held.to_string()]);
-    type_in_and_wait(&cluster, held, &said);
+    let on_hold = cluster.csub(&["-H", "sleep", "1000"]);
+    let answer = settled(&cluster, &on_hold.to_string(), |answer| answer["code"] == 6);
+    assert_eq!(command(&answer), ["cresume", &on_hold.to_string()]);
+    type_in_and_wait(&cluster, on_hold, &answer);
 
     // What no host ever has: the page says so, and what would do.
     let never = cluster.csub(&["-n", "1", "-R", "rusage[mem=97.7T]", "sleep 1000"]);
-    let said = settled(&cluster, &never.to_string(), |said| said["never"] == true);
+    let answer = settled(&cluster, &never.to_string(), |answer| {
+        answer["never"] == true
+    });
     assert!(
-        said["verdict"]
+        answer["verdict"]
             .as_str()
             .unwrap()
             .contains("rusage[mem=97.7T]"),
-        "{said:#}"
+        "{answer:#}"
     );
     let page = cluster.ok("cjobs", &["--why", &never.to_string()]);
     assert!(page.contains(" Start: never without a change\n"), "{page}");
@@ -102,7 +104,7 @@ fn changes_that_are_offered_start_waiting_jobs() {
         page.contains("too small even when empty: mem (needs 97.7T)"),
         "{page}"
     );
-    type_in_and_wait(&cluster, never, &said);
+    type_in_and_wait(&cluster, never, &answer);
 }
 
 #[test]
@@ -124,14 +126,16 @@ fn arrays_dependencies_and_wrong_lines() {
 
     let failed = cluster.csub(&["-w", &format!("done({array}[1])"), "true"]);
     cluster.ok("ckill", &[&format!("{array}[1]")]);
-    let said = settled(&cluster, &failed.to_string(), |said| said["never"] == true);
-    assert_eq!(said["code"], 4, "{said:#}");
+    let answer = settled(&cluster, &failed.to_string(), |answer| {
+        answer["never"] == true
+    });
+    assert_eq!(answer["code"], 4, "{answer:#}");
     assert!(
-        said["verdict"]
+        answer["verdict"]
             .as_str()
             .unwrap()
             .contains("can never be satisfied"),
-        "{said:#}"
+        "{answer:#}"
     );
 
     for (args, why) in [
@@ -189,14 +193,14 @@ fn causes_of_failures_are_named_with_the_end_of_the_output() {
         states.values().all(|stat| stat == "EXIT" || stat == "DONE")
     });
     for (id, (args, cause)) in ids.iter().zip(&jobs) {
-        let said = why(&cluster, &id.to_string());
-        assert_eq!(said["cause"], *cause, "{args:?}: {said:#}");
+        let answer = why(&cluster, &id.to_string());
+        assert_eq!(answer["cause"], *cause, "{args:?}: {answer:#}");
     }
     assert_eq!(why(&cluster, &owned.to_string())["cause"], "owner");
-    let said = why(&cluster, &ids[0].to_string());
-    let lines = said["output"][0]["lines"].as_array().expect("lines");
-    assert!(lines.contains(&"last words".into()), "{said:#}");
-    assert_eq!(said["exit_code"], 3);
+    let answer = why(&cluster, &ids[0].to_string());
+    let lines = answer["output"][0]["lines"].as_array().expect("lines");
+    assert!(lines.contains(&"last words".into()), "{answer:#}");
+    assert_eq!(answer["exit_code"], 3);
     let page = cluster.ok("cjobs", &["--why", &ids[0].to_string()]);
     assert!(
         page.contains("its command ended with exit code 3"),
@@ -301,10 +305,10 @@ fn failures_are_named_and_what_is_offered_makes_a_success() {
     let mut mended = Vec::new();
     for ((args, cause, fix), id) in FAILURES.iter().zip(&ids) {
         let name = id.to_string();
-        let said = why(&cluster, &name);
-        assert_eq!(said["cause"], *cause, "{args:?}: {said:#}");
-        let advice = said["advice"][0].as_str().unwrap_or_default().to_owned();
-        assert!(!advice.is_empty(), "{args:?}: {said:#}");
+        let answer = why(&cluster, &name);
+        assert_eq!(answer["cause"], *cause, "{args:?}: {answer:#}");
+        let advice = answer["advice"][0].as_str().unwrap_or_default().to_owned();
+        assert!(!advice.is_empty(), "{args:?}: {answer:#}");
         match fix {
             Fix::Again => {
                 cluster.ok("crequeue", &["-e", &name]);
@@ -320,8 +324,8 @@ fn failures_are_named_and_what_is_offered_makes_a_success() {
             }
         }
     }
-    let said = why(&cluster, &orphan.to_string());
-    assert_eq!(said["cause"], "orphan", "{said:#}");
+    let answer = why(&cluster, &orphan.to_string());
+    assert_eq!(answer["cause"], "orphan", "{answer:#}");
     let met = format!("ended({first})");
     mended.push(cluster.csub(&["-clone", &orphan.to_string(), "-w", &met]));
     cluster.wait(LONG, |states| {
@@ -351,17 +355,17 @@ fn a_memory_limit_is_named_with_its_peak() {
     let eat = "exec dd if=/dev/zero of=/dev/null bs=200M count=1";
     let id = cluster.csub(&["-M", "20M", eat]);
     cluster.wait(LONG, |states| states[&(id, 0)] == "EXIT");
-    let said = why(&cluster, &id.to_string());
-    if said["cause"] == "exit_code" || said["cause"] == "signal" {
+    let answer = why(&cluster, &id.to_string());
+    if answer["cause"] == "exit_code" || answer["cause"] == "signal" {
         // The development cluster was not given groups of its own.
-        println!("skipped: {said}");
+        println!("skipped: {answer}");
         return;
     }
     assert_eq!(
-        (&said["cause"], &said["limit"]),
+        (&answer["cause"], &answer["limit"]),
         (&"mem_limit".into(), &"20M".into()),
-        "{said:#}"
+        "{answer:#}"
     );
-    let advice = said["advice"][0].as_str().expect("advice");
-    assert!(advice.contains("-mem 64M"), "{said:#}");
+    let advice = answer["advice"][0].as_str().expect("advice");
+    assert!(advice.contains("-mem 64M"), "{answer:#}");
 }

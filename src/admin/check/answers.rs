@@ -69,7 +69,7 @@ impl AcknowledgedJobs {
     pub(super) fn check_against(&self, state: &State, out: &mut Vec<Finding>) {
         let next = next_id(state);
         let lost = self.jobs.iter().filter(|(_, tok, run)| {
-            run.id >= next && state.job(run.id).is_none() && state.known(*tok).is_none()
+            run.id >= next && state.job(run.id).is_none() && state.known_answer(*tok).is_none()
         });
         for (epoch, _, run) in lost.take(EACH_MAX) {
             out.push(Finding::broken(

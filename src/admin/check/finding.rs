@@ -206,13 +206,13 @@ fn lines(text: &str) -> String {
 }
 
 /// The number of checked items; kinds without any are left out.
-fn checked(seen: &CheckedCounts) -> String {
+fn checked(counts: &CheckedCounts) -> String {
     let all = [
-        (seen.epochs, "epoch"),
-        (seen.events, "event"),
-        (seen.jobs as u64, "job"),
-        (seen.rows as u64, "view row"),
-        (seen.hosts as u64, "host"),
+        (counts.epochs, "epoch"),
+        (counts.events, "event"),
+        (counts.jobs as u64, "job"),
+        (counts.rows as u64, "view row"),
+        (counts.hosts as u64, "host"),
     ];
     let present = all.into_iter().filter(|(n, _)| *n > 0);
     let texts: Vec<String> = present.map(|(n, unit)| count(n, unit)).collect();

@@ -128,8 +128,9 @@ impl OrdersAndReports {
         for n in reports {
             let path = ctx.layout.reports(host, n);
             let mut log = HostReports::default();
-            let read =
-                records::<ReportWithMark>(&path, &mut |said| self.report(at, &mut log, said));
+            let read = records::<ReportWithMark>(&path, &mut |reported| {
+                self.report(at, &mut log, reported)
+            });
             self.read_of("hosts", &path, read, out);
             self.hosts[at as usize].1 = log;
         }
@@ -163,9 +164,9 @@ impl OrdersAndReports {
         }
     }
 
-    fn report(&mut self, at: u32, log: &mut HostReports, said: ReportWithMark) {
-        let mark = said.mark;
-        match said.report {
+    fn report(&mut self, at: u32, log: &mut HostReports, reported: ReportWithMark) {
+        let mark = reported.mark;
+        match reported.report {
             Report::Hello { .. } => *log = HostReports::default(),
             Report::Complete { .. } => log.complete = true,
             Report::Started { a, .. } => {
@@ -223,7 +224,7 @@ impl OrdersAndReports {
             for (a, mark) in &log.live {
                 out.extend(alive(state, host, *a, *mark));
             }
-            out.extend(forgotten(state, host, log));
+            out.extend(unmentioned_attempts(state, host, log));
         }
     }
 }
@@ -239,7 +240,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
         let what = "it runs there, and the journal does not know this attempt";
         return Some(Finding::broken("hosts", place, what, todo));
     };
-    if state.is_other(a, mark) {
+    if state.is_other_run(a, mark) {
         let what = "it runs there as a job from before the share was restored";
         return Some(Finding::broken("hosts", place, what, todo));
     }
@@ -248,7 +249,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
         let what = "it runs there, the journal bound it to another host";
         return (!right).then(|| Finding::defect("hosts", place, what));
     }
-    let reason = fate(work);
+    let reason = end_reason(work);
     let what = format!("it runs there, the journal has it as {}", work.stat);
     // Removed while its host was silent: the host may not know it yet.
     let given_up = matches!(
@@ -261,13 +262,13 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
     })
 }
 
-fn fate(work: &Work) -> TermReason {
-    let fate = work.run.as_ref().and_then(|run| run.fate.as_ref());
-    fate.map_or(TermReason::None, |f| f.reason)
+fn end_reason(work: &Work) -> TermReason {
+    let end = work.run.as_ref().and_then(|run| run.end.as_ref());
+    end.map_or(TermReason::None, |f| f.reason)
 }
 
 /// Attempts that run on a host according to the journal, but that the host does not mention.
-fn forgotten(state: &State, host: &str, log: &HostReports) -> Vec<Finding> {
+fn unmentioned_attempts(state: &State, host: &str, log: &HostReports) -> Vec<Finding> {
     let mut out = Vec::new();
     for (j, _) in state.on_host(host) {
         let Some(work) = state.work(j) else { continue };
@@ -277,8 +278,8 @@ fn forgotten(state: &State, host: &str, log: &HostReports) -> Vec<Finding> {
         };
         let run = work.run.as_deref();
         let started = run.is_some_and(|run| run.start != Stamp(0));
-        let here = first_host(state, j).is_some_and(|h| h == host);
-        if started && here && !log.mentioned.contains(&a) && out.len() < EACH_MAX {
+        let is_first_host = first_host(state, j).is_some_and(|h| h == host);
+        if started && is_first_host && !log.mentioned.contains(&a) && out.len() < EACH_MAX {
             out.push(Finding::broken(
                 "hosts",
                 format!("host {host}, attempt {a}"),

@@ -37,7 +37,7 @@ enum Phase {
 struct Attempts {
     phases: FxHashMap<AttemptId, Phase>,
     ids: FxHashSet<u32>,
-    wrong: Vec<(AttemptId, &'static str)>,
+    out_of_order: Vec<(AttemptId, &'static str)>,
 }
 
 impl Attempts {
@@ -48,8 +48,8 @@ impl Attempts {
             Event::Started { a, .. } => self.step(*a, Phase::Started),
             Event::Ended { e, .. } => self.step(e.a, Phase::Over),
             Event::Unbound { a, .. } => match self.phases.insert(*a, Phase::Over) {
-                Some(Phase::Started) => self.wrong.push((*a, "started, and was unbound")),
-                Some(Phase::Over) => self.wrong.push((*a, "was over, and was unbound")),
+                Some(Phase::Started) => self.out_of_order.push((*a, "started, and was unbound")),
+                Some(Phase::Over) => self.out_of_order.push((*a, "was over, and was unbound")),
                 _ => {}
             },
             _ => {}
@@ -66,7 +66,7 @@ impl Attempts {
     fn dispatched(&mut self, a: AttemptId) {
         let room = self.phases.len() < ATTEMPTS_MAX;
         if room && self.phases.insert(a, Phase::Bound).is_some() {
-            self.wrong.push((a, "was dispatched twice"));
+            self.out_of_order.push((a, "was dispatched twice"));
         }
     }
 
@@ -75,9 +75,9 @@ impl Attempts {
             return;
         };
         match (*phase, to) {
-            (Phase::Started, Phase::Started) => self.wrong.push((a, "started twice")),
-            (Phase::Over, Phase::Started) => self.wrong.push((a, "was over, and started")),
-            (Phase::Over, _) => self.wrong.push((a, "ended twice")),
+            (Phase::Started, Phase::Started) => self.out_of_order.push((a, "started twice")),
+            (Phase::Over, Phase::Started) => self.out_of_order.push((a, "was over, and started")),
+            (Phase::Over, _) => self.out_of_order.push((a, "ended twice")),
             _ => {}
         }
         *phase = to;
@@ -85,16 +85,16 @@ impl Attempts {
 }
 
 /// Reads every kept record and checks checksums, sequence, seals, and the phases of each attempt.
-pub(super) fn history(ctx: &Ctx, seen: &mut CheckedCounts, out: &mut Vec<Finding>) {
+pub(super) fn history(ctx: &Ctx, counts: &mut CheckedCounts, out: &mut Vec<Finding>) {
     let mut walk = Walk::default();
     if let Err(e) = walk.all(ctx) {
         out.push(refused(ctx, &e));
     }
-    (seen.epochs, seen.events) = (walk.epochs, walk.events);
+    (counts.epochs, counts.events) = (walk.epochs, walk.events);
     for (place, what) in walk.damage.into_iter().take(EACH_MAX) {
         out.push(Finding::broken("journal", place, what, DAMAGE));
     }
-    for (a, what) in walk.attempts.wrong.iter().take(EACH_MAX) {
+    for (a, what) in walk.attempts.out_of_order.iter().take(EACH_MAX) {
         let what = format!("{what}, by the events of the journal");
         out.push(Finding::defect("journal", format!("attempt {a}"), what));
     }
@@ -113,17 +113,17 @@ struct Walk {
 impl Walk {
     fn all(&mut self, ctx: &Ctx) -> Result<(), Error> {
         let chain = Chain::retained(&ctx.layout, &ctx.cluster.cluster)?;
-        self.epochs = chain.upto - chain.first;
+        self.epochs = chain.end_epoch - chain.first;
         for place in journal_damage::unsealed(&chain, &ctx.layout) {
             self.damage.push((place.0.display().to_string(), place.2));
         }
-        for epoch in chain.first..chain.upto {
-            journal_damage::read_epoch(&chain, epoch, &mut |met| self.met(met))?;
+        for epoch in chain.first..chain.end_epoch {
+            journal_damage::read_epoch(&chain, epoch, &mut |met| self.add_finding(met))?;
         }
         Ok(())
     }
 
-    fn met(&mut self, met: ReadFinding) {
+    fn add_finding(&mut self, met: ReadFinding) {
         match met {
             ReadFinding::Event(event) => {
                 self.events += 1;
@@ -164,7 +164,7 @@ fn first_part(text: &str) -> &str {
 
 /// The state as the next leader would recover it; `None` if it could not.
 pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
-    let led = led(ctx);
+    let led = led_epoch(ctx);
     let mut last = None;
     for attempt in 0..TRIES {
         if attempt > 0 {
@@ -179,7 +179,7 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
         };
         let mut loader = Loader::default();
         let options = journal::Options {
-            led,
+            led_epoch: led,
             ..journal::Options::default()
         };
         let read = journal::recover(
@@ -192,7 +192,7 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
         match read {
             // A leader that took over meanwhile has recorded the end of the epoch before.
             Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
-                notes(&recovered.notes, out);
+                add_notes(&recovered.notes, out);
                 broken_state(&loader.state, out);
                 return Some(loader.state);
             }
@@ -212,13 +212,13 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
 }
 
 /// The epoch whose leader has announced that it leads: its events must exist.
-fn led(ctx: &Ctx) -> Option<u64> {
+fn led_epoch(ctx: &Ctx) -> Option<u64> {
     let bytes = sys::fs::read_small(&ctx.layout.beat(), 2 * FIXED_LEN as u64).ok()?;
     let beat: BeatDoc = decode_fixed(&bytes).ok()?;
     beat.leading.then_some(beat.epoch)
 }
 
-fn notes(notes: &[String], out: &mut Vec<Finding>) {
+fn add_notes(notes: &[String], out: &mut Vec<Finding>) {
     for note in notes.iter().filter(|n| !n.contains("never completed")) {
         out.push(Finding::warning(
             "journal",

@@ -12,7 +12,7 @@ const REWRITTEN: &str = "leave the file as it is: the next cbsched in an electio
                     start one on a host that may lead";
 
 /// Pause between two looks at the beat, ms.
-const LOOK_MS: u64 = 100;
+const POLL_MS: u64 = 100;
 
 fn fixed<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     for _ in 0..5 {
@@ -32,11 +32,11 @@ pub(super) fn beat(ctx: &Ctx) -> Option<BeatDoc> {
 
 /// Waits until a leader beats and leads, at most as long as a takeover may take; true if one does.
 pub(super) fn wait(ctx: &Ctx, lease_ms: u64) -> bool {
-    moves(ctx, beat(ctx).as_ref(), lease_ms)
+    beat_moves(ctx, beat(ctx).as_ref(), lease_ms)
 }
 
 /// Whether a leading beat differs from `before`, now or within the time of a takeover.
-fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
+fn beat_moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
     let end = sys::clock::boot_ms() + 2 * lease_ms + 5_000;
     loop {
         let now = beat(ctx);
@@ -44,7 +44,7 @@ fn moves(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> bool {
         if alive || sys::clock::boot_ms() >= end {
             return alive;
         }
-        sys::clock::sleep_ms(LOOK_MS);
+        sys::clock::sleep_ms(POLL_MS);
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn check_beat(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> 
         let what = "it is damaged: leaders step down";
         let finding = Finding::broken("leader", path.display(), what, REWRITTEN);
         // A cbsched in an election rewrites the file within the time of a takeover.
-        return if moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
+        return if beat_moves(ctx, before, lease_ms) && fixed::<EpochDoc>(&path).is_some() {
             Vec::new()
         } else {
             vec![finding]
@@ -82,7 +82,7 @@ pub(super) fn check_beat(ctx: &Ctx, before: Option<&BeatDoc>, lease_ms: u64) -> 
         Ok(None) => {}
         Err(e) => out.push(Finding::unreadable("leader", &e)),
     }
-    if !moves(ctx, before, lease_ms) {
+    if !beat_moves(ctx, before, lease_ms) {
         let waited = short(2 * lease_ms + 5_000);
         let who = match epoch.epoch {
             0 => "there has never been a leader".to_owned(),

@@ -43,7 +43,7 @@ fn stat(path: &Path, out: &mut Vec<Finding>) -> Option<Stat> {
 
 /// Checks owner and permissions: another account that can write here could forge the state of the
 /// cluster.
-fn guarded(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
+fn check_permissions(ctx: &Ctx, path: &Path, kind: Kind, out: &mut Vec<Finding>) {
     let Some(s) = stat(path, out) else { return };
     let (uid, place) = (ctx.cluster.service_uid, path.display().to_string());
     if s.kind != kind {
@@ -82,7 +82,7 @@ fn kind_word(kind: Kind) -> &'static str {
 
 fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
     let layout = &ctx.layout;
-    guarded(ctx, layout.root(), Kind::Dir, out);
+    check_permissions(ctx, layout.root(), Kind::Dir, out);
     for (dir, mode) in layout.directories() {
         if !sys::fs::exists(&dir) {
             let what = "the directory is missing";
@@ -96,12 +96,12 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
         } else if dir == layout.inbox() {
             inbox(ctx, mode, out);
         } else {
-            guarded(ctx, &dir, Kind::Dir, out);
+            check_permissions(ctx, &dir, Kind::Dir, out);
         }
     }
     for made_later in [layout.acct(), layout.history()] {
         if sys::fs::exists(&made_later) {
-            guarded(ctx, &made_later, Kind::Dir, out);
+            check_permissions(ctx, &made_later, Kind::Dir, out);
         }
     }
     for file in [
@@ -111,11 +111,11 @@ fn owners(ctx: &Ctx, out: &mut Vec<Finding>) {
         layout.epoch(),
         layout.beat(),
     ] {
-        guarded(ctx, &file, Kind::File, out);
+        check_permissions(ctx, &file, Kind::File, out);
     }
     for dir in [layout.epochs(), layout.hosts()] {
         for entry in sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default() {
-            guarded(ctx, &dir.join(&entry.name), Kind::Dir, out);
+            check_permissions(ctx, &dir.join(&entry.name), Kind::Dir, out);
         }
     }
 }
@@ -163,10 +163,10 @@ fn leftovers(ctx: &Ctx, out: &mut Vec<Finding>) {
     ];
     for dir in dirs {
         let entries = sys::fs::list_dir(&dir, NAMES_MAX).unwrap_or_default();
-        let asides = entries
+        let temporary_files = entries
             .iter()
             .filter(|e| e.text().is_some_and(sys::fs::is_aside));
-        let old = asides.filter(|e| {
+        let old = temporary_files.filter(|e| {
             let s = sys::fs::stat(&dir.join(&e.name)).ok().flatten();
             s.is_some_and(|s| now.saturating_sub(s.mtime_ms) > OLD_MS)
         });
@@ -222,11 +222,11 @@ fn disk_space(ctx: &Ctx, out: &mut Vec<Finding>) {
 }
 
 fn mount(ctx: &Ctx, out: &mut Vec<Finding>) {
-    let insists = ctx.site.as_ref().is_some_and(|s| s.unsafe_mount);
+    let is_accepted = ctx.site.as_ref().is_some_and(|s| s.unsafe_mount);
     for hazard in hazards(&ctx.layout) {
         let place = "mount on this host";
         let todo = "change the mount on every host; see corral-share(5)";
-        out.push(if hazard.grave && !insists {
+        out.push(if hazard.is_grave && !is_accepted {
             Finding::broken("share", place, hazard.text, todo)
         } else {
             Finding::warning("share", place, hazard.text, todo)

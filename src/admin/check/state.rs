@@ -28,14 +28,14 @@ struct HostAllocations {
 
 /// Checks that no host holds more than it has, and that no quota is exceeded.
 pub(super) fn check_totals(ctx: &Ctx, state: State, config: &Config, out: &mut Vec<Finding>) {
-    let held = held(&state);
+    let by_host = allocations_by_host(&state);
     let changed = changed_at(ctx);
-    let last = held.values().map(|h| h.last).max().unwrap_or_default();
-    let forced = held.values().any(|h| h.forced);
+    let last = by_host.values().map(|h| h.last).max().unwrap_or_default();
+    let forced = by_host.values().any(|h| h.forced);
     let core = core(ctx, state, config);
     for host in core.hosts.iter() {
-        if let Some(held) = held.get(host.name.as_str()) {
-            slots(host, held, changed, out);
+        if let Some(allocations) = by_host.get(host.name.as_str()) {
+            slots(host, allocations, changed, out);
         }
         amounts(&core, host, changed, out);
     }
@@ -54,7 +54,7 @@ pub(super) fn check_totals(ctx: &Ctx, state: State, config: &Config, out: &mut V
             .iter()
             .any(|q| q.name == row.name && windowed(q));
         let excused = forced || windows || changed > last;
-        out.push(over(place, what, excused));
+        out.push(over_allocated(place, what, excused));
     }
 }
 
@@ -68,7 +68,7 @@ fn windowed(quota: &Quota) -> bool {
         .any(Option::is_some)
 }
 
-fn over(place: String, what: String, excused: bool) -> Finding {
+fn over_allocated(place: String, what: String, excused: bool) -> Finding {
     if excused {
         let todo = "nothing more is started until the usage is within it; expected after a lowered \
                     limit, a window that began, or a forced start";
@@ -78,7 +78,7 @@ fn over(place: String, what: String, excused: bool) -> Finding {
 }
 
 /// Slots by host; those that a preempted job lends count for the borrower.
-fn held(state: &State) -> BTreeMap<String, HostAllocations> {
+fn allocations_by_host(state: &State) -> BTreeMap<String, HostAllocations> {
     let mut all: BTreeMap<String, HostAllocations> = BTreeMap::new();
     for j in state.all_started() {
         let Some(run) = state.work(j).and_then(|w| w.run.as_deref()) else {
@@ -86,10 +86,10 @@ fn held(state: &State) -> BTreeMap<String, HostAllocations> {
         };
         for (id, n) in &run.hosts {
             let name = state.host_name(*id).to_string();
-            let held = all.entry(name).or_default();
-            held.slots += if run.lends_slots() { 0 } else { *n };
-            held.last = held.last.max(run.dispatch);
-            held.forced |= run.forced;
+            let allocations = all.entry(name).or_default();
+            allocations.slots += if run.lends_slots() { 0 } else { *n };
+            allocations.last = allocations.last.max(run.dispatch);
+            allocations.forced |= run.forced;
         }
     }
     all
@@ -134,13 +134,16 @@ pub(super) fn sample(ctx: &Ctx, host: &str) -> Option<LoadDoc> {
     None
 }
 
-fn slots(host: &HostInfo, held: &HostAllocations, changed: Stamp, out: &mut Vec<Finding>) {
-    if held.slots <= host.slots {
+fn slots(host: &HostInfo, allocations: &HostAllocations, changed: Stamp, out: &mut Vec<Finding>) {
+    if allocations.slots <= host.slots {
         return;
     }
-    let what = format!("{} slots are in use, it has {}", held.slots, host.slots);
-    let excused = held.forced || changed > held.last || host.slots == 0;
-    out.push(over(format!("host {}", host.name), what, excused));
+    let what = format!(
+        "{} slots are in use, it has {}",
+        allocations.slots, host.slots
+    );
+    let excused = allocations.forced || changed > allocations.last || host.slots == 0;
+    out.push(over_allocated(format!("host {}", host.name), what, excused));
 }
 
 /// Checks amounts reserved by started jobs: memory of the machine, numbers of cb.yaml.
@@ -166,7 +169,7 @@ fn amounts(core: &Core, host: &HostInfo, changed: Stamp, out: &mut Vec<Finding>)
         }
         let what = format!("{reserved} of {name} are reserved by started jobs, it has {has}");
         let excused = changed > Stamp(0) && changed > newest(core, &host.name);
-        out.push(over(format!("host {}", host.name), what, excused));
+        out.push(over_allocated(format!("host {}", host.name), what, excused));
     }
 }
 

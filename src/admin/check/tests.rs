@@ -162,10 +162,10 @@ impl TestShare {
         fs::write(path, out).unwrap();
     }
 
-    fn reports(&self, host: &str, said: &[Said]) {
+    fn reports(&self, host: &str, output: &[Said]) {
         let boot = "b".to_owned();
         let mut all = vec![Said::Complete { boot }];
-        all.extend_from_slice(said);
+        all.extend_from_slice(output);
         self.file(&self.ctx.layout.reports(host, 1), FileKind::Reports, &all);
     }
 
@@ -235,7 +235,7 @@ impl TestShare {
     fn look(&self) -> String {
         let mut findings = Vec::new();
         let config = config_and_hosts::config(&self.ctx, &mut findings);
-        findings.extend(round(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
+        findings.extend(read_once(&self.ctx, config.as_ref(), &mut Progress::silent()).0);
         findings.extend(share::check_all(&self.ctx));
         let seen = CheckedCounts::default();
         finding::text(
@@ -310,9 +310,9 @@ fn people_who_were_told_something_else_are_told_of() {
     bytes.push(b'\n');
     bytes.extend_from_slice(&whole[header..]);
     fs::write(&path, bytes).unwrap();
-    let said = bed.look();
-    assert!(said.contains("job 3: it was acknowledged"), "{said}");
-    assert!(!said.contains("acks.yaml"), "{said}");
+    let output = bed.look();
+    assert!(output.contains("job 3: it was acknowledged"), "{output}");
+    assert!(!output.contains("acks.yaml"), "{output}");
     bed.acks(&[1, 2]);
     bed.view(&[(1, JobStat::Run), (2, JobStat::Run)]);
     bed.finds("job 2: the view shows it as RUN (attempt 1), the journal as DONE");

@@ -11,9 +11,9 @@ use crate::text::width::pad_left;
 use std::path::Path;
 use std::process::Command;
 
-const LOOK_MS: u64 = 200;
+const POLL_MS: u64 = 200;
 /// The demonstration takes seconds; if it takes longer than this, something is wrong.
-const PATIENCE_MS: u64 = 300_000;
+const TIMEOUT_MS: u64 = 300_000;
 const ELEMENTS: u32 = 40;
 /// Width of a job's label before its bar.
 const LABEL_COLUMNS: usize = 16;
@@ -53,7 +53,7 @@ pub(super) fn demo(site: &Site) -> Result<(), Fail> {
         .into_iter()
         .map(|(label, id, elements)| show(&mut progress, label, id, elements))
         .collect();
-    let failed = watch(site, &mut shown, &mut progress)?;
+    let failed = follow_jobs(site, &mut shown, &mut progress)?;
     println!();
     if failed > 0 {
         return Err(Fail::system(format!(
@@ -129,9 +129,9 @@ fn submit(site: &Site, work: &Path, words: &[String]) -> Result<u32, Fail> {
         .current_dir(work)
         .output()
         .map_err(|e| Fail::system(format!("cannot run {}: {}", csub.display(), reason(&e))))?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    print!("{said}");
-    let id = said
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    print!("{stdout}");
+    let id = stdout
         .strip_prefix("Job <")
         .and_then(|rest| rest.split('>').next()?.parse().ok());
     id.filter(|_| output.status.success()).ok_or_else(|| {
@@ -174,9 +174,13 @@ struct ElementCounts {
 }
 
 /// Follows the jobs to their ends; returns how many elements failed.
-fn watch(site: &Site, shown: &mut [DemoJob], progress: &mut ProgressLines) -> Result<u32, Fail> {
+fn follow_jobs(
+    site: &Site,
+    shown: &mut [DemoJob],
+    progress: &mut ProgressLines,
+) -> Result<u32, Fail> {
     let reader = ViewReader::new(&site.layout());
-    let end = clock::boot_ms() + PATIENCE_MS;
+    let end = clock::boot_ms() + TIMEOUT_MS;
     loop {
         let (mut open, mut failed) = (0, 0);
         for one in shown.iter_mut() {
@@ -209,10 +213,10 @@ fn watch(site: &Site, shown: &mut [DemoJob], progress: &mut ProgressLines) -> Re
         if clock::boot_ms() > end {
             return Err(Fail::system(format!(
                 "{open} jobs of the demonstration have not ended after {} s\nhint: `cjobs -p`",
-                PATIENCE_MS / 1000
+                TIMEOUT_MS / 1000
             )));
         }
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
     }
 }
 

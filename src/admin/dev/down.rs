@@ -60,7 +60,7 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
             return Ok(ended.len());
         }
         let before = ended.len();
-        ended.extend(round(&processes));
+        ended.extend(kill_round(&processes));
         quiet = if ended.len() == before { quiet + 1 } else { 0 };
         if quiet == 1 {
             // Frozen processes only die when thawed (control groups of version 1).
@@ -88,7 +88,7 @@ fn end_all(site: &Site) -> Result<usize, Fail> {
 }
 
 /// One round; returns the processes that were killed.
-fn round(processes: &Processes) -> Vec<(i32, u64)> {
+fn kill_round(processes: &Processes) -> Vec<(i32, u64)> {
     let daemons = processes.members.iter().filter(|m| m.role != "cbtask");
     let hit: Vec<_> = daemons
         .map(|m| (m.pid, m.start))

@@ -14,11 +14,11 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-const LOOK_MS: u64 = 50;
+const POLL_MS: u64 = 50;
 /// Number of bytes shown of the log of a daemon that has ended.
 const LOG_TAIL: usize = 2000;
 /// Variables of the caller that daemons keep; all others are removed.
-const KEPT: [&str; 10] = [
+const KEPT_VARIABLES: [&str; 10] = [
     "PATH",
     "HOME",
     "USER",
@@ -81,7 +81,7 @@ pub(crate) fn up(site: &Site, wait_ms: Option<u64>) -> Result<(), Fail> {
 /// # Errors
 /// Names the program or file that could not be started or written.
 pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, Fail> {
-    let mut env: Vec<(String, OsString)> = KEPT
+    let mut env: Vec<(String, OsString)> = KEPT_VARIABLES
         .iter()
         .chain(failpoint::VARIABLES)
         .filter_map(|name| Some((name.to_string(), std::env::var_os(name)?)))
@@ -117,11 +117,11 @@ pub(crate) fn start(site: &Site, bin: &Path, daemon: &Daemon) -> Result<Child, F
 /// as installed.
 pub(super) fn program(bin: &Path, role: &str) -> PathBuf {
     let installed = fs::parent(bin).join("sbin").join(role);
-    let beside = bin.join(role);
-    if !fs::exists(&beside) && fs::exists(&installed) {
+    let sibling = bin.join(role);
+    if !fs::exists(&sibling) && fs::exists(&installed) {
         installed
     } else {
-        beside
+        sibling
     }
 }
 
@@ -160,7 +160,7 @@ fn wait(
                 site.logs().display()
             )));
         }
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
     }
 }
 

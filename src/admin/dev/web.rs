@@ -12,7 +12,7 @@ use crate::sys::{clock, detach, fs, proc};
 
 /// Time limit for its start, ms.
 const START_MS: u64 = 20_000;
-const LOOK_MS: u64 = 50;
+const POLL_MS: u64 = 50;
 
 /// Starts the portal unless it is running, and prints a login link.
 ///
@@ -53,7 +53,7 @@ pub(super) fn up(site: &Site) -> Result<(), Fail> {
                 site.log(&daemon).display()
             )));
         }
-        clock::sleep_ms(LOOK_MS);
+        clock::sleep_ms(POLL_MS);
     };
     let conf = site.etc().join("cb.conf");
     let text = format!("CB_SHARE={}", layout.root().display());

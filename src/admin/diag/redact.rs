@@ -187,7 +187,7 @@ impl Redactor {
                 rest = &rest[end..];
             } else if in_word(c) {
                 let end = rest.find(|c| !in_word(c)).unwrap_or(rest.len());
-                self.word(&rest[..end], &mut out);
+                self.redact_word(&rest[..end], &mut out);
                 rest = &rest[end..];
             } else {
                 out.push(c);
@@ -215,7 +215,7 @@ impl Redactor {
                     if n > 0 {
                         out.push('/');
                     }
-                    self.word(part, out);
+                    self.redact_word(part, out);
                 }
             }
             None => out.push_str("[path]"),
@@ -223,7 +223,7 @@ impl Redactor {
     }
 
     /// Appends a word, or its parts between dots and dashes: `cbexe.h1.log`, `h1.example.com`.
-    fn word(&self, word: &str, out: &mut String) {
+    fn redact_word(&self, word: &str, out: &mut String) {
         if let Some(alias) = self.names.get(word) {
             return out.push_str(alias);
         }
@@ -394,16 +394,20 @@ web:
   api_token: [removed]
   port: 80
 ";
-        let got = redactor().config(text);
-        let got: Vec<&str> = got.lines().map(str::trim_end).collect();
-        assert_eq!(got, want.lines().collect::<Vec<_>>());
+        let redacted = redactor().config(text);
+        let redacted: Vec<&str> = redacted.lines().map(str::trim_end).collect();
+        assert_eq!(redacted, want.lines().collect::<Vec<_>>());
     }
 
     #[test]
     fn events_keep_numbers_and_lose_words() {
         let line = br#"{"k":"submitted","id":3,"s":1,"t":9,"c":"secret --x","n":"acme","key":"k"}"#;
-        let got = event(line);
-        assert!(got.contains("\"id\":3") && !got.contains("secret") && !got.contains("acme"));
+        let redacted = event(line);
+        assert!(
+            redacted.contains("\"id\":3")
+                && !redacted.contains("secret")
+                && !redacted.contains("acme")
+        );
         let line = br#"{"k":"spec","id":1,"spec":{"user":"alice","cwd":"/data/alice"}}"#;
         assert!(!event(line).contains("alice"));
         assert_eq!(event(b"junk"), "{}");

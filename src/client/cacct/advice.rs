@@ -135,10 +135,10 @@ impl Advice {
                 cut(&kind.name, 24),
                 of.run_used.count(),
                 of.mem_killed + of.run_killed,
-                of.mem_asked.middle().map_or("-".into(), mem_text),
-                mem_text(of.mem_used.most()),
-                of.run_asked.middle().map_or("-".into(), run_text),
-                run_text(of.run_used.most()),
+                of.mem_asked.median().map_or("-".into(), mem_text),
+                mem_text(of.mem_used.max()),
+                of.run_asked.median().map_or("-".into(), run_text),
+                run_text(of.run_used.max()),
                 of.slots.percentile(50),
                 cores,
                 advice_text(&of.advice()),
@@ -160,12 +160,12 @@ impl Advice {
             o.int("runs", of.run_used.count());
             o.int("killed_by_memory_limit", of.mem_killed);
             o.int("killed_by_run_limit", of.run_killed);
-            o.opt("mem_limit_kb", of.mem_asked.middle());
-            o.int("mem_most_kb", of.mem_used.most());
-            o.opt("run_limit_s", of.run_asked.middle());
-            o.int("run_most_s", of.run_used.most());
+            o.opt("mem_limit_kb", of.mem_asked.median());
+            o.int("mem_most_kb", of.mem_used.max());
+            o.opt("run_limit_s", of.run_asked.median());
+            o.int("run_most_s", of.run_used.max());
             o.int("slots", of.slots.percentile(50));
-            o.real("cores_p95", of.cores.percentile(95) as f64 / 1000.0);
+            o.float("cores_p95", of.cores.percentile(95) as f64 / 1000.0);
             let RequestAdvice {
                 mem_mb,
                 run_s,
@@ -258,13 +258,13 @@ impl KindUsage {
     fn advice(&self) -> RequestAdvice {
         let runs = self.run_used.count();
         let too_low = |killed: u64| killed > 0 && killed * KILLED_ONE_OF >= runs + killed;
-        let limit = |asked: &Distribution, used: &Distribution, killed: u64, margin: u64| {
-            let asked = asked.middle()?;
+        let limit = |requested: &Distribution, used: &Distribution, killed: u64, margin: u64| {
+            let requested = requested.median()?;
             if too_low(killed) {
-                return Some(asked.saturating_mul(RAISED_PERCENT) / 100);
+                return Some(requested.saturating_mul(RAISED_PERCENT) / 100);
             }
-            let enough = used.most().saturating_mul(margin).div_ceil(100).max(1);
-            let worth = enough < asked.saturating_mul(WORTH_PERCENT) / 100;
+            let enough = used.max().saturating_mul(margin).div_ceil(100).max(1);
+            let worth = enough < requested.saturating_mul(WORTH_PERCENT) / 100;
             worth.then_some(enough)
         };
         let mem = limit(&self.mem_asked, &self.mem_used, self.mem_killed, MEM_MARGIN);

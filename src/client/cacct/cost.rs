@@ -53,8 +53,8 @@ impl AttemptCost<'_> {
     }
 
     pub(super) fn on_host(&self, host: &str) -> u128 {
-        let here = self.0.iter().find(|(name, _)| *name == host);
-        here.map_or(0, |(_, cost)| *cost)
+        let entry = self.0.iter().find(|(name, _)| *name == host);
+        entry.map_or(0, |(_, cost)| *cost)
     }
 }
 
@@ -99,11 +99,11 @@ impl<'p> Rates<'p> {
         let weight = self.weight(known, record);
         let parts = host_parts(record);
         let costs = parts.iter().map(|part| {
-            let here = |p: &&Price| {
+            let applies = |p: &&Price| {
                 let job = p.queues.contains(&record.queue) && p.apps.contains(&record.app);
                 job && p.hosts.contains(part.host)
             };
-            let price = self.charge.prices.iter().find(here);
+            let price = self.charge.prices.iter().find(applies);
             let cost = price.map_or(0, |price| cost(price, weight, record, part));
             (part.host, cost)
         });
@@ -148,7 +148,7 @@ impl<'p> Rates<'p> {
         let user = match known.users.get(&*record.user) {
             Some(bits) => *bits,
             None => {
-                let found = bits(&|d| self.sets.holds(&d.users, &record.user));
+                let found = bits(&|d| self.sets.contains_user(&d.users, &record.user));
                 known.users.insert(record.user.to_string(), found);
                 found
             }

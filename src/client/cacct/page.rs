@@ -16,7 +16,12 @@ use crate::text::{duration, size};
 use std::fmt::Write as _;
 
 /// The page of `-l`.
-pub(super) fn long(out: &mut String, record: &AttemptRecord<'_>, cost: Cost<'_>, dates: &Dates) {
+pub(super) fn long_page(
+    out: &mut String,
+    record: &AttemptRecord<'_>,
+    cost: Cost<'_>,
+    dates: &Dates,
+) {
     let mut text = format!("Job <{}>", record.j);
     let named: [(&str, &str); 7] = [
         ("Job Name", &record.name),

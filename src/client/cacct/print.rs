@@ -268,20 +268,20 @@ pub(super) fn hours(ms: u128) -> String {
     format!("{:.2}", ms as f64 / 3_600_000.0)
 }
 
-fn pair(out: &mut String, (left, a): (&str, String), (right, b): (&str, String)) {
+fn two_columns(out: &mut String, (left, a): (&str, String), (right, b): (&str, String)) {
     let _ = writeln!(out, " {left:<34}{a:>12}   {right:<34}{b:>12}");
 }
 
 fn three(out: &mut String, what: &str, spread: &Distribution) {
     let average = format!("Average {what}:");
-    pair(
+    two_columns(
         out,
         (&average, secs(spread.mean().into())),
         ("Median:", secs(spread.percentile(50).into())),
     );
-    pair(
+    two_columns(
         out,
-        ("Maximum:", secs(spread.most().into())),
+        ("Maximum:", secs(spread.max().into())),
         ("Minimum:", secs(spread.least().into())),
     );
 }
@@ -290,12 +290,12 @@ fn three(out: &mut String, what: &str, spread: &Distribution) {
 pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName, rates: Option<&Rates<'_>>) {
     out.push_str("SUMMARY:      (time unit: second)\n");
     let n = |n: u64| n.to_string();
-    pair(
+    two_columns(
         out,
         ("Total number of done jobs:", n(all.done)),
         ("Total number of exited jobs:", n(all.exited)),
     );
-    pair(
+    two_columns(
         out,
         ("Attempts that were requeued:", n(all.requeued)),
         ("Total CPU time consumed:", secs(all.cpu.sum())),
@@ -303,7 +303,7 @@ pub(super) fn summary(out: &mut String, all: &Totals, queues: &ByName, rates: Op
     three(out, "CPU time consumed", &all.cpu);
     three(out, "turnaround time", &all.turnaround);
     three(out, "wait time in queue", &all.wait);
-    pair(
+    two_columns(
         out,
         ("Total slot-hours:", hours(all.slot_ms)),
         ("Total GPU-hours:", hours(all.gpu_ms / 1000)),

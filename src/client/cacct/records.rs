@@ -257,7 +257,7 @@ impl Records {
                     let intact = lines.skip()?.intact_after;
                     // A partial line at the end: its writer crashed, or is still writing it.
                     if intact || damaged.damage != Damage::Torn {
-                        warn(text_of(path, damaged.offset, &damaged.damage));
+                        warn(damage_text(path, damaged.offset, &damaged.damage));
                     }
                     match intact {
                         true => continue,
@@ -267,7 +267,7 @@ impl Records {
             };
             if step.line.seq == 0 {
                 if let Err(why) = self.header(step.line.json) {
-                    warn(text_of(path, 0, &why));
+                    warn(damage_text(path, 0, &why));
                     return Ok(());
                 }
                 continue;
@@ -275,7 +275,7 @@ impl Records {
             match step.line.decode::<AttemptRecord<'_>>() {
                 Ok(record) if self.is_copy(&record, n) => {}
                 Ok(record) => on(&record)?,
-                Err(damage) => warn(text_of(path, step.offset, &damage)),
+                Err(damage) => warn(damage_text(path, step.offset, &damage)),
             }
         }
     }
@@ -319,7 +319,7 @@ fn first_line(path: &Path, at: u64) -> Option<(u64, u64)> {
     Some((at - 1 + begin as u64, line.seq))
 }
 
-fn text_of(path: &Path, offset: u64, what: &dyn Display) -> String {
+fn damage_text(path: &Path, offset: u64, what: &dyn Display) -> String {
     format!("{}:{offset}: {what}; skipped", path.display())
 }
 
@@ -436,12 +436,12 @@ mod tests {
         let (from, to) = (line(good.len() / 2), line(good.len() / 2 + 2000));
         let mut flipped = good.clone();
         flipped[from + 9] ^= 1;
-        let gone = [&good[..from], &good[to..]].concat();
+        let removed = [&good[..from], &good[to..]].concat();
         let repeated = [&good[..to], &good[from..]].concat();
         let foreign = String::from_utf8(good.clone())
             .unwrap()
             .replace("\"c\"", "\"d\"");
-        for bad in [flipped, gone, repeated, foreign.into_bytes()] {
+        for bad in [flipped, removed, repeated, foreign.into_bytes()] {
             std::fs::write(&path, &bad).unwrap();
             assert!(!in_pieces(&records, 0));
             let [one, many] = both(&records);

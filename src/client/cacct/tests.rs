@@ -70,13 +70,15 @@ fn ask(bed: &TestView, words: &[&str]) -> Result<(String, Vec<String>), Fail> {
         ..source.ctx()
     };
     let mut out = String::new();
-    let mut said = show(&m, &source, &ctx, &mut |text| {
+    let mut output = show(&m, &source, &ctx, &mut |text| {
         out.push_str(text);
         Ok(())
     })?;
-    let missing = said.missing.iter();
-    said.warnings.extend(missing.map(|job| format!("no {job}")));
-    Ok((out, said.warnings))
+    let missing = output.missing.iter();
+    output
+        .warnings
+        .extend(missing.map(|job| format!("no {job}")));
+    Ok((out, output.warnings))
 }
 
 fn ids(bed: &TestView, words: &[&str]) -> Vec<String> {
@@ -201,9 +203,9 @@ fn names_that_select_nothing_must_exist_and_jobs_without_a_record_are_named() {
         let fail = ask(&bed, &line).unwrap_err();
         assert_eq!((fail.exit, fail.text.as_str()), (Exit::NotFound, want));
     }
-    let (out, said) = ask(&bed, &["--csv", "1", "99", "3[2]"]).unwrap();
+    let (out, output) = ask(&bed, &["--csv", "1", "99", "3[2]"]).unwrap();
     assert_eq!(
-        (out.lines().count(), said),
+        (out.lines().count(), output),
         (2, vec!["no 99".into(), "no 3[2]".into()])
     );
 }
@@ -314,29 +316,29 @@ fn costs_are_in_every_form_and_sums_are_those_of_the_records() {
         "2026-11/000001.0001.yaml",
         &[record(1, 1, 0), wide, again(record(3, 1, 0))],
     );
-    let said = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat()).unwrap().0;
+    let output = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat()).unwrap().0;
     // A minute on two slots of h1; on one slot of h1 and two of h2; and the first again.
     let costs = ["0.12", "0.062", "0.12"];
-    let csv = said(&["--csv"]);
+    let csv = output(&["--csv"]);
     let column: Vec<&str> = csv
         .lines()
         .skip(1)
         .filter_map(|l| l.rsplit(',').nth(3))
         .collect();
     assert_eq!(column, costs, "{csv}");
-    for (line, cost) in said(&["--json"]).lines().zip(costs) {
+    for (line, cost) in output(&["--json"]).lines().zip(costs) {
         let ending = format!("\"cost\":{cost},\"currency\":\"EUR\"}}");
         assert!(line.ends_with(&ending), "{line}");
     }
-    assert!(said(&["-l", "2"]).contains("\n cost: 0.062 EUR\n"));
-    assert!(said(&[]).contains(&format!(" {:<34}{:>12}\n", "Total cost (EUR):", "0.302")));
-    let by = said(&["--by", "host"]);
+    assert!(output(&["-l", "2"]).contains("\n cost: 0.062 EUR\n"));
+    assert!(output(&[]).contains(&format!(" {:<34}{:>12}\n", "Total cost (EUR):", "0.302")));
+    let by = output(&["--by", "host"]);
     let (by, spread) = by.split_once("\n\n").expect("a line after the table");
     assert!(spread.starts_with("Slot-hours of 2 hosts: least 0.03 (h2), most 0.08 (h1)"));
     let last = |line: &str| line.split_whitespace().last().map(str::to_owned);
     let column: Vec<_> = by.lines().filter_map(last).collect();
     assert_eq!(column, ["COST", "0.3", "0.002"], "{by}");
-    let by = said(&["--by", "user"]);
+    let by = output(&["--by", "user"]);
     let column: Vec<_> = by.lines().filter_map(last).collect();
     assert_eq!(column, ["COST", "0.24", "0.062"], "{by}");
 }
@@ -352,18 +354,18 @@ fn advice_is_given_for_what_was_selected() {
     };
     let records: Vec<_> = (1..=6).map(sized).collect();
     put(&bed, "2026-11/000001.0001.yaml", &records);
-    let said = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat());
-    let text = said(&["--advice"]).unwrap().0;
+    let output = |words: &[&str]| ask(&bed, &[&["-u", "all"], words].concat());
+    let text = output(&["--advice"]).unwrap().0;
     let row = text.lines().nth(1).expect("a row");
     assert!(
         row.contains(" sweep# ") && row.contains("-M 130M"),
         "{text}"
     );
-    let lines = said(&["--advice", "--json"]).unwrap().0;
+    let lines = output(&["--advice", "--json"]).unwrap().0;
     assert!(lines.contains("\"advised_mem_limit_mb\":130,"), "{lines}");
-    let few = said(&["--advice", "1", "2"]).unwrap().0;
+    let few = output(&["--advice", "1", "2"]).unwrap().0;
     assert!(few.starts_with("There are no 5 similar jobs"), "{few}");
-    let Err(fail) = said(&["--advice", "-b"]) else {
+    let Err(fail) = output(&["--advice", "-b"]) else {
         panic!("two forms");
     };
     assert!(fail.text.contains("beside --advice"), "{}", fail.text);

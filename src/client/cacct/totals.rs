@@ -14,30 +14,30 @@ const KEPT_BITS: u32 = 6;
 /// A distribution of values: each counts at a place whose width is at most 1/64 of the value.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Distribution {
-    places: FxHashMap<u32, u64>,
+    counts: FxHashMap<u32, u64>,
     count: u64,
     sum: u128,
-    least: Option<u64>,
+    min: Option<u64>,
     most: u64,
 }
 
 impl Distribution {
     pub(super) fn add(&mut self, value: u64) {
-        *self.places.entry(place_of(value)).or_default() += 1;
+        *self.counts.entry(bucket_of(value)).or_default() += 1;
         self.count += 1;
         self.sum += u128::from(value);
-        self.least = Some(self.least.map_or(value, |least| least.min(value)));
+        self.min = Some(self.min.map_or(value, |least| least.min(value)));
         self.most = self.most.max(value);
     }
 
     /// Adds the values of another distribution.
     pub(super) fn merge(&mut self, other: &Distribution) {
-        for (place, n) in &other.places {
-            *self.places.entry(*place).or_default() += n;
+        for (place, n) in &other.counts {
+            *self.counts.entry(*place).or_default() += n;
         }
         self.count += other.count;
         self.sum += other.sum;
-        self.least = match (self.least, other.least) {
+        self.min = match (self.min, other.min) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (one, None) | (None, one) => one,
         };
@@ -53,15 +53,15 @@ impl Distribution {
     }
 
     /// The median, if there is any value.
-    pub(super) fn middle(&self) -> Option<u64> {
+    pub(super) fn median(&self) -> Option<u64> {
         (self.count > 0).then(|| self.percentile(50))
     }
 
     pub(super) fn least(&self) -> u64 {
-        self.least.unwrap_or(0)
+        self.min.unwrap_or(0)
     }
 
-    pub(super) fn most(&self) -> u64 {
+    pub(super) fn max(&self) -> u64 {
         self.most
     }
 
@@ -73,12 +73,12 @@ impl Distribution {
     /// The smallest value that this percentage of the values does not exceed.
     pub(super) fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
-        let mut places: Vec<(u32, u64)> = self.places.iter().map(|(p, n)| (*p, *n)).collect();
+        let mut places: Vec<(u32, u64)> = self.counts.iter().map(|(p, n)| (*p, *n)).collect();
         places.sort_unstable();
-        let mut seen = 0;
+        let mut cumulative = 0;
         for (place, n) in places {
-            seen += n;
-            if seen >= rank {
+            cumulative += n;
+            if cumulative >= rank {
                 return top_of(place).clamp(self.least(), self.most);
             }
         }
@@ -87,7 +87,7 @@ impl Distribution {
 }
 
 /// The place of a value: the value itself if small, else its highest bit and the bits after it.
-fn place_of(value: u64) -> u32 {
+fn bucket_of(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
     let shift = bits.saturating_sub(KEPT_BITS + 1);
     (shift << (KEPT_BITS + 1)) | u32::try_from(value >> shift).unwrap_or(u32::MAX)
@@ -95,11 +95,11 @@ fn place_of(value: u64) -> u32 {
 
 /// The highest value of a place.
 fn top_of(place: u32) -> u64 {
-    let (shift, kept) = (
+    let (shift, leading_bits) = (
         place >> (KEPT_BITS + 1),
         place & ((1 << (KEPT_BITS + 1)) - 1),
     );
-    (u64::from(kept) << shift) | ((1 << shift) - 1)
+    (u64::from(leading_bits) << shift) | ((1 << shift) - 1)
 }
 
 /// Sums over attempts.
@@ -149,9 +149,9 @@ pub(super) fn host_parts<'r>(record: &'r AttemptRecord<'_>) -> Vec<HostPart<'r>>
         *slots.entry(&host.0).or_default() += u64::from(host.1);
     }
     let parts = slots.into_iter().map(|(host, slots)| {
-        let here = record.units.iter().filter(|u| u.host == host);
+        let on_host = record.units.iter().filter(|u| u.host == host);
         let one = AttemptRecord {
-            units: here.cloned().collect(),
+            units: on_host.cloned().collect(),
             ..AttemptRecord::default()
         };
         let gpu = one.unit_parts("gpu");
@@ -298,7 +298,7 @@ mod tests {
         let mut spread = Distribution::default();
         (1..=100).for_each(|n| spread.add(n));
         assert_eq!((spread.percentile(50), spread.mean()), (50, 50));
-        assert_eq!((spread.least(), spread.most()), (1, 100));
+        assert_eq!((spread.least(), spread.max()), (1, 100));
         assert_eq!(spread.percentile(95), 95);
         let mut spread = Distribution::default();
         (1..=10_000).for_each(|n| spread.add(n * 1000));
@@ -308,7 +308,7 @@ mod tests {
         }
         assert_eq!(Distribution::default().percentile(95), 0);
         for value in [0, 1, 127, 128, 129, 1 << 40, u64::MAX] {
-            let top = top_of(place_of(value));
+            let top = top_of(bucket_of(value));
             assert!(top >= value && top - value <= value / 64, "{value} {top}");
         }
     }

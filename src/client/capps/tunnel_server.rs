@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// Maximum number of paths that are searched for the job's file.
 const PLACES_MAX: usize = 16;
 /// While more bytes than this wait to be sent, nothing is read from programs.
-const GOING_MAX: usize = 1 << 20;
+const OUTGOING_MAX: usize = 1 << 20;
 
 /// Runs it; returns the exit code.
 pub(super) fn run() -> i32 {
@@ -41,7 +41,7 @@ fn serve() -> Result<i32> {
         let mut known = known.borrow_mut();
         // The processes are searched once, and again as long as no file exists.
         if !known.iter().any(|file: &PathBuf| fs::exists(file)) {
-            *known = places(id, idx);
+            *known = endpoint_paths(id, idx);
         }
         announced(&known, (id, idx))
     };
@@ -52,7 +52,7 @@ fn serve() -> Result<i32> {
 
 /// The possible paths of the job's file, from the environments of the job's processes; this process
 /// is one of them. Environments of other users' processes cannot be read.
-fn places(id: u32, idx: u32) -> Vec<PathBuf> {
+fn endpoint_paths(id: u32, idx: u32) -> Vec<PathBuf> {
     let of_job = [format!("CB_JOBID={id}"), format!("CB_JOBINDEX={idx}")];
     let mut all = Vec::new();
     for pid in proc::with_environment(&of_job) {
@@ -94,7 +94,7 @@ fn announced(files: &[PathBuf], (id, idx): (u32, u32)) -> Announcement {
 struct ProgramConnection {
     socket: File,
     /// Bytes to be written to the program.
-    going: Vec<u8>,
+    outgoing: Vec<u8>,
     /// Number of bytes that the portal's end still accepts.
     room: usize,
     /// The portal's end has sent its last byte.
@@ -110,8 +110,8 @@ pub(crate) struct TunnelServer<'a> {
     input: File,
     output: File,
     announced: &'a dyn Fn() -> Announcement,
-    came: Vec<u8>,
-    going: Vec<u8>,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
     streams: BTreeMap<u32, ProgramConnection>,
     /// The user who must have the program's port.
     me: u32,
@@ -127,14 +127,14 @@ impl<'a> TunnelServer<'a> {
         output: File,
         announced: &'a dyn Fn() -> Announcement,
     ) -> Result<TunnelServer<'a>> {
-        terminal::never_wait(&input)?;
-        terminal::never_wait(&output)?;
+        terminal::set_nonblocking(&input)?;
+        terminal::set_nonblocking(&output)?;
         Ok(TunnelServer {
             input,
             output,
             announced,
-            came: Vec::new(),
-            going: Vec::new(),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
             streams: BTreeMap::new(),
             me: sys::users::effective_uid(),
         })
@@ -146,7 +146,7 @@ impl<'a> TunnelServer<'a> {
     /// The portal's end sends an invalid frame.
     pub(crate) fn run(mut self) -> Result<()> {
         loop {
-            let (list, order) = self.watched();
+            let (list, order) = self.poll_entries();
             let ready = stream::wait(&list, None)?;
             for (stream, (read, write)) in order.iter().zip(&ready[2..]) {
                 self.forward(*stream, *read, *write);
@@ -154,9 +154,9 @@ impl<'a> TunnelServer<'a> {
             if ready[0].0 && !self.receive()? {
                 return Ok(());
             }
-            if !self.going.is_empty() {
-                match terminal::write_now(&self.output, &self.going) {
-                    Ok(n) => drop(self.going.drain(..n)),
+            if !self.outgoing.is_empty() {
+                match terminal::write_now(&self.output, &self.outgoing) {
+                    Ok(n) => drop(self.outgoing.drain(..n)),
                     Err(_) => return Ok(()),
                 }
             }
@@ -164,23 +164,23 @@ impl<'a> TunnelServer<'a> {
     }
 
     /// The descriptors to wait for: input, output, then the connections in the returned order.
-    fn watched(&self) -> (Vec<PollEntry>, Vec<u32>) {
+    fn poll_entries(&self) -> (Vec<PollEntry>, Vec<u32>) {
         let of = |fd: RawFd, read: bool, write: bool| PollEntry { fd, read, write };
         let mut list = vec![
             of(self.input.as_raw_fd(), true, false),
-            of(self.output.as_raw_fd(), false, !self.going.is_empty()),
+            of(self.output.as_raw_fd(), false, !self.outgoing.is_empty()),
         ];
-        let reads = self.going.len() < GOING_MAX;
+        let reads = self.outgoing.len() < OUTGOING_MAX;
         for stream in self.streams.values() {
             let read = reads && stream.room > 0 && !stream.output_ended;
-            let write = !stream.going.is_empty() || (stream.input_ended && !stream.end_sent);
+            let write = !stream.outgoing.is_empty() || (stream.input_ended && !stream.end_sent);
             list.push(of(stream.socket.as_raw_fd(), read, write));
         }
         (list, self.streams.keys().copied().collect())
     }
 
     fn send_frame(&mut self, frame: &Frame) {
-        frame.put(&mut self.going);
+        frame.put(&mut self.outgoing);
     }
 
     /// Receives frames from the portal's end; false: it has closed the tunnel.
@@ -188,11 +188,12 @@ impl<'a> TunnelServer<'a> {
         let mut buf = [0; 32 << 10];
         match terminal::read_now(&self.input, &mut buf) {
             Ok(None) => return Ok(true),
-            Ok(Some(n)) if n > 0 => self.came.extend_from_slice(&buf[..n]),
+            Ok(Some(n)) if n > 0 => self.incoming.extend_from_slice(&buf[..n]),
             _ => return Ok(false),
         }
         loop {
-            let frame = Frame::take(&mut self.came).map_err(|e| Fail::system(e.to_string()))?;
+            let frame =
+                Frame::take_frame(&mut self.incoming).map_err(|e| Fail::system(e.to_string()))?;
             match frame {
                 None => return Ok(true),
                 Some(Frame::Ask) => {
@@ -203,7 +204,7 @@ impl<'a> TunnelServer<'a> {
                     Ok(stream) => drop(self.streams.insert(n, stream)),
                     Err(why) => self.send_frame(&Frame::Over(n, why)),
                 },
-                Some(Frame::Data(n, bytes)) => self.take(n, &bytes),
+                Some(Frame::Data(n, bytes)) => self.accept_data(n, &bytes),
                 Some(Frame::Took(n, bytes)) => {
                     if let Some(stream) = self.streams.get_mut(&n) {
                         stream.room = (stream.room + bytes as usize).min(WINDOW as usize);
@@ -216,17 +217,17 @@ impl<'a> TunnelServer<'a> {
     }
 
     /// Accepts bytes for the program. A sender that exceeds its window violates the protocol.
-    fn take(&mut self, n: u32, bytes: &[u8]) {
+    fn accept_data(&mut self, n: u32, bytes: &[u8]) {
         let Some(stream) = self.streams.get_mut(&n) else {
             return;
         };
-        if stream.input_ended || stream.going.len() + bytes.len() > WINDOW as usize {
+        if stream.input_ended || stream.outgoing.len() + bytes.len() > WINDOW as usize {
             self.streams.remove(&n);
             let why = "the sender exceeded its window".to_owned();
             return self.send_frame(&Frame::Over(n, why));
         }
         stream.input_ended = bytes.is_empty();
-        stream.going.extend_from_slice(bytes);
+        stream.outgoing.extend_from_slice(bytes);
     }
 
     /// Connects to the program that the job has announced.
@@ -241,13 +242,13 @@ impl<'a> TunnelServer<'a> {
         let not_listening = || format!("nothing listens on port {port} (yet)");
         let near = self.program_of(port)?.ok_or_else(not_listening)?;
         let at = ServerAddress::Tcp(SocketAddr::new(near, port));
-        let socket =
-            stream::call_now(&at).map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
+        let socket = stream::connect_nonblocking(&at)
+            .map_err(|e| format!("port {port}: {}", sys::reason(&e)))?;
         // Checked again: the port may have belonged to another user while connecting.
         self.program_of(port)?.ok_or_else(not_listening)?;
         Ok(ProgramConnection {
             socket,
-            going: Vec::new(),
+            outgoing: Vec::new(),
             room: WINDOW as usize,
             input_ended: false,
             end_sent: false,
@@ -282,11 +283,11 @@ impl ProgramConnection {
     /// Forwards as much as possible without waiting; false: the connection has ended.
     fn forward(&mut self, n: u32, read: bool, write: bool, frames: &mut Vec<Frame>) -> bool {
         let over = |why: &std::io::Error| Frame::Over(n, sys::reason(why));
-        if write && !self.going.is_empty() {
-            match terminal::write_now(&self.socket, &self.going) {
+        if write && !self.outgoing.is_empty() {
+            match terminal::write_now(&self.socket, &self.outgoing) {
                 Ok(0) => {}
                 Ok(sent) => {
-                    self.going.drain(..sent);
+                    self.outgoing.drain(..sent);
                     frames.push(Frame::Took(n, u32::try_from(sent).unwrap_or(WINDOW)));
                 }
                 Err(e) => {
@@ -295,8 +296,8 @@ impl ProgramConnection {
                 }
             }
         }
-        if self.input_ended && self.going.is_empty() && !self.end_sent {
-            sys::ipc::no_more_writes(&self.socket);
+        if self.input_ended && self.outgoing.is_empty() && !self.end_sent {
+            sys::ipc::shut_down_writes(&self.socket);
             self.end_sent = true;
         }
         if read && self.room > 0 && !self.output_ended {

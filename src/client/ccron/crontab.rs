@@ -52,8 +52,8 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
                 };
                 written.job = Description {
                     command,
-                    place: format!("{place}:{}", n + 1),
-                    named: settings.options(),
+                    location: format!("{place}:{}", n + 1),
+                    named_options: settings.options(),
                     ..Description::default()
                 };
                 out.push(written);
@@ -189,7 +189,7 @@ pub(super) fn printed(all: &[RawDefinition]) -> String {
         let _ = writeln!(out, "  job:\n    command: {}", quote(&written.job.command));
         let env: Vec<&str> = written
             .job
-            .named
+            .named_options
             .iter()
             .map(|(_, value)| value.as_str())
             .collect();
@@ -208,8 +208,8 @@ mod tests {
     fn lines_settings_and_escapes() {
         let text = "# daily\nPATH = \"/usr/bin:/bin\"\nMAILTO=\"\"\n\n0 5 * * 1 tar zcf a-$(date +\\%F).tgz 'b c'\n\
                     CRON_TZ=Asia/Tokyo\n@hourly  echo hi\n";
-        let got = read(text, "tab", "tab", "UTC").unwrap();
-        let shown: Vec<(&str, &str, &str, &str)> = got
+        let jobs = read(text, "tab", "tab", "UTC").unwrap();
+        let shown: Vec<(&str, &str, &str, &str)> = jobs
             .iter()
             .map(|w| {
                 (
@@ -233,16 +233,16 @@ mod tests {
             ]
         );
         assert_eq!(
-            got[0].job.named,
+            jobs[0].job.named_options,
             [("env".to_owned(), "all,PATH=/usr/bin:/bin".to_owned())]
         );
         let file = |_: &str| Err(Fail::usage("none"));
         let again =
-            super::super::definition::read(printed(&got).as_bytes(), "x", "UTC", &file).unwrap();
-        assert_eq!(again[0].def, got[0].def);
+            super::super::definition::read(printed(&jobs).as_bytes(), "x", "UTC", &file).unwrap();
+        assert_eq!(again[0].def, jobs[0].def);
         assert_eq!(
-            (again[0].job.command.as_str(), &again[0].job.named),
-            (got[0].job.command.as_str(), &got[0].job.named)
+            (again[0].job.command.as_str(), &again[0].job.named_options),
+            (jobs[0].job.command.as_str(), &jobs[0].job.named_options)
         );
     }
 

@@ -51,37 +51,37 @@ impl RawDefinition {
 /// Reads a job specification from a separate file.
 pub(super) type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>>;
 
-/// Reads a file. `place`: its name; `zone`: the time zone of definitions that name none.
+/// Reads a file. `location`: its name; `zone`: the time zone of definitions that name none.
 ///
 /// # Errors
 /// Names the first error by line and column.
 pub(super) fn read(
     bytes: &[u8],
-    place: &str,
+    location: &str,
     zone: &str,
     file: ReadFile<'_>,
 ) -> Result<Vec<RawDefinition>> {
-    let root = tree(bytes, place)?;
+    let root = tree(bytes, location)?;
     let nodes = match root.value {
         Value::List(nodes) => nodes,
         _ => vec![root],
     };
     if nodes.is_empty() || nodes.len() > DEFINITIONS_MAX {
         return Err(Fail::usage(format!(
-            "{place}: {} definitions, but a file may have 1 to {DEFINITIONS_MAX}",
+            "{location}: {} definitions, but a file may have 1 to {DEFINITIONS_MAX}",
             nodes.len()
         )));
     }
-    let read = |node: &Node| definition(node, (place, zone), file);
+    let read = |node: &Node| definition(node, (location, zone), file);
     nodes.iter().map(read).collect()
 }
 
 fn definition(
     node: &Node,
-    (place, zone): (&str, &str),
+    (location, zone): (&str, &str),
     file: ReadFile<'_>,
 ) -> Result<RawDefinition> {
-    let r = Reader { place };
+    let r = Reader { place: location };
     let mut out = RawDefinition {
         def: CronDef {
             zone: zone.to_owned(),
@@ -97,14 +97,16 @@ fn definition(
     };
     let (mut job, mut named) = (None, Vec::new());
     for (key, entry) in entries(node, "a cron job", r, of)? {
-        let place = key.as_str();
-        match place {
+        let location = key.as_str();
+        match location {
             "job" => job = Some(entry),
             "user" => out.user = r.text(entry)?.to_owned(),
             "maxruntime" => named.push(("W".to_owned(), r.text(entry)?.to_owned())),
             "retries" => named.push(("retries".to_owned(), r.text(entry)?.to_owned())),
-            "name" | "schedule" | "timezone" | "enabled" => when(&mut out.def, place, entry, r)?,
-            _ => rule(&mut out.def, place, entry, r)?,
+            "name" | "schedule" | "timezone" | "enabled" => {
+                read_name_and_schedule(&mut out.def, location, entry, r)?
+            }
+            _ => rule(&mut out.def, location, entry, r)?,
         }
     }
     for (key, missing) in [
@@ -113,22 +115,27 @@ fn definition(
         ("job", job.is_none()),
     ] {
         if missing {
-            return Err(r.wrong(node.pos, format!("{key} is missing in this cron job")));
+            return Err(r.invalid(node.pos, format!("{key} is missing in this cron job")));
         }
     }
     if let Some(entry) = job {
-        let mut jobs = jobs_of(entry, place, file)?.into_iter();
+        let mut jobs = jobs_of(entry, location, file)?.into_iter();
         out.job = jobs.next().unwrap_or_default();
         out.more = jobs.collect();
     }
     for job in std::iter::once(&mut out.job).chain(&mut out.more) {
-        job.named.extend(named.iter().cloned());
+        job.named_options.extend(named.iter().cloned());
     }
     Ok(out)
 }
 
 /// Reads the name, and when the cron job falls due.
-fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()> {
+fn read_name_and_schedule(
+    def: &mut CronDef,
+    key: &str,
+    entry: &Entry,
+    r: Reader<'_>,
+) -> Result<()> {
     let (text, pos) = (r.text(entry)?, entry.value.pos);
     match key {
         "name" => def.name = text.to_owned(),
@@ -140,10 +147,10 @@ fn when(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
             def.schedule = schedule.to_string();
         }
         "timezone" => {
-            Zone::named(text).map_err(|e| r.wrong(pos, e))?;
+            Zone::named(text).map_err(|e| r.invalid(pos, e))?;
             def.zone = text.to_owned();
         }
-        _ => def.disabled = !r.yes(entry)?,
+        _ => def.disabled = !r.read_flag(entry)?,
     }
     Ok(())
 }
@@ -156,7 +163,7 @@ fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
             let word = r.text(entry)?.to_ascii_lowercase();
             let all = [Overlap::Skip, Overlap::Run, Overlap::Replace];
             let found = all.into_iter().find(|o| o.word() == word);
-            let wrong = || r.wrong(entry.value.pos, "overlap: write skip, run or replace");
+            let wrong = || r.invalid(entry.value.pos, "overlap: write skip, run or replace");
             def.overlap = found.ok_or_else(wrong)?;
         }
         "maxconcurrentruns" => def.max_runs = r.small(entry)?,
@@ -168,22 +175,22 @@ fn rule(def: &mut CronDef, key: &str, entry: &Entry, r: Reader<'_>) -> Result<()
 }
 
 /// The job: a map, a list of maps (a pack), or the name of a file that contains either.
-fn jobs_of(entry: &Entry, place: &str, file: ReadFile<'_>) -> Result<Vec<Description>> {
+fn jobs_of(entry: &Entry, location: &str, file: ReadFile<'_>) -> Result<Vec<Description>> {
     match &entry.value.value {
         Value::Text { text, .. } => jobs_in(&tree(&file(text)?, text)?, text),
-        _ => jobs_in(&entry.value, place),
+        _ => jobs_in(&entry.value, location),
     }
 }
 
-fn jobs_in(node: &Node, place: &str) -> Result<Vec<Description>> {
+fn jobs_in(node: &Node, location: &str) -> Result<Vec<Description>> {
     let Value::List(nodes) = &node.value else {
-        return Ok(vec![job_description::read(node, place)?]);
+        return Ok(vec![job_description::read(node, location)?]);
     };
     if nodes.is_empty() || nodes.len() > PACK_MAX {
         let text = format!("job: a pack has 1 to {PACK_MAX} jobs, not {}", nodes.len());
-        return Err(Reader { place }.wrong(node.pos, text));
+        return Err(Reader { place: location }.invalid(node.pos, text));
     }
-    let read = |node: &Node| job_description::read(node, place);
+    let read = |node: &Node| job_description::read(node, location);
     nodes.iter().map(read).collect()
 }
 
@@ -219,8 +226,8 @@ job: {command: ./run a b, queue: night, options: -n 4}
  "MaxRunTime": "1:30", "HistoryLimit": 4, "Enabled": false,
  "JobSpec": {"Command": "./run a b", "Queue": "night", "Options": "-n 4"}}]"#;
         let (mut a, mut b) = (read_text(yaml).unwrap(), read_text(json).unwrap());
-        (a[0].job.place, b[0].job.place) = (String::new(), String::new());
-        let sort = |w: &mut Vec<RawDefinition>| w[0].job.named.sort();
+        (a[0].job.location, b[0].job.location) = (String::new(), String::new());
+        let sort = |w: &mut Vec<RawDefinition>| w[0].job.named_options.sort();
         sort(&mut a);
         sort(&mut b);
         assert_eq!(a, b);
@@ -239,24 +246,30 @@ job: {command: ./run a b, queue: night, options: -n 4}
 - {name: a, schedule: '@daily', job: {script: ./x}}
 - {name: b, schedule: '@hourly', job: j.yaml}
 ";
-        let got = read_text(two).unwrap();
-        assert_eq!(got.len(), 2);
+        let definitions = read_text(two).unwrap();
+        assert_eq!(definitions.len(), 2);
         assert_eq!(
-            (got[0].def.schedule.as_str(), got[0].def.zone.as_str()),
+            (
+                definitions[0].def.schedule.as_str(),
+                definitions[0].def.zone.as_str()
+            ),
             ("0 0 * * *", "Europe/Berlin")
         );
-        assert_eq!(got[1].job.command, "from a file");
+        assert_eq!(definitions[1].job.command, "from a file");
     }
 
     #[test]
     fn a_list_of_jobs_is_a_pack_whose_rules_hold_for_each() {
         let text = "{name: a, schedule: '@daily', max_run_time: 5, \
                     job: [{command: x}, {command: y, options: '-J n[1-3]'}]}";
-        let got = &read_text(text).unwrap()[0];
-        let commands: Vec<_> = got.jobs().map(|job| job.command.as_str()).collect();
+        let definitions = &read_text(text).unwrap()[0];
+        let commands: Vec<_> = definitions.jobs().map(|job| job.command.as_str()).collect();
         assert_eq!(commands, ["x", "y"]);
-        let limited = |job: &Description| job.named.contains(&("W".to_owned(), "5".to_owned()));
-        assert!(got.jobs().all(limited));
+        let limited = |job: &Description| {
+            job.named_options
+                .contains(&("W".to_owned(), "5".to_owned()))
+        };
+        assert!(definitions.jobs().all(limited));
         let none = read_text("{name: a, schedule: '@daily', job: []}").unwrap_err();
         assert!(
             none.text.contains("a pack has 1 to 100 jobs"),

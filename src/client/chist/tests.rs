@@ -109,7 +109,7 @@ fn ask_on(bed: &TestView, line: &[&str]) -> Result<HistoryPage, Fail> {
 fn ids(line: &[&str]) -> String {
     let mut line = line.to_vec();
     line.push("-noheader");
-    let out = ask_on(&bed(), &line).unwrap().out;
+    let out = ask_on(&bed(), &line).unwrap().text;
     let first = |l: &str| l.split_whitespace().next().map(str::to_owned);
     out.lines().filter_map(first).collect::<Vec<_>>().join(" ")
 }
@@ -122,7 +122,7 @@ Summary of time in seconds spent in various states:
 JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL
 2       u10     run2      7200    0       0       0       0       0       7200
 ";
-    assert_eq!((got.out.as_str(), got.exit), (want, Exit::Ok));
+    assert_eq!((got.text.as_str(), got.exit), (want, Exit::Ok));
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn selectors() {
 
 #[test]
 fn long_pages_and_the_line_of_time() {
-    let got = ask_on(&bed(), &["-l", "-a"]).unwrap().out;
+    let got = ask_on(&bed(), &["-l", "-a"]).unwrap().text;
     assert_eq!(got.matches("Project <p1>").count(), 2);
     assert!(got.contains("Exited with exit code 3."), "{got}");
-    let got = ask_on(&bed(), &["-t", "-a"]).unwrap().out;
+    let got = ask_on(&bed(), &["-t", "-a"]).unwrap().text;
     let times: Vec<&str> = got.lines().filter_map(|l| l.get(11..19)).collect();
     assert!(got.contains("Sat Nov 21 02:07:09: Job <1> Exited"), "{got}");
     assert_eq!(times[..3], ["01:07:09", "01:07:09", "01:08:09"], "{got}");
@@ -156,13 +156,13 @@ fn long_pages_and_the_line_of_time() {
 
 #[test]
 fn json_is_typed() {
-    let got = ask_on(&bed(), &["--json", "1"]).unwrap().out;
+    let got = ask_on(&bed(), &["--json", "1"]).unwrap().text;
     let v: serde_json::Value = serde_json::from_str(&got).unwrap();
     assert_eq!(
         (&v["exit_code"], &v["seconds"]["RUN"]),
         (&3.into(), &3540.into())
     );
-    let got = ask_on(&bed(), &["-json", "-a"]).unwrap().out;
+    let got = ask_on(&bed(), &["-json", "-a"]).unwrap().text;
     let v: serde_json::Value = serde_json::from_str(&got).unwrap();
     assert_eq!((&v["JOBS"], &v["RECORDS"][1]["id"]), (&2.into(), &2.into()));
 }
@@ -199,7 +199,7 @@ fn what_the_journal_no_longer_holds_comes_from_the_view() {
         "j0",
         vec![crate::client::read::test_view::spec(1, 10), known],
     )]);
-    let got = ask_on(&bed, &["-a"]).unwrap().out;
+    let got = ask_on(&bed, &["-a"]).unwrap().text;
     assert!(got.contains("1       u10     job1"), "{got}");
 }
 
@@ -207,6 +207,6 @@ fn what_the_journal_no_longer_holds_comes_from_the_view() {
 fn golden_output() {
     let lines = ["", "-a -u all", "-l 1", "-b 1", "-t -a", "-json 1"];
     crate::client::read::test_cluster::compare("chist", &lines, |words| {
-        ask_on(&bed(), words).expect("it answers").out
+        ask_on(&bed(), words).expect("it answers").text
     });
 }

@@ -66,7 +66,7 @@ pub(super) fn run_at(
     };
     let (lists, reading) = source
         .view
-        .stream_into(&want(request), &mut make, List::job)
+        .stream_into(&wanted_jobs(request), &mut make, List::job)
         .map_err(|e| source.failed(e))?;
     source.warn(&reading.warnings);
     let list = List::adopt(lists, source)?;
@@ -82,7 +82,7 @@ struct ArrayText {
 impl ArrayText {
     fn of(row: &JobRow<'_>) -> ArrayText {
         ArrayText {
-            name: own(&row.name, &row.command).to_owned(),
+            name: text_or(&row.name, &row.command).to_owned(),
             command: row.command.clone().into_owned(),
         }
     }
@@ -103,8 +103,8 @@ struct List<'a> {
 
 /// The rows written so far.
 struct Rows<'a> {
-    asked: &'a ListRequest,
-    put: TextSink<'a>,
+    request: &'a ListRequest,
+    sink: TextSink<'a>,
     ctx: Ctx,
     priority: &'a BTreeMap<String, i64>,
     text: String,
@@ -124,8 +124,8 @@ struct Rows<'a> {
 
 /// What is requested from the view. Names of users, queues etc. are checked row by row, so that
 /// arrays are read together with their elements.
-fn want(asked: &ListRequest) -> JobSet<'static> {
-    let selection = &asked.selection;
+fn wanted_jobs(request: &ListRequest) -> JobSet<'static> {
+    let selection = &request.selection;
     let range = |sel: &JobSel| sel.id().map(|id| (id, id));
     let finished = Stats::live().union(selection.stats) != Stats::live();
     JobSet {
@@ -141,14 +141,14 @@ fn want(asked: &ListRequest) -> JobSet<'static> {
 
 impl<'a> List<'a> {
     fn new(
-        asked: &'a ListRequest,
+        request: &'a ListRequest,
         ctx: Ctx,
         priority: &'a BTreeMap<String, i64>,
-        put: TextSink<'a>,
+        sink: TextSink<'a>,
     ) -> List<'a> {
         let rows = Rows {
-            asked,
-            put,
+            request,
+            sink,
             ctx,
             priority,
             text: String::new(),
@@ -157,7 +157,7 @@ impl<'a> List<'a> {
             sent: Vec::new(),
             unsent: Vec::new(),
             skip: HashSet::new(),
-            found: vec![false; asked.selection.ids.len()],
+            found: vec![false; request.selection.ids.len()],
             count: 0,
             failed: None,
         };
@@ -175,21 +175,21 @@ impl<'a> List<'a> {
             return self.rows.array(&row, &arr.waiting, spec, why, text);
         }
         if row.j.idx == 0 {
-            let name = own(&row.name, &row.command);
+            let name = text_or(&row.name, &row.command);
             return self.rows.add(row.j, &row, spec, why, name, &row.command);
         }
         let array = self.arrays.get(&row.j.id);
         match (array, row.command.is_empty()) {
             (Some(array), _) => {
                 let (name, command) = (
-                    own(&row.name, &array.name),
-                    own(&row.command, &array.command),
+                    text_or(&row.name, &array.name),
+                    text_or(&row.command, &array.command),
                 );
                 self.rows.add(row.j, &row, spec, why, name, command);
             }
             // The element has its own name and command.
             (None, false) => {
-                let name = own(&row.name, &row.command);
+                let name = text_or(&row.name, &row.command);
                 self.rows.add(row.j, &row, spec, why, name, &row.command);
             }
             (None, true) => self.orphans.push(EarlyElement {
@@ -236,7 +236,7 @@ impl<'a> List<'a> {
         for o in &orphans {
             let array = arrays.get(&o.row.j.id);
             let (name, command) = array.map_or(("", ""), |a| (&a.name, &a.command));
-            let (name, command) = (own(&o.row.name, name), own(&o.row.command, command));
+            let (name, command) = (text_or(&o.row.name, name), text_or(&o.row.command, command));
             rows.add(o.row.j, &o.row, &o.spec, o.why.as_ref(), name, command);
         }
         for rows in &mut all {
@@ -258,21 +258,21 @@ type RowPosition = (SortKey, usize, usize, usize);
 
 impl Listed<'_> {
     fn finish(self, source: &Source, priority: &BTreeMap<String, i64>) -> Result<Outcome, Fail> {
-        let asked = self.all[0].asked;
+        let request = self.all[0].request;
         let count: usize = self.all.iter().map(|rows| rows.count).sum();
-        let lost = self.lost();
-        let by_id = !asked.selection.ids.is_empty();
+        let lost = self.missing_ids();
+        let by_id = !request.selection.ids.is_empty();
         let mut outcome = Outcome {
             err: Vec::new(),
             exit: Exit::Ok,
         };
         if count == 0 && !by_id {
-            check_names(asked, source, priority)?;
+            check_names(request, source, priority)?;
         }
         if count == 0 && by_id {
             outcome.exit = Exit::NotFound;
         }
-        if matches!(asked.style, Style::Records) {
+        if matches!(request.style, Style::Records) {
             self.records(&lost)?;
             if exit::lsf_name().is_some() {
                 // The records show which ids are unknown; LSF returns success in this case.
@@ -287,20 +287,20 @@ impl Listed<'_> {
                 outcome.err.push("No matching job found".to_owned());
             }
         } else if count == 0 {
-            outcome.err.push(asked.nothing.to_owned());
+            outcome.err.push(request.empty_message.to_owned());
         }
-        match asked.style {
+        match request.style {
             Style::Lines => self
                 .all
                 .iter()
-                .try_for_each(|rows| (rows.put)(&rows.text))?,
+                .try_for_each(|rows| (rows.sink)(&rows.text))?,
             _ => self.page()?,
         }
         Ok(outcome)
     }
 
     /// The positions of all rows in order.
-    fn places(&self) -> Vec<RowPosition> {
+    fn row_positions(&self) -> Vec<RowPosition> {
         let mut places = Vec::with_capacity(self.all.iter().map(|rows| rows.positions.len()).sum());
         for (part, rows) in self.all.iter().enumerate() {
             places.extend(
@@ -319,24 +319,24 @@ impl Listed<'_> {
     }
 
     /// The ids of the command line for which there is no visible job.
-    fn lost(&self) -> Vec<String> {
+    fn missing_ids(&self) -> Vec<String> {
         let found = |n: usize| self.all.iter().any(|rows| rows.found[n]);
-        let ids = self.all[0].asked.selection.ids.iter().enumerate();
+        let ids = self.all[0].request.selection.ids.iter().enumerate();
         let missing = ids.filter(|(n, _)| !found(*n));
         missing.map(|(_, sel)| sel.to_string()).collect()
     }
 
     /// A table or long pages, in order.
     fn page(&self) -> Result<(), Fail> {
-        let asked = self.all[0].asked;
-        let mut out = OutputBuffer::new(self.all[0].put);
-        let places = self.places();
-        let long = matches!(asked.style, Style::Long { .. });
-        let header = !long && !matches!(asked.style, Style::ArrayLines);
-        if !places.is_empty() && asked.header && header {
-            match asked.style {
+        let request = self.all[0].request;
+        let mut out = OutputBuffer::new(self.all[0].sink);
+        let places = self.row_positions();
+        let long = matches!(request.style, Style::Long { .. });
+        let header = !long && !matches!(request.style, Style::ArrayLines);
+        if !places.is_empty() && request.header && header {
+            match request.style {
                 Style::Arrays { .. } => out.text.push_str(job_table::ARRAY_HEADER),
-                _ => asked.table.header(&mut out.text),
+                _ => request.table.header(&mut out.text),
             }
         }
         for (n, place) in places.iter().enumerate() {
@@ -350,8 +350,8 @@ impl Listed<'_> {
 
     /// LSF's JSON object.
     fn records(&self, lost: &[String]) -> Result<(), Fail> {
-        let places = self.places();
-        let mut out = OutputBuffer::new(self.all[0].put);
+        let places = self.row_positions();
+        let mut out = OutputBuffer::new(self.all[0].sink);
         let command = exit::lsf_name().unwrap_or("cjobs");
         out.add(&format!("{{\n  \"COMMAND\":\"{command}\",\n  \"JOBS\":"))?;
         cell::int(&mut out.text, places.len() + lost.len());
@@ -376,36 +376,36 @@ impl Listed<'_> {
 /// Output text, collected into pieces before it is written.
 struct OutputBuffer<'p> {
     text: String,
-    put: TextSink<'p>,
+    sink: TextSink<'p>,
 }
 
 impl<'p> OutputBuffer<'p> {
-    fn new(put: TextSink<'p>) -> OutputBuffer<'p> {
+    fn new(sink: TextSink<'p>) -> OutputBuffer<'p> {
         let text = String::new();
-        OutputBuffer { text, put }
+        OutputBuffer { text, sink }
     }
 
     fn add(&mut self, text: &str) -> Result<(), Fail> {
         self.text.push_str(text);
         if self.text.len() >= FLUSH {
-            (self.put)(&self.text)?;
+            (self.sink)(&self.text)?;
             self.text.clear();
         }
         Ok(())
     }
 
     fn end(self) -> Result<(), Fail> {
-        (self.put)(&self.text)
+        (self.sink)(&self.text)
     }
 }
 
 /// Checks the names of queues if nothing was found, because a queue may not exist.
 fn check_names(
-    asked: &ListRequest,
+    request: &ListRequest,
     source: &Source,
     priority: &BTreeMap<String, i64>,
 ) -> Result<(), Fail> {
-    if let Some(queue) = &asked.selection.queue
+    if let Some(queue) = &request.selection.queue
         && !priority.is_empty()
         && !priority.contains_key(queue)
     {
@@ -416,7 +416,7 @@ fn check_names(
     Ok(())
 }
 
-fn own<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
+fn text_or<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
     if text.is_empty() { otherwise } else { text }
 }
 
@@ -430,10 +430,10 @@ impl Rows<'_> {
         why: Option<&PendReason>,
         text: &ArrayText,
     ) {
-        if matches!(self.asked.style, Style::Arrays { .. } | Style::ArrayLines) {
+        if matches!(self.request.style, Style::Arrays { .. } | Style::ArrayLines) {
             return self.summary(row, spec, why, text);
         }
-        let selection = &self.asked.selection;
+        let selection = &self.request.selection;
         if waiting.is_empty() || !selection.stats.has(row.stat) {
             // A job in another state than the requested ones counts as found.
             self.mark(row.j, spec);
@@ -462,7 +462,7 @@ impl Rows<'_> {
             command: &text.command,
             ..JobView::of(row, spec, why, &self.ctx)
         };
-        let selection = &self.asked.selection;
+        let selection = &self.request.selection;
         let counts = job_table::ArrayCounts::of(&v).unwrap_or_default();
         let in_state = crate::model::JobStat::ALL
             .iter()
@@ -472,7 +472,7 @@ impl Rows<'_> {
             return;
         }
         let from = self.text.len();
-        match self.asked.style {
+        match self.request.style {
             Style::ArrayLines => job_json::put_array(&mut self.text, &v),
             Style::Arrays { wide } => job_table::put_array(&mut self.text, &v, wide),
             _ => {}
@@ -489,7 +489,7 @@ impl Rows<'_> {
 
     /// Notes which ids of the command line exist.
     fn mark(&mut self, key: JobKey, spec: &Spec) {
-        let selection = &self.asked.selection;
+        let selection = &self.request.selection;
         if selection.users.has(spec.uid, &spec.user, &spec.queue) {
             for (n, sel) in selection.ids.iter().enumerate() {
                 self.found[n] |=
@@ -513,23 +513,23 @@ impl Rows<'_> {
             command,
             ..JobView::of(row, spec, why, &self.ctx)
         };
-        let asked = self.asked;
-        if matches!(asked.style, Style::Arrays { .. } | Style::ArrayLines) {
+        let request = self.request;
+        if matches!(request.style, Style::Arrays { .. } | Style::ArrayLines) {
             return;
         }
-        if !asked.selection.accepts(&v) {
+        if !request.selection.accepts(&v) {
             return self.mark(key, spec);
         }
         let out = &mut self.text;
         let from = out.len();
-        match asked.style {
+        match request.style {
             Style::Lines => {
                 if !self.skip.is_empty() && self.skip.contains(&key) {
                     return self.mark(key, spec);
                 }
                 self.json.put(out, &v, spec);
             }
-            Style::Records => asked.table.record(out, |get, out| get(&v, out)),
+            Style::Records => request.table.record(out, |get, out| get(&v, out)),
             Style::Long { unfolded, tasks } => {
                 job_long::put(out, &v, unfolded);
                 if tasks {
@@ -537,15 +537,15 @@ impl Rows<'_> {
                 }
             }
             _ => {
-                asked.table.row(out, |get, out| get(&v, out));
-                match asked.style {
+                request.table.row(out, |get, out| get(&v, out));
+                match request.style {
                     Style::Short => job_table::put_more_hosts(out, &v),
                     Style::Reasons => job_table::put_reason(out, &v),
                     _ => {}
                 }
             }
         }
-        if matches!(asked.style, Style::Lines) {
+        if matches!(request.style, Style::Lines) {
             self.unsent.push(key);
             self.count += 1;
             self.flush();
@@ -553,14 +553,14 @@ impl Rows<'_> {
             let sort = sort_key(&v, self.priority);
             self.add_row_key(sort, from);
         }
-        if !asked.selection.ids.is_empty() {
+        if !request.selection.ids.is_empty() {
             self.mark(key, spec);
         }
     }
 
     fn flush(&mut self) {
         if self.text.len() >= FLUSH {
-            if let Err(fail) = (self.put)(&self.text) {
+            if let Err(fail) = (self.sink)(&self.text) {
                 self.failed.get_or_insert(fail);
             }
             self.text.clear();

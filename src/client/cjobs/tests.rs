@@ -57,7 +57,7 @@ fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Printed, Fail> {
     let args: Vec<OsString> = line.iter().map(OsString::from).collect();
     let m = cli::parse(options(), &read::split_json(&args)).expect("a good line");
     let source = bed.source("cjobs", uid);
-    let asked = parse_line(&m, &source)?;
+    let request = parse_line(&m, &source)?;
     let mut ctx = source.ctx();
     ctx.now = Stamp(NOW);
     ctx.dates = Dates::new(TimeZone::UTC);
@@ -66,7 +66,7 @@ fn ask_on(bed: &TestView, uid: u32, line: &[&str]) -> Result<Printed, Fail> {
         out.lock().expect("one test").push_str(text);
         Ok(())
     };
-    let list::Outcome { err, exit } = list::run_at(&source, &asked, ctx, &put)?;
+    let list::Outcome { err, exit } = list::run_at(&source, &request, ctx, &put)?;
     let out = out.into_inner().expect("one test");
     Ok(Printed { out, err, exit })
 }
@@ -294,7 +294,7 @@ fn where_others_are_hidden_administrators_see_those_they_administer() {
         };
         bed.put(crate::record::view::QUEUES, &[queue]);
         ask_on(&bed, 77, &["-u", "all", "-noheader", "-o", "jobid"])
-            .map(|said| said.out.lines().any(|id| id.trim() == "2"))
+            .map(|output| output.out.lines().any(|id| id.trim() == "2"))
     };
     let bosses = ("bosses".to_owned(), vec!["u77".to_owned()], String::new());
     let group = |admin: &str| Params {

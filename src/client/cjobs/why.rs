@@ -79,7 +79,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         let state = match &mut copy {
             Some(copy) if waits(&subject) => {
                 let mut go_on = || sys::clock::boot_ms() < until;
-                JobCase::Waits(Box::new(pending::explain(copy, subject.j, &mut go_on)))
+                JobCase::Waiting(Box::new(pending::explain(copy, subject.j, &mut go_on)))
             }
             _ => of_started(source, &subject),
         };
@@ -178,7 +178,7 @@ fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
 /// Runs the copy forward until the waiting jobs have started.
 fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), Fail> {
     let open = |e: &&mut Explained| match &e.state {
-        JobCase::Waits(waiting) => !waiting.never && waiting.reason.is_some(),
+        JobCase::Waiting(waiting) => !waiting.can_never_run && waiting.reason.is_some(),
         _ => false,
     };
     let jobs: Vec<JobKey> = explained
@@ -204,14 +204,14 @@ fn put_estimates(copy: ClusterCopy, explained: &mut [Explained]) -> Result<(), F
     let StartEstimates {
         jobs,
         unlimited,
-        cut_at,
+        stopped_at,
     } = estimate(begin, &jobs, go_on);
     let mut of: BTreeMap<JobKey, Estimate> = BTreeMap::new();
     for job in jobs {
         let made = Estimate {
             now: now.0,
             start: job.at,
-            simulated_until: cut_at.filter(|_| job.at.is_none()),
+            simulated_until: stopped_at.filter(|_| job.at.is_none()),
             why: job.why,
             unlimited,
         };

@@ -32,13 +32,13 @@ pub(super) fn submit(
     wait_s: u64,
 ) -> Result<i32> {
     let mut of = original_job(own.get("clone").unwrap_or_default())?;
-    let mut payload = match split.rest.is_empty() {
+    let mut payload = match split.operands.is_empty() {
         true => None,
         false => Some(script::from_operands(table, split)?),
     };
     if let Some(script) = payload
         .as_ref()
-        .filter(|payload| !payload.foreign.is_empty())
+        .filter(|payload| !payload.foreign_directives.is_empty())
     {
         return Err(Fail::usage(format!(
             "--clone: lines of {} for another batch system are not read: give the options",
@@ -48,16 +48,16 @@ pub(super) fn submit(
     let lines = payload
         .as_mut()
         .map(|payload| std::mem::take(&mut payload.options));
-    let chosen = own.overriding(lines.unwrap_or_default());
-    chosen.check_implemented()?;
+    let options = own.overriding(lines.unwrap_or_default());
+    options.check_implemented()?;
     // This includes options from lines of the script.
-    if let Some(id) = EXCLUDED.iter().find(|id| chosen.has(id)) {
+    if let Some(id) = EXCLUDED.iter().find(|id| options.has(id)) {
         let text = format!("--clone and -{id} cannot be given together");
         return Err(Fail::usage(text));
     }
-    NoEffect::of(&chosen).warn("csub");
-    let chosen = &*spec::whole_hosts(&chosen)?;
-    let given = changing_options(chosen, &mut of.set);
+    NoEffect::of(&options).warn("csub");
+    let options = &*spec::whole_hosts(&options)?;
+    let given = changing_options(options, &mut of.set);
     if payload.is_some() {
         of.set.push("Z".to_owned());
     }
@@ -68,10 +68,10 @@ pub(super) fn submit(
     // The original job provides queue and project.
     (parsing.default_queue, parsing.default_project) = ("", "");
     let mut job = spec::submission(&given, &parsing)?;
-    if chosen.has("K") && job.hold {
+    if options.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
-    let params = Params::of(chosen, &context.cwd)?;
+    let params = Params::of(options, &context.cwd)?;
     params.number(&mut job)?;
     let Payload {
         command, script, ..
@@ -85,9 +85,9 @@ pub(super) fn submit(
     };
     job.command = command;
     job.clone = Some(Box::new(of));
-    let mut head = request_head(chosen, script, &context.cwd)?;
+    let mut head = request_head(options, script, &context.cwd)?;
     head.params = params.table;
-    if !chosen.has("env") {
+    if !options.has("env") {
         // The environment of the original job is used.
         head.env.clear();
     }
@@ -98,7 +98,7 @@ pub(super) fn submit(
     };
     let run = submitted_job(&ack)?;
     let line = job_line(run, context, true);
-    Ok(report_submission(&site, run, &line, &key, chosen.has("K")))
+    Ok(report_submission(&site, run, &line, &key, options.has("K")))
 }
 
 /// The submission that repeats a job unchanged, for a program other than `csub`.
@@ -143,14 +143,14 @@ fn original_job(text: &str) -> Result<CloneOf> {
 }
 
 /// The options of the submission; adds the names of those that change the job to `set`.
-pub(super) fn changing_options(chosen: &JobOptions, set: &mut Vec<String>) -> JobOptions {
+pub(super) fn changing_options(options: &JobOptions, set: &mut Vec<String>) -> JobOptions {
     let mut given = JobOptions::default();
     let mut note = |option: &str| {
         if !set.iter().any(|known| known == option) {
             set.push(option.to_owned());
         }
     };
-    for (id, value) in chosen.iter() {
+    for (id, value) in options.iter() {
         if has_no_effect(id) {
             continue;
         }

@@ -32,14 +32,14 @@ const APPTAINER: Family = Family {
 ///
 /// # Errors
 /// An option that is wrong, or that has no effect because there is no image.
-pub(super) fn of(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Container>> {
+pub(super) fn of(options: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Container>> {
     let mut found = None;
     for family in [&ANY, &APPTAINER] {
         let with_image = [Some(family.options), family.binds];
-        let image = chosen.get(family.image);
+        let image = options.get(family.image);
         match (
             image,
-            with_image.into_iter().flatten().find(|id| chosen.has(id)),
+            with_image.into_iter().flatten().find(|id| options.has(id)),
         ) {
             (Some(image), _) => found = Some((family, image)),
             (None, Some(id)) => {
@@ -50,14 +50,14 @@ pub(super) fn of(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Opti
         }
     }
     found
-        .map(|(family, image)| container(family, image, chosen, context))
+        .map(|(family, image)| container(family, image, options, context))
         .transpose()
 }
 
 fn container(
     family: &Family,
     image: &str,
-    chosen: &JobOptions,
+    job_options: &JobOptions,
     context: &ParseContext<'_>,
 ) -> Result<Container> {
     let id = family.image;
@@ -76,11 +76,11 @@ fn container(
         false => path_text(&without_current_dirs(&context.cwd.join(file(id, image)?)))?,
     };
     let mut options = Vec::new();
-    if let Some(text) = family.binds.and_then(|id| chosen.get(id)) {
+    if let Some(text) = family.binds.and_then(|id| job_options.get(id)) {
         check_binds(text)?;
         options.extend(["--bind".to_owned(), text.to_owned()]);
     }
-    let text = chosen.get(family.options).unwrap_or_default();
+    let text = job_options.get(family.options).unwrap_or_default();
     options.extend(split_words(text).map_err(|e| invalid_value(family.options, text, &e))?);
     let container = Container {
         image,
@@ -124,11 +124,11 @@ mod tests {
             default_project: "",
             unit: &|| crate::text::size::Unit::M,
         };
-        let mut chosen = JobOptions::default();
+        let mut options = JobOptions::default();
         for (id, value) in words {
-            chosen.add(id, value);
+            options.add(id, value);
         }
-        of(&chosen, &context)
+        of(&options, &context)
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
                 "-So has no effect",
             ),
         ] {
-            let said = read(words).unwrap_err().text;
-            assert!(said.contains(why), "{words:?}: {said}");
+            let message = read(words).unwrap_err().text;
+            assert!(message.contains(why), "{words:?}: {message}");
         }
     }
 

@@ -78,9 +78,9 @@ struct Verdict {
 }
 
 /// Whether the options request a dry run.
-pub(super) fn is_requested(chosen: &JobOptions) -> Result<bool> {
-    let dry = chosen.has("dry-run");
-    match chosen.has("jsonl") && !dry {
+pub(super) fn is_requested(options: &JobOptions) -> Result<bool> {
+    let dry = options.has("dry-run");
+    match options.has("jsonl") && !dry {
         true => Err(Fail::usage("-jsonl (--json) is an option of -dry-run")),
         false => Ok(dry),
     }
@@ -185,7 +185,7 @@ impl Cluster {
     }
 
     /// The leader's checks that do not need its state.
-    fn check(&self, job: &Submission, who: &Requester, now: Stamp) -> Verdict {
+    fn check(&self, job: &Submission, requester: &Requester, now: Stamp) -> Verdict {
         let mut submission = job.clone();
         // The leader checks the jobs in it.
         let depend = std::mem::take(&mut submission.spec.depend);
@@ -205,13 +205,20 @@ impl Cluster {
             Err(fail) => return refused(&job.spec, fail),
         }
         let room = &mut NameBudget::default();
-        let admitted = intake::admit(submission, who, &self.config, &State::new(), now, room);
+        let admitted = intake::admit(
+            submission,
+            requester,
+            &self.config,
+            &State::new(),
+            now,
+            room,
+        );
         let mut spec = match admitted {
             Ok(admitted) => admitted.spec,
             Err(e) => return refused(&job.spec, Fail::new(Exit::of(e.code), e.text)),
         };
-        let fit = match self.match_hosts(&spec) {
-            Ok(fit) => fit,
+        let matched = match self.match_hosts(&spec) {
+            Ok(matched) => matched,
             Err(why) => return refused(&spec, Fail::usage(why)),
         };
         spec.depend = depend;
@@ -223,7 +230,7 @@ impl Cluster {
         Verdict {
             default_queue,
             refused: None,
-            hosts: Some(fit),
+            hosts: Some(matched),
             blocked_by: held_up,
             spec,
         }
@@ -259,7 +266,7 @@ impl Cluster {
         let local = self.hosts.iter().find(|h| h.name == spec.sub_host);
         let of_type =
             |h: &HostRow| any_type || local.is_none_or(|local| local.host_type == h.host_type);
-        let mut fit = HostMatch {
+        let mut matched = HostMatch {
             not_evaluated: simple.is_none() && !request.req.is_empty(),
             ..HostMatch::default()
         };
@@ -267,34 +274,36 @@ impl Cluster {
             if !queue.is_some_and(|q| q.hosts.contains(&h.name)) {
                 continue;
             }
-            fit.in_queue += 1;
+            matched.in_queue += 1;
             let named = prefs.as_ref();
             if named.is_some_and(|prefs| prefs.preference(&h.name).is_none()) {
                 continue;
             }
-            fit.requested += 1;
+            matched.requested += 1;
             if !of_type(h) || select.is_some_and(|select| !host_select::fits(h, select)) {
                 continue;
             }
-            fit.selected += 1;
+            matched.selected += 1;
             let free = h.slots.saturating_sub(h.njobs);
             if h.status == "ok" && free > 0 && (!spec.exclusive || h.njobs == 0) {
                 let host = h.name.clone();
-                fit.ready.push(FreeHost { host, free });
+                matched.ready.push(FreeHost { host, free });
             }
         }
-        fit.ready.sort_by_key(|place| std::cmp::Reverse(place.free));
+        matched
+            .ready
+            .sort_by_key(|place| std::cmp::Reverse(place.free));
         let one_host = matches!(
             simple.and_then(|s| s.span.as_ref()),
             Some(Span::Hosts { max: 1, .. })
         );
-        let free = fit.ready.iter().map(|place| place.free);
+        let free = matched.ready.iter().map(|place| place.free);
         let free = match one_host {
             true => free.max().unwrap_or_default(),
             false => free.fold(0, u32::saturating_add),
         };
-        fit.enough = free >= spec.min.max(1);
-        Ok(fit)
+        matched.enough = free >= spec.min.max(1);
+        Ok(matched)
     }
 }
 
@@ -334,12 +343,12 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
     };
     some("exclusive", &exclusive);
     some("hosts", &spec.hosts);
-    let held = if job.hold {
+    let held_until = if job.hold {
         translated("yes, until cresume")
     } else {
         "".into()
     };
-    some("held", &held);
+    some("held", &held_until);
     some("input", &spec.stdin);
     some("output", &spec.stdout);
     some("error output", &spec.stderr);
@@ -394,7 +403,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     for line in spec::interpretation(&verdict.spec) {
         let _ = writeln!(out, "  {}", escape(&line));
     }
-    let Some(fit) = &verdict.hosts else {
+    let Some(matched) = &verdict.hosts else {
         return out;
     };
     let queue = escape(&verdict.spec.queue);
@@ -402,18 +411,18 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     line!(
         out,
         "Hosts of the queue: {}; of these selected by -m: {}; satisfying select[]: {}{}",
-        fit.in_queue,
-        fit.requested,
-        fit.selected,
-        if fit.not_evaluated {
+        matched.in_queue,
+        matched.requested,
+        matched.selected,
+        if matched.not_evaluated {
             " (sections and alternatives are not evaluated here)"
         } else {
             ""
         }
     );
-    let shown = fit.ready.iter().take(HOSTS_SHOWN);
+    let shown = matched.ready.iter().take(HOSTS_SHOWN);
     let shown: Vec<String> = shown.map(|p| format!("{} ({})", p.host, p.free)).collect();
-    let more = match fit.ready.len().saturating_sub(HOSTS_SHOWN) {
+    let more = match matched.ready.len().saturating_sub(HOSTS_SHOWN) {
         0 => String::new(),
         n => format!(" {}", translated(&format!("and {n} more"))),
     };
@@ -422,7 +431,7 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
         false => shown.join(" ") + &more,
     };
     line!(out, "Hosts that fit now (free slots): {}", escape(&shown));
-    let enough = if fit.enough { "yes" } else { "no" };
+    let enough = if matched.enough { "yes" } else { "no" };
     line!(out, "Enough slots are free now: {enough}");
     if let Some(why) = verdict.blocked_by {
         line!(out, "Jobs do not start now: {why}");
@@ -468,15 +477,15 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
     o.some_text("error_output", &spec.stderr);
     o.int("script_bytes", head.script.len());
     o.int("environment_variables", head.env.len());
-    if let Some(fit) = &verdict.hosts {
-        o.int("hosts_of_queue", fit.in_queue);
-        o.int("hosts_chosen", fit.requested);
+    if let Some(matched) = &verdict.hosts {
+        o.int("hosts_of_queue", matched.in_queue);
+        o.int("hosts_chosen", matched.requested);
         o.opt(
             "hosts_selected",
-            (!fit.not_evaluated).then_some(fit.selected),
+            (!matched.not_evaluated).then_some(matched.selected),
         );
-        put_places(o.key("fit_now"), &fit.ready);
-        o.flag("enough_free_slots", fit.enough);
+        put_places(o.key("fit_now"), &matched.ready);
+        o.flag("enough_free_slots", matched.enough);
     }
     o.some_text("held_up", verdict.blocked_by.unwrap_or_default());
     o.null("estimated_start_ms");
@@ -590,30 +599,36 @@ mod tests {
     fn hosts_are_counted_by_queue_options_and_state() {
         let verdict = checked(&job(|_| {}));
         assert_eq!(verdict.refused, None);
-        let fit = verdict.hosts.unwrap();
+        let matched = verdict.hosts.unwrap();
         // h5 does not belong to the queue, h4 has another type, h3 does not respond.
-        assert_eq!((fit.in_queue, fit.requested, fit.selected), (4, 4, 3));
-        let hosts: Vec<(&str, u32)> = fit
+        assert_eq!(
+            (matched.in_queue, matched.requested, matched.selected),
+            (4, 4, 3)
+        );
+        let hosts: Vec<(&str, u32)> = matched
             .ready
             .iter()
             .map(|p| (p.host.as_str(), p.free))
             .collect();
         assert_eq!(hosts, [("h2", 4), ("h1", 3)]);
-        assert!(fit.enough);
-        let fit = |change: fn(&mut Spec)| checked(&job(change)).hosts.unwrap();
-        assert_eq!(fit(|s| s.exclusive = false).ready.len(), 2);
-        assert_eq!(fit(|s| s.hosts = "h1".into()).requested, 1);
-        assert_eq!(fit(|s| s.res_req = "select[type==any]".into()).selected, 4);
+        assert!(matched.enough);
+        let matched = |change: fn(&mut Spec)| checked(&job(change)).hosts.unwrap();
+        assert_eq!(matched(|s| s.exclusive = false).ready.len(), 2);
+        assert_eq!(matched(|s| s.hosts = "h1".into()).requested, 1);
+        assert_eq!(
+            matched(|s| s.res_req = "select[type==any]".into()).selected,
+            4
+        );
         let spread = |s: &mut Spec| (s.min, s.max) = (7, 7);
-        assert!(fit(spread).enough);
+        assert!(matched(spread).enough);
         assert!(
-            !fit(|s| {
+            !matched(|s| {
                 (s.min, s.max) = (7, 7);
                 s.res_req = "span[hosts=1]".into();
             })
             .enough
         );
-        assert!(fit(|s| s.res_req = "{select[mem>1]} || {select[mem>2]}".into()).not_evaluated);
+        assert!(matched(|s| s.res_req = "{select[mem>1]} || {select[mem>2]}".into()).not_evaluated);
     }
 
     #[test]

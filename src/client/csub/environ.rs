@@ -38,7 +38,7 @@ const FOREIGN_SETTINGS: &[&str] = &[
 pub(super) struct Environ {
     pub vars: BTreeMap<String, String>,
     /// Variables, other than functions of the shell, that could not be included.
-    pub left_out: Vec<String>,
+    pub omitted: Vec<String>,
 }
 
 /// An item of `-env`.
@@ -89,7 +89,7 @@ pub(super) fn environ(
             (Some(name), Ok(value)) if is_name(name) => {
                 out.vars.insert(name.to_owned(), value);
             }
-            _ => out.left_out.push(shown.into_owned()),
+            _ => out.omitted.push(shown.into_owned()),
         }
     }
     for item in items {
@@ -253,7 +253,7 @@ mod tests {
     fn odd_names_are_left_out_and_said() {
         let own = [("odd-name", "1"), ("OK", "1")];
         let env = environ(own.into_iter().map(|(n, v)| (n.into(), v.into())), &[]).unwrap();
-        assert_eq!(env.left_out, ["odd-name"]);
+        assert_eq!(env.omitted, ["odd-name"]);
         assert_eq!(env.vars.len(), 1);
     }
 

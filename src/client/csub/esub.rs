@@ -81,17 +81,17 @@ const INTERACTIVE: &[(&str, &[&str])] = &[
 /// A program refuses the job, fails, or is not safe to run.
 pub(super) fn run(
     site: &Site,
-    mut chosen: JobOptions,
+    mut options: JobOptions,
     command: &str,
 ) -> Result<(JobOptions, String)> {
     let mut data = String::new();
     let Some(dir) = &site.esubs else {
-        return Ok((chosen, data));
+        return Ok((options, data));
     };
-    let requested = chosen.get("a").unwrap_or_default().to_owned();
+    let requested = options.get("a").unwrap_or_default().to_owned();
     let programs = programs(dir, &requested)?;
     if programs.is_empty() {
-        return Ok((chosen, data));
+        return Ok((options, data));
     }
     let owners = spool::owners(&cluster_of(site)?);
     let base = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
@@ -101,7 +101,7 @@ pub(super) fn run(
         for program in &programs {
             let safe = owners.safe_to_load(program, program);
             safe.map_err(|e| Fail::refused(format!("esub: {e}")))?;
-            chosen = run_one(program, &files, std::mem::take(&mut chosen), command)?;
+            options = run_one(program, &files, std::mem::take(&mut options), command)?;
             data += &output_of(program, &files.join("output"))?;
         }
         match data.len() {
@@ -115,8 +115,8 @@ pub(super) fn run(
     let removed = sys::fs::remove_tree(&files);
     done?;
     removed?;
-    chosen.remove("a");
-    Ok((chosen, data))
+    options.remove("a");
+    Ok((options, data))
 }
 
 /// What a program wrote to its standard output.
@@ -167,13 +167,13 @@ fn programs(dir: &Path, names: &str) -> Result<Vec<PathBuf>> {
     }
 }
 
-fn run_one(program: &Path, files: &Path, chosen: JobOptions, command: &str) -> Result<JobOptions> {
+fn run_one(program: &Path, files: &Path, options: JobOptions, command: &str) -> Result<JobOptions> {
     let parameters = files.join("parameters");
     let changes = files.join("changes");
     let variables = files.join("environment");
     sys::fs::publish_mode(
         &parameters,
-        parameter_file(&chosen, command).as_bytes(),
+        parameter_file(&options, command).as_bytes(),
         0o600,
     )?;
     let value = |path: &Path| path.to_string_lossy().into_owned();
@@ -206,12 +206,12 @@ fn run_one(program: &Path, files: &Path, chosen: JobOptions, command: &str) -> R
             .map_err(|_| Fail::refused(format!("{name}: its output is not UTF-8 text")))
     };
     let wrong = |why: String| Fail::refused(format!("{name}: {why}"));
-    let chosen = apply_changes(chosen, &text(&changes)?).map_err(wrong)?;
-    with_variables(chosen, &text(&variables)?).map_err(wrong)
+    let options = apply_changes(options, &text(&changes)?).map_err(wrong)?;
+    with_variables(options, &text(&variables)?).map_err(wrong)
 }
 
 /// The content of the parameter file: a line for each option that was given.
-fn parameter_file(chosen: &JobOptions, command: &str) -> String {
+fn parameter_file(options: &JobOptions, command: &str) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &str| {
         let value = value.replace('\\', "\\\\").replace('"', "\\\"");
@@ -219,7 +219,7 @@ fn parameter_file(chosen: &JobOptions, command: &str) -> String {
         writeln!(out, "LSB_SUB_{name}=\"{value}\"").expect("a string takes every write");
     };
     for (name, id) in NAMES {
-        let all: Vec<&str> = chosen.all(id).collect();
+        let all: Vec<&str> = options.all(id).collect();
         match (FLAGS.contains(id), all.as_slice()) {
             (_, []) => {}
             (true, _) => put(name, "Y"),
@@ -227,21 +227,21 @@ fn parameter_file(chosen: &JobOptions, command: &str) -> String {
         }
     }
     for (name, ids) in INTERACTIVE {
-        if ids.iter().any(|id| chosen.has(id)) {
+        if ids.iter().any(|id| options.has(id)) {
             put(name, "Y");
         }
     }
-    let mut checkpoint = chosen.get("k").unwrap_or_default().split_whitespace();
+    let mut checkpoint = options.get("k").unwrap_or_default().split_whitespace();
     if let Some(dir) = checkpoint.next() {
         put("CHKPNT_DIR", dir);
         if let Some(minutes) = checkpoint.find(|word| word.bytes().all(|b| b.is_ascii_digit())) {
             put("CHKPNT_PERIOD", minutes);
         }
     }
-    if let Some(names) = chosen.get("a") {
+    if let Some(names) = options.get("a") {
         put("ADDITIONAL", names);
     }
-    for (n, file) in chosen.all("f").enumerate() {
+    for (n, file) in options.all("f").enumerate() {
         put(&format!("OTHER_FILES_{n}"), file);
     }
     put("COMMAND_LINE", command);
@@ -249,7 +249,7 @@ fn parameter_file(chosen: &JobOptions, command: &str) -> String {
 }
 
 /// The options after the changes written by a program.
-fn apply_changes(mut chosen: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
+fn apply_changes(mut options: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
     for line in lines(text) {
         let (name, value) = line?;
         let known = name.strip_prefix("LSB_SUB_").and_then(|name| {
@@ -259,22 +259,22 @@ fn apply_changes(mut chosen: JobOptions, text: &str) -> std::result::Result<JobO
         let Some(id) = known else {
             return Err(format!("{name} is not a parameter that may be changed"));
         };
-        chosen.remove(id);
+        options.remove(id);
         let flag = FLAGS.contains(&id);
         if value == RESET || value.is_empty() || (flag && value == "N") {
             continue;
         }
         match (flag, value.as_str()) {
-            (true, "Y") => chosen.add(id, ""),
+            (true, "Y") => options.add(id, ""),
             (true, _) => return Err(format!("{name} is Y or {RESET}")),
-            (false, value) => chosen.add(id, value),
+            (false, value) => options.add(id, value),
         }
     }
-    Ok(chosen)
+    Ok(options)
 }
 
 /// The options with variables for the job's environment.
-fn with_variables(mut chosen: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
+fn with_variables(mut options: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
     for line in lines(text) {
         let (name, value) = line?;
         let quote = match (value.contains('\''), value.contains('"')) {
@@ -282,9 +282,9 @@ fn with_variables(mut chosen: JobOptions, text: &str) -> std::result::Result<Job
             (true, false) => '"',
             (true, true) => return Err(format!("the value of {name} has both kinds of quotes")),
         };
-        chosen.add("env", &format!("{name}={quote}{value}{quote}"));
+        options.add("env", &format!("{name}={quote}{value}{quote}"));
     }
-    Ok(chosen)
+    Ok(options)
 }
 
 /// The lines `NAME=VALUE`; a value may be quoted as in a shell.
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
     use crate::client::cli::Table;
 
-    fn chosen(words: &[&str]) -> JobOptions {
+    fn parsed_options(words: &[&str]) -> JobOptions {
         let table = Table::new(options::csub());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
         JobOptions::from_split(&table, &table.split(&words).unwrap())
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn parameters_show_what_was_given() {
         let text = parameter_file(
-            &chosen(&["-q", "a", "-x", "-R", "mem>1", "-R", "ut<1", "-f", "a > b"]),
+            &parsed_options(&["-q", "a", "-x", "-R", "mem>1", "-R", "ut<1", "-f", "a > b"]),
             "x \"y\"",
         );
         let wanted = "LSB_SUB_QUEUE=\"a\"\nLSB_SUB_EXCLUSIVE=\"Y\"\nLSB_SUB_RES_REQ=\"mem>1 ut<1\"\n\
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn parameters_show_mail_terminals_and_checkpoints() {
-        let text = |words: &[&str]| parameter_file(&chosen(words), "x");
+        let text = |words: &[&str]| parameter_file(&parsed_options(words), "x");
         assert_eq!(
             text(&["-B", "-u", "a@b", "-k", "/d init=2 10 method=m"]),
             "LSB_SUB_NOTIFY_BEGIN=\"Y\"\nLSB_SUB_MAIL_USER=\"a@b\"\nLSB_SUB_CHKPNT_DIR=\"/d\"\n\
@@ -343,17 +343,17 @@ mod tests {
         }
         assert!(!text(&["-I"]).contains("PTY") && text(&["-I"]).contains("INTERACTIVE"));
         let after = apply_changes(
-            chosen(&["-B"]),
+            parsed_options(&["-B"]),
             "LSB_SUB_NOTIFY_BEGIN=SUB_RESET\nLSB_SUB_NOTIFY_END=Y",
         );
         let after = after.unwrap();
         assert!(!after.has("B") && after.has("N"));
-        assert!(apply_changes(chosen(&["-I"]), "LSB_SUB_INTERACTIVE=SUB_RESET").is_err());
+        assert!(apply_changes(parsed_options(&["-I"]), "LSB_SUB_INTERACTIVE=SUB_RESET").is_err());
     }
 
     #[test]
     fn what_a_program_writes_replaces_adds_and_takes_away() {
-        let before = chosen(&["-q", "a", "-x", "-P", "p"]);
+        let before = parsed_options(&["-q", "a", "-x", "-P", "p"]);
         let text = "# note\nLSB_SUB_QUEUE=\"night\"\nLSB_SUB_EXCLUSIVE=SUB_RESET\n\
                     LSB_SUB_RLIMIT_RUN=30\nLSB_SUB_RERUNNABLE=Y\n";
         let after = apply_changes(before.clone(), text).unwrap();

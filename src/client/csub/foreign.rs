@@ -24,10 +24,10 @@ pub(crate) fn applicable_lines(
     first_command: usize,
 ) -> (Vec<ForeignDirective>, Vec<ForeignDirective>) {
     let early = |l: &ForeignDirective, prefix: &str| l.prefix == prefix && l.line < first_command;
-    let spoken = [SBATCH, PBS]
+    let directives = [SBATCH, PBS]
         .into_iter()
         .find(|prefix| lines.iter().any(|l| early(l, prefix)));
-    let counts = |l: &&ForeignDirective| spoken.is_some_and(|prefix| early(l, prefix));
+    let counts = |l: &&ForeignDirective| directives.is_some_and(|prefix| early(l, prefix));
     (
         lines.iter().filter(counts).cloned().collect(),
         lines.iter().filter(|l| !counts(l)).cloned().collect(),
@@ -43,7 +43,7 @@ pub(crate) fn first_command(text: &str) -> usize {
 }
 
 /// The words after the prefix of a line.
-fn words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
+fn directive_words(line: &ForeignDirective, place: &str) -> Result<Vec<String>> {
     let rest = line.text.strip_prefix(line.prefix).unwrap_or_default();
     split_words(rest).map_err(|e| {
         let text = e.caret(rest);
@@ -78,8 +78,8 @@ pub(crate) fn convert_lines(
     let mut all = Vec::new();
     for line in lines {
         all.extend(pbs::line_options(
-            &words(line, place)?,
-            &place_of(line, place),
+            &directive_words(line, place)?,
+            &location_of(line, place),
         )?);
     }
     pbs::translate(&all, context)
@@ -90,10 +90,10 @@ pub(crate) fn convert_lines(
 /// # Errors
 /// Names what is not an option.
 pub(crate) fn slurm_line(line: &ForeignDirective, place: &str) -> Result<Vec<ForeignOption>> {
-    slurm::line_options(&words(line, place)?, &place_of(line, place))
+    slurm::line_options(&directive_words(line, place)?, &location_of(line, place))
 }
 
-fn place_of(line: &ForeignDirective, place: &str) -> String {
+fn location_of(line: &ForeignDirective, place: &str) -> String {
     format!("{place}:{}: ", line.line)
 }
 

@@ -92,8 +92,8 @@ mod tests {
             ("mode=any", "mode=any"),
             ("nmu=1", "'nmu=1'"),
         ] {
-            let said = rusage(text).unwrap_err().text;
-            assert!(said.contains(want), "{text}: {said}");
+            let message = rusage(text).unwrap_err().text;
+            assert!(message.contains(want), "{text}: {message}");
         }
     }
 }

@@ -38,7 +38,7 @@ const SHOWN: usize = 3;
 /// Maximum length of the part of a directive that a warning shows, in characters.
 const SHOWN_LENGTH: usize = 40;
 
-fn why(id: &str) -> Option<&'static str> {
+fn no_effect_reason(id: &str) -> Option<&'static str> {
     // A pack calls this for each option of each line.
     static REASONS: LazyLock<HashMap<&str, &str>> =
         LazyLock::new(|| HARMLESS.iter().map(|(id, _, why)| (*id, *why)).collect());
@@ -47,7 +47,7 @@ fn why(id: &str) -> Option<&'static str> {
 
 /// Whether the option is accepted without effect.
 pub(crate) fn has_no_effect(id: &str) -> bool {
-    why(id).is_some()
+    no_effect_reason(id).is_some()
 }
 
 /// Collects the options without effect of one request.
@@ -57,15 +57,15 @@ pub(crate) struct NoEffect {
 }
 
 impl NoEffect {
-    pub(crate) fn of(chosen: &JobOptions) -> NoEffect {
+    pub(crate) fn of(options: &JobOptions) -> NoEffect {
         let mut found = NoEffect::default();
-        found.note(chosen);
+        found.note(options);
         found
     }
 
     /// Adds the options of another line; each option is named once.
-    pub(crate) fn note(&mut self, chosen: &JobOptions) {
-        for (id, _) in chosen.iter() {
+    pub(crate) fn note(&mut self, options: &JobOptions) {
+        for (id, _) in options.iter() {
             if (has_no_effect(id) || MAIL_OPTIONS.contains(&id))
                 && !self.ids.iter().any(|old| old == id)
             {
@@ -76,20 +76,25 @@ impl NoEffect {
 
     /// The warning, without the command's name; `None` if there is nothing to warn about.
     pub(crate) fn warning(&self) -> Option<String> {
-        self.warning_where(&tells_jobs)
+        self.warning_where(&sends_job_notices)
     }
 
-    /// `tells_jobs`: whether the cluster sends the notices of jobs; called if an option needs it.
-    fn warning_where(&self, tells_jobs: &dyn Fn() -> bool) -> Option<String> {
+    /// `sends_job_notices`: whether the cluster sends the notices of jobs; called if an option
+    /// needs it.
+    fn warning_where(&self, sends_job_notices: &dyn Fn() -> bool) -> Option<String> {
         let of_mail = |id: &String| MAIL_OPTIONS.contains(&id.as_str());
-        let counts = self.ids.iter().any(of_mail) && tells_jobs();
+        let counts = self.ids.iter().any(of_mail) && sends_job_notices();
         let ids: Vec<&String> = match counts {
             true => self.ids.iter().filter(|id| !of_mail(id)).collect(),
             false => self.ids.iter().collect(),
         };
         let mut reasons: Vec<&str> = Vec::new();
         for id in &ids {
-            let why = if of_mail(id) { Some(MAIL) } else { why(id) };
+            let why = if of_mail(id) {
+                Some(MAIL)
+            } else {
+                no_effect_reason(id)
+            };
             reasons.extend(why.filter(|why| !reasons.contains(why)));
         }
         let names: Vec<String> = ids.iter().map(|id| format!("-{id}")).collect();
@@ -112,7 +117,7 @@ impl NoEffect {
 
 /// Whether this cluster sends the notices that jobs request, as published by its leader. If nothing
 /// is published, the submission fails anyway.
-fn tells_jobs() -> bool {
+fn sends_job_notices() -> bool {
     let params = Site::find()
         .ok()
         .map(|site| ViewReader::new(&site.layout()).params());
@@ -159,9 +164,9 @@ mod tests {
     fn warning(words: &[&str]) -> Option<String> {
         let table = Table::new(options::csub());
         let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-        let chosen = JobOptions::from_split(&table, &table.split(&words).unwrap());
-        chosen.check_implemented().unwrap();
-        NoEffect::of(&chosen).warning_where(&|| false)
+        let options = JobOptions::from_split(&table, &table.split(&words).unwrap());
+        options.check_implemented().unwrap();
+        NoEffect::of(&options).warning_where(&|| false)
     }
 
     #[test]
@@ -175,8 +180,8 @@ mod tests {
         );
         let table = Table::new(options::csub());
         let words = ["-B", "-N", "x"].map(str::to_owned);
-        let chosen = JobOptions::from_split(&table, &table.split(&words).unwrap());
-        assert_eq!(NoEffect::of(&chosen).warning_where(&|| true), None);
+        let options = JobOptions::from_split(&table, &table.split(&words).unwrap());
+        assert_eq!(NoEffect::of(&options).warning_where(&|| true), None);
         assert_eq!(
             warning(&["-a", "poe", "x"]).unwrap(),
             "warning: -a has no effect here: no esub programs are run"
@@ -192,13 +197,13 @@ mod tests {
         let text = "#!/bin/sh\n#SBATCH -n 4\n#PBS -l nodes=1\n#SBATCH -t 5\n#SBATCH -p q\nrun\n";
         let script = Script::parse(text).unwrap();
         assert_eq!(
-            ignored_lines("s.sh", &script.foreign).unwrap(),
+            ignored_lines("s.sh", &script.foreign_directives).unwrap(),
             "warning: s.sh: '#SBATCH -n 4' (line 2), '#PBS -l nodes=1' (line 3), \
              '#SBATCH -t 5' (line 4) and 1 more have no effect here\n\
              hint: #SBATCH lines count before the first command, where the script has no other options"
         );
         assert_eq!(
-            ignored_lines("s.sh", &Script::parse("run").unwrap().foreign),
+            ignored_lines("s.sh", &Script::parse("run").unwrap().foreign_directives),
             None
         );
     }

@@ -528,11 +528,11 @@ pub(crate) fn accumulates(id: &str) -> bool {
 impl JobOptions {
     /// The options of one line. A later option replaces an earlier one with the same place.
     pub(crate) fn from_split(table: &Table, split: &crate::client::cli::Split) -> JobOptions {
-        let mut chosen = JobOptions::default();
+        let mut options = JobOptions::default();
         for given in &split.given {
-            chosen.add(table.id(given), &given.value);
+            options.add(table.id(given), &given.value);
         }
-        chosen
+        options
     }
 
     /// Adds an option; it replaces an earlier one with the same place, unless its values

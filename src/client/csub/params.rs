@@ -28,8 +28,8 @@ impl Params {
     ///
     /// # Errors
     /// The file cannot be read or is invalid.
-    pub(super) fn of(chosen: &JobOptions, cwd: &Path) -> Result<Params> {
-        let Some(name) = chosen.get("params") else {
+    pub(super) fn of(options: &JobOptions, cwd: &Path) -> Result<Params> {
+        let Some(name) = options.get("params") else {
             return Ok(Params::default());
         };
         let bytes = sys::fs::read_small(&cwd.join(name), FILE_MAX)
@@ -70,7 +70,7 @@ fn read(bytes: &[u8], name: &str) -> Result<Params> {
     let mut out = Params::default();
     let mut columns = 0;
     for record in reader.records() {
-        let record = record.map_err(|e| wrong(name, &e))?;
+        let record = record.map_err(|e| invalid(name, &e))?;
         let values: Vec<&str> = record.iter().collect();
         let at = record.position().map_or(0, csv::Position::line);
         let refused = |text: String| Fail::usage(format!("--params: {name}:{at}: {text}"));
@@ -112,7 +112,7 @@ fn check_names(names: &[&str]) -> std::result::Result<(), String> {
 }
 
 /// The error of the CSV reader, with the line.
-fn wrong(name: &str, e: &csv::Error) -> Fail {
+fn invalid(name: &str, e: &csv::Error) -> Fail {
     let at = e.position().map_or(0, csv::Position::line);
     let text = match e.kind() {
         csv::ErrorKind::UnequalLengths {

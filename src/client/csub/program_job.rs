@@ -55,7 +55,7 @@ pub(crate) struct ProgramJob<'a> {
     /// Instead of a program and a script: the name of a template and the values of its parameters.
     pub template: Option<(&'a str, &'a [(String, String)])>,
     /// Options that the caller gives by name: name, value.
-    pub named: &'a [(&'static str, String)],
+    pub named_options: &'a [(&'static str, String)],
     /// Variables that override those of this process.
     pub env: &'a [(String, String)],
     /// Name of the job; empty: its command.
@@ -104,19 +104,19 @@ impl From<sys::Error> for PrepareError {
 fn parse_options(words: &[String]) -> Result<JobOptions> {
     let table = Table::new(options::csub());
     let split = table.split(words).map_err(|e| Fail::usage(e.to_string()))?;
-    if let Some(word) = split.rest.first() {
+    if let Some(word) = split.operands.first() {
         let shown = crate::text::width::escape(word);
         return Err(Fail::usage(format!("'{shown}' is not an option")));
     }
-    let chosen = JobOptions::from_split(&table, &split);
-    refuse_unavailable(&chosen)?;
-    chosen.check_implemented()?;
-    Ok(chosen)
+    let options = JobOptions::from_split(&table, &split);
+    refuse_unavailable(&options)?;
+    options.check_implemented()?;
+    Ok(options)
 }
 
-fn refuse_unavailable(chosen: &JobOptions) -> Result<()> {
+fn refuse_unavailable(options: &JobOptions) -> Result<()> {
     for (name, why) in REFUSED_OPTIONS {
-        if chosen.has(name) {
+        if options.has(name) {
             return Err(Fail::usage(format!("-{name} is not accepted here: {why}")));
         }
     }
@@ -136,7 +136,7 @@ fn payload_of(what: &ProgramJob<'_>) -> Result<Payload> {
         });
     }
     let payload = script::from_text(&Table::new(options::csub()), what.script.to_owned(), None)?;
-    match payload.foreign.is_empty() {
+    match payload.foreign_directives.is_empty() {
         true => Ok(payload),
         false => Err(Fail::usage(
             "the script has lines for another batch system, which are not read here: give the \
@@ -171,7 +171,7 @@ fn filled_template(
     let cwd = own.get("cwd").map(Path::new);
     let cwd = cwd.filter(|cwd| cwd.is_absolute()).unwrap_or(&context.cwd);
     let filled = template::from_values(site, (name, values), what.line, cwd)?;
-    match filled.payload.foreign.is_empty() {
+    match filled.payload.foreign_directives.is_empty() {
         true => Ok(filled),
         false => Err(Fail::usage(format!(
             "-app: the template {name} has lines for another batch system, which are not read \
@@ -193,9 +193,9 @@ pub(crate) fn prepare_clone(site: &Site, job: &str, key: &str) -> Result<Prepare
 /// # Errors
 /// Those of `csub` for a wrong option.
 pub(crate) fn check(words: &[String], host: &str) -> Result<()> {
-    let chosen = parse_options(words)?;
+    let options = parse_options(words)?;
     let context = SubmitContext::without_umask_change()?;
-    spec::submission(&chosen, &context.parse_context_on(host, &|| Unit::M)).map(drop)
+    spec::submission(&options, &context.parse_context_on(host, &|| Unit::M)).map(drop)
 }
 
 /// The submission that a description defines.
@@ -207,7 +207,7 @@ pub(crate) fn prepare(
     what: &ProgramJob<'_>,
 ) -> std::result::Result<PreparedJob, PrepareError> {
     let mut own = parse_options(what.options)?;
-    for (name, value) in what.named {
+    for (name, value) in what.named_options {
         refuse_duplicate(&own, name)?;
         own.add(name, value);
     }
@@ -227,10 +227,10 @@ pub(crate) fn prepare(
     own.check_implemented()?;
     refuse_unavailable(&own)?;
     spec::check_command(&payload.command)?;
-    let (chosen, data) = esub::run(site, own, &payload.command)?;
-    let warning = NoEffect::of(&chosen).warning();
+    let (options, data) = esub::run(site, own, &payload.command)?;
+    let warning = NoEffect::of(&options).warning();
     let unit = || limit_unit(site);
-    let mut job = spec::submission(&chosen, &context.parse_context(site, &unit))?;
+    let mut job = spec::submission(&options, &context.parse_context(site, &unit))?;
     if what.template.is_some() {
         (job.spec.app, job.app_label) = (filled.profile, true);
     }
@@ -247,7 +247,7 @@ pub(crate) fn prepare(
     job.spec.limits.run_s = what.run_limit_s.or(job.spec.limits.run_s);
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.command = payload.command;
-    let mut head = super::request_head(&chosen, payload.script, &context.cwd)?;
+    let mut head = super::request_head(&options, payload.script, &context.cwd)?;
     head.env.extend(filled.vars);
     head.env.extend(what.env.iter().cloned());
     environ::check_size(&head.env)?;
@@ -265,13 +265,13 @@ pub(crate) fn dry_run_json(site: &Site, prepared: &PreparedJob) -> Result<String
 }
 
 fn refuse_duplicate(
-    chosen: &JobOptions,
+    options: &JobOptions,
     name: &'static str,
 ) -> std::result::Result<(), PrepareError> {
     let same = |(given, _): (&str, &str)| {
         options::replacement_group(given) == options::replacement_group(name)
     };
-    match chosen.iter().any(same) {
+    match options.iter().any(same) {
         true => Err(PrepareError::DuplicateOption(name)),
         false => Ok(()),
     }
@@ -311,7 +311,7 @@ mod tests {
         let what = ProgramJob {
             options: &options,
             command: &command,
-            named: &named,
+            named_options: &named,
             env: &env,
             name: "sweep",
             array: "1-9:2",
@@ -387,14 +387,14 @@ mod tests {
         let mut what = ProgramJob {
             options: &options,
             command: &command,
-            named: &named,
+            named_options: &named,
             ..ProgramJob::default()
         };
         assert_eq!(
             prepare(&site(), &what).unwrap_err(),
             PrepareError::DuplicateOption("o")
         );
-        (what.named, what.run_limit_s) = (&[], Some(5));
+        (what.named_options, what.run_limit_s) = (&[], Some(5));
         assert_eq!(
             prepare(&site(), &what).unwrap_err(),
             PrepareError::DuplicateOption("W")

@@ -22,20 +22,20 @@ use crate::text::jobids::JobSel;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-const ME: &str = "crestart";
+const COMMAND: &str = "crestart";
 /// Maximum number of names that are read in a directory.
 const NAMES_MAX: usize = 100_000;
 /// Maximum number of jobs that a refusal names.
 const SHOWN: usize = 10;
 /// A file of this name shows that a job was saved.
-const MADE: &str = ".checkpoint";
+const MARKER_FILE: &str = ".checkpoint";
 
 /// Runs the command; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
     let table = Table::new(options::crestart());
     let split = match texts(args).and_then(|words| table.split(&words)) {
         Ok(split) => split,
-        Err(e) => return not_submitted(ME, &Fail::usage(format!("{e}\nhint: crestart -h"))),
+        Err(e) => return not_submitted(COMMAND, &Fail::usage(format!("{e}\nhint: crestart -h"))),
     };
     let asks = |given| matches!(table.id(given), "help" | "version");
     if split.given.iter().any(asks) {
@@ -43,15 +43,15 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     }
     match SubmitContext::now().and_then(|context| submit(&table, &split, &context)) {
         Ok(code) => code,
-        Err(fail) => not_submitted(ME, &fail),
+        Err(fail) => not_submitted(COMMAND, &fail),
     }
 }
 
 fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> {
-    let chosen = JobOptions::from_split(table, split);
-    chosen.check_implemented()?;
-    let wait_s = requests::wait_s(chosen.get("wait"))?;
-    let (dir, job) = match split.rest.as_slice() {
+    let options = JobOptions::from_split(table, split);
+    options.check_implemented()?;
+    let wait_s = requests::wait_s(options.get("wait"))?;
+    let (dir, job) = match split.operands.as_slice() {
         [dir] => (dir, None),
         [dir, job] => (dir, Some(key_of(job)?)),
         [] => return Err(Fail::usage("name the checkpoint directory (csub -k)")),
@@ -60,21 +60,21 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let dir = without_current_dirs(&context.cwd.join(dir));
     let key = match job {
         Some(key) => key,
-        None => only_one(&dir)?,
+        None => only_checkpoint(&dir)?,
     };
     let saved = saved(&dir, key)?;
-    NoEffect::of(&chosen).warn(ME);
+    NoEffect::of(&options).warn(COMMAND);
     let mut set = Vec::new();
-    let mut given = changing_options(&chosen, &mut set);
+    let mut given = changing_options(&options, &mut set);
     given.remove("force");
     set.retain(|option| option != "force");
     let site = Site::find()?;
-    refuse_unchecked(&site, ME, &set)?;
+    refuse_unchecked(&site, COMMAND, &set)?;
     let unit = || limit_unit(&site);
-    let mut here = context.parse_context(&site, &unit);
+    let mut parse_context = context.parse_context(&site, &unit);
     // The saved job provides queue and project.
-    (here.default_queue, here.default_project) = ("", "");
-    let mut job = spec::submission(&given, &here)?;
+    (parse_context.default_queue, parse_context.default_project) = ("", "");
+    let mut job = spec::submission(&given, &parse_context)?;
     spec::check_command(&saved.command)?;
     (job.command, job.name) = (saved.command.clone(), saved.name.clone());
     if key.idx > 0 {
@@ -87,8 +87,8 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         params: saved.params.clone(),
         ..RequestHead::default()
     };
-    job.restart = Some(Box::new(restart(saved, &dir, chosen.has("force"), set)?));
-    let ack = match retries::send_job(&site, ME, head, job, wait_s)? {
+    job.restart = Some(Box::new(restart(saved, &dir, options.has("force"), set)?));
+    let ack = match retries::send_job(&site, COMMAND, head, job, wait_s)? {
         Ok(ack) => ack,
         Err(code) => return Ok(code),
     };
@@ -104,7 +104,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
 
 fn key_of(text: &str) -> Result<JobKey> {
     let one = "name one job: 123, or an element of an array, \"123[4]\"";
-    match JobSel::parse(text).map_err(|e| invalid_value(ME, text, &e))? {
+    match JobSel::parse(text).map_err(|e| invalid_value(COMMAND, text, &e))? {
         JobSel::Job(id) => Ok(JobKey::job(id)),
         JobSel::Elements(id, set) => match (set.iter().next(), set.iter().nth(1)) {
             (Some(idx), None) => Ok(JobKey::element(id, idx)),
@@ -115,12 +115,12 @@ fn key_of(text: &str) -> Result<JobKey> {
 }
 
 /// The single job that has a checkpoint in the directory.
-fn only_one(dir: &Path) -> Result<JobKey> {
+fn only_checkpoint(dir: &Path) -> Result<JobKey> {
     let names = fs::list_dir(dir, NAMES_MAX).map_err(|e| Fail::not_found(e.to_string()))?;
     let keys = names
         .iter()
         .filter_map(|entry| Checkpoint::key_of(entry.text()?));
-    let made = |key: &JobKey| fs::exists(&dir_of(dir, *key).join(MADE));
+    let made = |key: &JobKey| fs::exists(&dir_of(dir, *key).join(MARKER_FILE));
     let mut keys: Vec<JobKey> = keys.filter(made).collect();
     keys.sort_unstable();
     match keys.as_slice() {
@@ -157,7 +157,7 @@ fn saved(dir: &Path, key: JobKey) -> Result<SavedJob> {
         )));
     }
     refuse_of_others(&place, fs::Kind::Dir)?;
-    if !fs::exists(&place.join(MADE)) {
+    if !fs::exists(&place.join(MARKER_FILE)) {
         return Err(Fail::not_found(format!(
             "there is no checkpoint of job {key} in {}: it was never saved",
             dir.display()
@@ -173,7 +173,7 @@ fn saved(dir: &Path, key: JobKey) -> Result<SavedJob> {
     refuse_of_others(&file, fs::Kind::File)?;
     let (bytes, uid) = fs::read_small_owned(&file, saved_job::BYTES_MAX)?;
     if uid != users::effective_uid() {
-        return Err(others(&file, uid));
+        return Err(foreign_owner(&file, uid));
     }
     let damaged = |why: String| Fail::refused(format!("{}: {why}", file.display()));
     let job = SavedJob::parse(&bytes).map_err(damaged)?;
@@ -190,7 +190,7 @@ fn refuse_of_others(path: &Path, kind: fs::Kind) -> Result<()> {
         return Ok(());
     };
     if found.uid != users::effective_uid() {
-        return Err(others(path, found.uid));
+        return Err(foreign_owner(path, found.uid));
     }
     if found.kind != kind || found.mode & 0o022 != 0 {
         return Err(Fail::permission(format!(
@@ -201,7 +201,7 @@ fn refuse_of_others(path: &Path, kind: fs::Kind) -> Result<()> {
     Ok(())
 }
 
-fn others(path: &Path, uid: u32) -> Fail {
+fn foreign_owner(path: &Path, uid: u32) -> Fail {
     Fail::permission(format!(
         "permission denied: {} belongs to uid {uid}",
         path.display()
@@ -256,7 +256,7 @@ mod tests {
         fs::mkdir_p(&place, 0o700).unwrap();
         let text = job(j).text();
         fs::publish_mode(&place.join(saved_job::NAME), text.as_bytes(), 0o600).unwrap();
-        fs::publish_mode(&place.join(MADE), b"", 0o600).unwrap();
+        fs::publish_mode(&place.join(MARKER_FILE), b"", 0o600).unwrap();
         place
     }
 
@@ -269,13 +269,13 @@ mod tests {
         }
         let tmp = tempfile::tempdir().unwrap();
         let dir = tmp.path();
-        assert_eq!(only_one(dir).unwrap_err().exit, Exit::NotFound);
+        assert_eq!(only_checkpoint(dir).unwrap_err().exit, Exit::NotFound);
         fs::mkdir_p(&dir.join("8"), 0o700).unwrap();
         fs::mkdir_p(&dir.join("x"), 0o700).unwrap();
         put(dir, JobKey::element(7, 2));
-        assert_eq!(only_one(dir).unwrap(), JobKey::element(7, 2));
+        assert_eq!(only_checkpoint(dir).unwrap(), JobKey::element(7, 2));
         put(dir, JobKey::job(3));
-        let text = only_one(dir).unwrap_err().text;
+        let text = only_checkpoint(dir).unwrap_err().text;
         assert!(text.ends_with("of 2 jobs: name one of 3 7[2]"), "{text}");
     }
 
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(refused().exit, Exit::Permission);
         fs::remove(&file).unwrap();
         assert!(refused().text.contains("earlier version"));
-        fs::remove(&place.join(MADE)).unwrap();
+        fs::remove(&place.join(MARKER_FILE)).unwrap();
         assert!(refused().text.ends_with("it was never saved"));
     }
 

@@ -53,13 +53,13 @@ impl From<Fail> for BatchError {
 /// The job is refused, or no answer comes.
 pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, BatchError> {
     let context = SubmitContext::now()?;
-    let payload = work(&called)?;
+    let payload = payload_of(&called)?;
     let mut foreign = options(&called, &payload, &context)?;
     foreign.facts.args = called.args;
     foreign.facts.submit_dir = context.cwd.to_string_lossy().into_owned();
     if !called.quiet {
         let place = "";
-        let mail = NoEffect::of(&foreign.chosen).warning();
+        let mail = NoEffect::of(&foreign.options).warning();
         let texts = [payload.warning.clone(), foreign.warning(place), mail];
         for text in texts.into_iter().flatten() {
             eprintln!("sbatch: {text}");
@@ -67,24 +67,27 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     }
     let site = Site::find().map_err(Fail::from)?;
     let wait_s = requests::wait_s(None)?;
-    let (chosen, data) = esub::run(&site, foreign.chosen.clone(), &payload.command)?;
+    let (job_options, data) = esub::run(&site, foreign.options.clone(), &payload.command)?;
     let unit = || crate::client::limit_unit(&site);
-    let mut job = spec::submission(&chosen, &context.parse_context(&site, &unit))?;
-    foreign.complete(&mut job, &chosen);
+    let mut job = spec::submission(&job_options, &context.parse_context(&site, &unit))?;
+    foreign.complete(&mut job, &job_options);
     spec::check_command(&payload.command)?;
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = payload.command;
-    let head = esub::with_data(request_head(&chosen, payload.script, &context.cwd)?, data);
+    let head = esub::with_data(
+        request_head(&job_options, payload.script, &context.cwd)?,
+        data,
+    );
     let ack = retries::send(&site, "sbatch", head, job, wait_s)?
         .map_err(|e| BatchError::NoAnswer(e.report("sbatch")))?;
     let run = submitted_job(&ack)?.clone();
-    let wait = chosen.has("K");
+    let wait = job_options.has("K");
     Ok(SubmittedBatch { site, run, wait })
 }
 
 /// The command or script to run.
-fn work(called: &BatchCall) -> Result<Payload> {
+fn payload_of(called: &BatchCall) -> Result<Payload> {
     let Some(command) = &called.wrap else {
         return script::from_batch_script(called.file.as_deref());
     };
@@ -105,7 +108,7 @@ fn options(
     context: &SubmitContext,
 ) -> Result<ConvertedOptions> {
     let mut all = Vec::new();
-    for line in &payload.foreign {
+    for line in &payload.foreign_directives {
         all.extend(foreign::slurm_line(line, &payload.place)?);
     }
     all.extend(called.environment_options.iter().cloned());

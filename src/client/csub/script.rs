@@ -28,7 +28,7 @@ pub(super) struct Payload {
     /// Options given by the script.
     pub options: JobOptions,
     /// Lines for Slurm or PBS that apply, and the script's name.
-    pub foreign: Vec<ForeignDirective>,
+    pub foreign_directives: Vec<ForeignDirective>,
     pub place: String,
     /// A warning about requests to other batch systems in the script that have no effect.
     pub warning: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct Payload {
 /// # Errors
 /// There is nothing to run, or the script cannot be read or parsed.
 pub(super) fn from_operands(table: &Table, split: &Split) -> Result<Payload> {
-    match split.rest.as_slice() {
+    match split.operands.as_slice() {
         [] => from_stdin(table),
         [one] if is_script(one) => from_file(table, one),
         _ => Ok(Payload {
@@ -90,14 +90,14 @@ fn from_stdin(table: &Table) -> Result<Payload> {
     if bytes.is_empty() {
         return Err(Fail::usage("no command is specified"));
     }
-    let text = text_of(bytes, "the script on standard input")?;
+    let text = script_text(bytes, "the script on standard input")?;
     read_script(table, text, None)
 }
 
 fn from_file(table: &Table, name: &str) -> Result<Payload> {
     let bytes = sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(e.to_string()))?;
-    let text = text_of(bytes, name)?;
+    let text = script_text(bytes, name)?;
     read_script(table, text, Some(name))
 }
 
@@ -124,7 +124,7 @@ fn is_program(word: &str) -> bool {
         .any(|dir| sys::caller::regular_file(&dir.join(word)).is_some_and(|(_, x)| x))
 }
 
-fn text_of(bytes: Vec<u8>, name: &str) -> Result<String> {
+fn script_text(bytes: Vec<u8>, name: &str) -> Result<String> {
     let text = String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         Fail::usage(format!("{name} is not UTF-8 text (byte {at})"))
@@ -155,20 +155,20 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
     for directive in &found.directives {
         let at = |e: UsageError| Fail::usage(format!("{place}:{}: {e}", directive.line));
         let split = table.split(&directive.words).map_err(at)?;
-        if let Some(word) = split.rest.first() {
+        if let Some(word) = split.operands.first() {
             return Err(Fail::usage(format!(
                 "{place}:{}: '{word}' is not an option",
                 directive.line
             )));
         }
-        let mine = JobOptions::from_split(table, &split);
-        if let Some(id) = COMMAND_SOURCES.iter().find(|id| mine.has(id)) {
+        let own_options = JobOptions::from_split(table, &split);
+        if let Some(id) = COMMAND_SOURCES.iter().find(|id| own_options.has(id)) {
             return Err(Fail::usage(format!(
                 "{place}:{}: -{id} is not allowed in a script",
                 directive.line
             )));
         }
-        options = mine.overriding(options);
+        options = own_options.overriding(options);
     }
     let command = match name {
         Some(name) => name.to_owned(),
@@ -179,15 +179,15 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
     }
     let first = foreign::first_command(&text);
     let (counts, others) = match found.directives.is_empty() {
-        true => foreign::applicable_lines(&found.foreign, first),
-        false => (Vec::new(), found.foreign),
+        true => foreign::applicable_lines(&found.foreign_directives, first),
+        false => (Vec::new(), found.foreign_directives),
     };
     Ok(Payload {
         command,
         shell: found.shebang.unwrap_or_default(),
         place: place.to_owned(),
         warning: super::no_effect::ignored_lines(place, &others),
-        foreign: counts,
+        foreign_directives: counts,
         script: text,
         options,
     })
@@ -205,7 +205,7 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
         None => sys::caller::read_stdin(SCRIPT_MAX as u64)
             .map_err(|e| Fail::usage(format!("the script on standard input: {e}")))?,
     };
-    let text = text_of(bytes, place)?;
+    let text = script_text(bytes, place)?;
     let found = Script::parse(&text).map_err(|e| {
         let (line, column) = e.line_column(&text);
         Fail::usage(format!("{place}:{line}:{column}: {}", e.message))
@@ -219,13 +219,13 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
     };
     let first = foreign::first_command(&text);
     let counts = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
-    let (counts, others): (Vec<_>, Vec<_>) = found.foreign.into_iter().partition(counts);
+    let (counts, others): (Vec<_>, Vec<_>) = found.foreign_directives.into_iter().partition(counts);
     Ok(Payload {
         command: file.map_or_else(|| displayed_command(&text), str::to_owned),
         shell,
         place: place.to_owned(),
         warning: super::no_effect::ignored_lines(place, &others),
-        foreign: counts,
+        foreign_directives: counts,
         script: text,
         options: JobOptions::default(),
     })
@@ -314,8 +314,8 @@ mod tests {
         assert!(text("\n\n#CSUB --nonsense\nrun").contains(":3: unknown option"));
         assert!(text("#CSUB -n 1 word\nrun").contains("'word' is not an option"));
         for option in ["-pack f", "--spec f", "--clone 7"] {
-            let said = text(&format!("#CSUB {option}\nrun"));
-            assert!(said.contains("is not allowed in a script"), "{said}");
+            let message = text(&format!("#CSUB {option}\nrun"));
+            assert!(message.contains("is not allowed in a script"), "{message}");
         }
         assert!(text("# only a comment\n").contains("no command"));
     }
@@ -323,13 +323,13 @@ mod tests {
     #[test]
     fn text_is_checked() {
         assert!(
-            text_of(vec![b'a', 0xff], "f")
+            script_text(vec![b'a', 0xff], "f")
                 .unwrap_err()
                 .text
                 .contains("byte 1")
         );
         assert!(
-            text_of(vec![b'a', 0], "f")
+            script_text(vec![b'a', 0], "f")
                 .unwrap_err()
                 .text
                 .contains("NUL")

@@ -11,7 +11,7 @@ use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
 use crate::language::translated;
 use crate::model::{
-    Checkpoint, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MOST_RETRIES, MailRequest,
+    Checkpoint, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MAX_RETRIES, MailRequest,
     Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S,
 };
 use crate::task::build::exact_command;
@@ -74,14 +74,14 @@ pub(crate) fn invalid_value(option: &str, value: &str, e: &ParseError) -> Fail {
 ///
 /// # Errors
 /// Names the option and the problem with its value.
-pub(crate) fn submission(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Submission> {
-    chosen.check_implemented()?;
-    let chosen = &*whole_hosts(chosen)?;
+pub(crate) fn submission(options: &JobOptions, context: &ParseContext<'_>) -> Result<Submission> {
+    options.check_implemented()?;
+    let options = &*whole_hosts(options)?;
     let mut job = Submission::default();
     job.spec.cwd = path_text(context.cwd)?;
     job.spec.umask = context.umask;
     job.spec.sub_host = context.host.to_owned();
-    for (id, value) in chosen.iter() {
+    for (id, value) in options.iter() {
         if !value.is_empty() && value.contains('\0') {
             return Err(Fail::usage(format!("-{id}: the value contains a NUL byte")));
         }
@@ -95,7 +95,7 @@ pub(crate) fn submission(chosen: &JobOptions, context: &ParseContext<'_>) -> Res
         // As in LSF, which mails the report of a job that has no output file.
         (job.spec.mail.done, job.spec.mail.exit) = (true, true);
     }
-    if chosen.has("ti") && chosen.has("orphan") {
+    if options.has("ti") && options.has("orphan") {
         return Err(Fail::usage("-ti and -orphan cannot be given together"));
     }
     if job.spec.queue.is_empty() && !context.default_queue.is_empty() {
@@ -104,25 +104,25 @@ pub(crate) fn submission(chosen: &JobOptions, context: &ParseContext<'_>) -> Res
     if job.spec.project.is_empty() {
         job.spec.project = context.default_project.to_owned();
     }
-    job.spec.res_req = requirement(chosen, context)?;
-    job.spec.warn = warning(chosen)?;
-    job.spec.container = container::of(chosen, context)?.map(Box::new);
-    job.spec.files = copies(chosen, context)?;
-    job.spec.chkpnt = checkpoint(chosen, context)?.map(Box::new);
-    job.spec.launch = launch(chosen, &job.spec)?.map(Box::new);
+    job.spec.res_req = requirement(options, context)?;
+    job.spec.warn = warning(options)?;
+    job.spec.container = container::of(options, context)?.map(Box::new);
+    job.spec.files = copies(options, context)?;
+    job.spec.chkpnt = checkpoint(options, context)?.map(Box::new);
+    job.spec.launch = launch(options, &job.spec)?.map(Box::new);
     Ok(job)
 }
 
 /// Replaces `-nnodes` by the equivalent options.
-pub(super) fn whole_hosts(chosen: &JobOptions) -> Result<Cow<'_, JobOptions>> {
-    let Some(value) = chosen.get("nnodes") else {
-        return Ok(Cow::Borrowed(chosen));
+pub(super) fn whole_hosts(options: &JobOptions) -> Result<Cow<'_, JobOptions>> {
+    let Some(value) = options.get("nnodes") else {
+        return Ok(Cow::Borrowed(options));
     };
-    if chosen.has("n") {
+    if options.has("n") {
         return Err(Fail::usage("-n and -nnodes cannot be given together"));
     }
     let hosts = number("nnodes", value, 1, SLOTS_MAX)?.to_string();
-    let mut same = chosen.clone();
+    let mut same = options.clone();
     same.add("n", &hosts);
     same.add("x", "");
     same.add("R", "span[ptile=1]");
@@ -199,7 +199,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
             }
             spec.again.exits = exits.to_string();
         }
-        "retries" => spec.again.retries = Some(number(id, value, 0, MOST_RETRIES)?),
+        "retries" => spec.again.retries = Some(number(id, value, 0, MAX_RETRIES)?),
         "r" => spec.rerunnable = true,
         "rn" => spec.rerunnable = false,
         "ti" => spec.end_orphan = true,
@@ -353,16 +353,16 @@ pub(crate) fn check_command(command: &str) -> Result<()> {
 /// Combines all `-R` and `--mem` into one requirement. The cluster's own resources are not known
 /// here: the grammar is checked here, the names by the leader. A single text is sent as typed,
 /// since the meaning of `=` in the short form depends on the resource.
-fn requirement(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<String> {
+fn requirement(options: &JobOptions, context: &ParseContext<'_>) -> Result<String> {
     let mut parts: Vec<(&str, String)> = Vec::new();
-    for text in chosen.all("R") {
+    for text in options.all("R") {
         parts.push(("R", text.trim().to_owned()));
     }
-    if let Some(text) = chosen.get("mem") {
+    if let Some(text) = options.get("mem") {
         let bytes = size_of("mem", text, &context.unit)?;
         parts.push(("mem", format!("rusage[mem={}M]", bytes.div_ceil(1 << 20))));
     }
-    if let Some(text) = chosen.get("gpu") {
+    if let Some(text) = options.get("gpu") {
         parts.push(("gpu", gpus::rusage(text)?));
     }
     if parts.is_empty() {
@@ -380,8 +380,8 @@ fn requirement(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<String
 }
 
 /// `-k`.
-fn checkpoint(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Checkpoint>> {
-    let Some(text) = chosen.get("k") else {
+fn checkpoint(options: &JobOptions, context: &ParseContext<'_>) -> Result<Option<Checkpoint>> {
+    let Some(text) = options.get("k") else {
         return Ok(None);
     };
     let mut read = Checkpoint::parse(text).map_err(|e| Fail::usage(format!("-k: {e}")))?;
@@ -392,9 +392,9 @@ fn checkpoint(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Option<
 }
 
 /// All `-f`.
-fn copies(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Vec<FileCopy>> {
+fn copies(options: &JobOptions, context: &ParseContext<'_>) -> Result<Vec<FileCopy>> {
     let mut all = Vec::new();
-    for text in chosen.all("f") {
+    for text in options.all("f") {
         let copy = FileCopy::parse(text).map_err(|e| Fail::usage(format!("-f: '{text}': {e}")))?;
         let local = path_text(&without_current_dirs(&context.cwd.join(&copy.local)))?;
         all.push(FileCopy { local, ..copy });
@@ -406,9 +406,9 @@ fn copies(chosen: &JobOptions, context: &ParseContext<'_>) -> Result<Vec<FileCop
 }
 
 /// `--launch` and `--section`.
-fn launch(chosen: &JobOptions, spec: &Spec) -> Result<Option<Launch>> {
-    let sections: Result<Vec<_>> = chosen.all("section").map(ctasks::section).collect();
-    let (kind, sections) = (chosen.get("launch"), sections?);
+fn launch(options: &JobOptions, spec: &Spec) -> Result<Option<Launch>> {
+    let sections: Result<Vec<_>> = options.all("section").map(ctasks::section).collect();
+    let (kind, sections) = (options.get("launch"), sections?);
     if kind.is_none() && sections.is_empty() {
         return Ok(None);
     }
@@ -422,9 +422,9 @@ fn launch(chosen: &JobOptions, spec: &Spec) -> Result<Option<Launch>> {
 }
 
 /// `--signal`, or `-wa` and `-wt` together.
-fn warning(chosen: &JobOptions) -> Result<Option<RunWarning>> {
-    let both = (chosen.get("wa"), chosen.get("wt"));
-    let (option, signal, before_s) = match (chosen.get("signal"), both) {
+fn warning(options: &JobOptions) -> Result<Option<RunWarning>> {
+    let both = (options.get("wa"), options.get("wt"));
+    let (option, signal, before_s) = match (options.get("signal"), both) {
         (None, (None, None)) => return Ok(None),
         (None, (Some(signal), Some(time))) => {
             let time = duration::limit(time).map_err(|e| invalid_value("wt", time, &e))?;
@@ -563,10 +563,10 @@ pub(super) fn path_text(path: &Path) -> Result<String> {
 /// one pair of quotes keeps its meaning for the shell; after `--` exactly these words, which no
 /// shell interprets.
 pub(crate) fn command_line(split: &Split) -> String {
-    if split.dashes {
-        exact_command(&split.rest)
+    if split.has_separator {
+        exact_command(&split.operands)
     } else {
-        split.rest.join(" ")
+        split.operands.join(" ")
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn from_command_line(
             "-app: {name} is a template, which defines the job: -spec cannot be given"
         )));
     }
-    let (given, rest) = parameters(&split.rest);
+    let (given, rest) = parameters(&split.operands);
     let place = PathBase {
         cwd,
         kind: &templates::path_kind,
@@ -77,7 +77,7 @@ pub(super) fn from_command_line(
     }
     if !matches!(template.run, TemplateCommand::Own) {
         // The command that cjobs shows; the job itself runs the template's text.
-        let words = split.rest.iter().map(|word| quote(word));
+        let words = split.operands.iter().map(|word| quote(word));
         let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
         if matches!(template.run, TemplateCommand::Script(_)) {
             filled.payload.command = words.join(" ");
@@ -183,7 +183,7 @@ fn template_payload(
         TemplateCommand::Own => script::from_operands(
             table,
             &Split {
-                rest: rest.to_vec(),
+                operands: rest.to_vec(),
                 ..split.clone()
             },
         ),
@@ -316,8 +316,8 @@ mod tests {
     fn a_template_gives_options_and_variables() {
         let table = Table::new(options::csub());
         let filled = fill(&["CASE=a b.cas", "N=4", "GPU=yes"]).unwrap();
-        let chosen = template_options(&table, &filled, Path::new("t.yaml")).unwrap();
-        let all: Vec<(&str, &str)> = chosen.iter().collect();
+        let options = template_options(&table, &filled, Path::new("t.yaml")).unwrap();
+        let all: Vec<(&str, &str)> = options.iter().collect();
         let want = [("n", "4"), ("R", "rusage[gpu=1]"), ("x", ""), ("J", "t 4")];
         assert_eq!(all, want);
         assert_eq!(filled.vars["CB_APP_CASE"], "/w/a b.cas");
@@ -389,7 +389,7 @@ mod tests {
             .unwrap_or_else(|e| panic!("{name}: {e:?}"));
         let table = Table::new(options::csub());
         let options = template_options(&table, &filled, Path::new(name)).unwrap();
-        let here = ParseContext {
+        let parse_context = ParseContext {
             now_ms: 1_800_000_000_000,
             cwd,
             umask: 0o22,
@@ -398,7 +398,7 @@ mod tests {
             default_project: "",
             unit: &|| Unit::M,
         };
-        let filled = submission(&options, &here);
+        let filled = submission(&options, &parse_context);
         filled.unwrap_or_else(|e| panic!("{name}: {}", e.text)).spec
     }
 

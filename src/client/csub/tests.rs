@@ -8,11 +8,11 @@ fn read_only(words: &[&str], context: &ParseContext<'_>) -> Result<(Submission, 
     let table = Table::new(options::csub());
     let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     let split = table.split(&words).map_err(|e| Fail::usage(e.0))?;
-    let chosen = JobOptions::from_split(&table, &split);
-    let mut job = spec::submission(&chosen, context)?;
+    let options = JobOptions::from_split(&table, &split);
+    let mut job = spec::submission(&options, context)?;
     job.command = spec::command_line(&split);
     spec::check_command(&job.command)?;
-    Ok((job, chosen))
+    Ok((job, options))
 }
 
 fn here() -> ParseContext<'static> {
@@ -335,12 +335,12 @@ fn bad_input_is_refused_before_anything_is_sent() {
 #[test]
 fn the_command_line_wins_over_the_script() {
     let table = Table::new(options::csub());
-    let chosen = |line: &str| {
+    let options = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         JobOptions::from_split(&table, &table.split(&words).unwrap())
     };
-    let script = chosen("-o a -q s -R r1 -R r2 -env A=1 -n 2");
-    let both = chosen("-oo b -R r3 -env A=2").overriding(script);
+    let script = options("-o a -q s -R r1 -R r2 -env A=1 -n 2");
+    let both = options("-oo b -R r3 -env A=2").overriding(script);
     assert_eq!((both.get("o"), both.get("oo")), (None, Some("b")));
     assert_eq!((both.get("q"), both.get("n")), (Some("s"), Some("2")));
     assert_eq!(both.all("R").collect::<Vec<_>>(), ["r3"]);
@@ -350,9 +350,9 @@ fn the_command_line_wins_over_the_script() {
 #[test]
 fn the_environment_option_has_two_spellings() {
     for spelling in ["-env", "-ENV", "--env"] {
-        let chosen = read(&[spelling, "none", "x"]).unwrap().1;
+        let options = read(&[spelling, "none", "x"]).unwrap().1;
         assert_eq!(
-            chosen.all("env").collect::<Vec<_>>(),
+            options.all("env").collect::<Vec<_>>(),
             ["none"],
             "{spelling}"
         );

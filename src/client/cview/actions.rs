@@ -319,10 +319,10 @@ mod tests {
         );
         let close = action(ActionKind::CloseHosts, &["h1"]);
         ack.results = vec![outcome("h1", Code::Permission, "permission denied")];
-        let (said, done) = close.answer(&ack);
+        let (message, done) = close.answer(&ack);
         assert!(
-            said.ends_with("only a cluster admin or root may do this"),
-            "{said}"
+            message.ends_with("only a cluster admin or root may do this"),
+            "{message}"
         );
         assert!(!done);
     }

@@ -101,7 +101,7 @@ pub(crate) struct PageState {
     pub lines: Vec<String>,
     pub top: usize,
     /// Columns of a table that are to the left of the screen.
-    pub left: usize,
+    pub left_column: usize,
     /// Whether new lines at the end are followed.
     pub at_end: bool,
 }
@@ -115,7 +115,7 @@ pub(crate) enum Prompt {
     /// The filter being typed, and the one before it.
     Filter {
         text: String,
-        before: Filter,
+        previous_filter: Filter,
     },
     /// The column to sort by.
     Sort {
@@ -198,7 +198,7 @@ impl App {
     }
 
     /// The data that the screen needs.
-    pub(crate) fn needed(&self) -> NeededData {
+    pub(crate) fn needed_data(&self) -> NeededData {
         let screen = self.screen();
         NeededData {
             hosts: matches!(screen, Screen::Queues | Screen::Hosts),
@@ -211,7 +211,7 @@ impl App {
     }
 
     /// Takes new data.
-    pub(crate) fn take(&mut self, world: ViewData, now: i64) {
+    pub(crate) fn set_data(&mut self, world: ViewData, now: i64) {
         self.now = now;
         self.cluster.failure = None;
         self.cluster.head = Some(world.head);

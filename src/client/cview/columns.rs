@@ -17,25 +17,25 @@ pub(crate) struct Column {
     pub title: &'static str,
     /// 0: what the other columns leave.
     pub width: u16,
-    pub right: bool,
+    pub right_aligned: bool,
     /// Shown on screens with at least this many columns.
-    pub from: u16,
+    pub min_columns: u16,
     pub cut: Cut,
 }
 
-const fn left(title: &'static str, width: u16, from: u16) -> Column {
+const fn left(title: &'static str, width: u16, min_columns: u16) -> Column {
     Column {
         title,
         width,
-        right: false,
-        from,
+        right_aligned: false,
+        min_columns,
         cut: Cut::Head,
     }
 }
 
 const fn right(title: &'static str, width: u16, from: u16) -> Column {
     Column {
-        right: true,
+        right_aligned: true,
         ..left(title, width, from)
     }
 }
@@ -44,14 +44,14 @@ const fn right(title: &'static str, width: u16, from: u16) -> Column {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JobLine {
     /// The index of its row.
-    pub at: u32,
-    /// The index of an element that has no row, of the array at `at`; 0: the row itself.
+    pub row_index: u32,
+    /// The index of an element that has no row, of the array at `row_index`; 0: the row itself.
     pub idx: u32,
 }
 
 impl JobLine {
     pub(crate) fn item(self, jobs: &Jobs) -> Option<&JobItem> {
-        jobs.items.get(self.at as usize)
+        jobs.items.get(self.row_index as usize)
     }
 
     pub(crate) fn key(self, jobs: &Jobs) -> JobKey {
@@ -141,14 +141,14 @@ fn put_name(item: &JobItem, line: JobLine, out: &mut String) {
     for stat in JobStat::ALL {
         let n = array.count(stat);
         if n > 0 {
-            write!(out, "{n}{} ", letters(stat)).expect("a string takes every write");
+            write!(out, "{n}{} ", state_letters(stat)).expect("a string takes every write");
         }
     }
-    write!(out, "{}[{}]", item.name, array.all).expect("a string takes every write");
+    write!(out, "{}[{}]", item.name, array.indices).expect("a string takes every write");
 }
 
 /// A state abbreviated to one or two letters.
-fn letters(stat: JobStat) -> &'static str {
+fn state_letters(stat: JobStat) -> &'static str {
     match stat {
         JobStat::Pend => "P",
         JobStat::Psusp => "PS",
@@ -300,7 +300,7 @@ pub(crate) fn compare_hosts(column: usize, a: &HostRow, b: &HostRow) -> Ordering
 
 /// The columns for a screen of this width: their numbers, start positions and widths.
 pub(crate) fn layout(columns: &[Column], width: u16, before: u16) -> Vec<(usize, u16, u16)> {
-    let shown = |column: &&Column| column.from <= width;
+    let shown = |column: &&Column| column.min_columns <= width;
     let fixed: u16 = columns
         .iter()
         .filter(shown)

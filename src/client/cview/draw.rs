@@ -50,7 +50,7 @@ pub(crate) struct DrawTime<'a> {
 /// Draws everything. Returns the number of list rows that were formatted: only the visible ones.
 pub(crate) fn draw(
     app: &App,
-    look: DisplayOptions,
+    display: DisplayOptions,
     moment: &DrawTime<'_>,
     buf: &mut Buffer,
 ) -> usize {
@@ -61,22 +61,22 @@ pub(crate) fn draw(
             buf,
             0,
             0,
-            &look.translated(&format!("too small: {columns}x{rows} at least")),
+            &display.translated(&format!("too small: {columns}x{rows} at least")),
             Style::new(),
         );
         return 0;
     }
-    head(app, look, moment, buf);
-    screens(app, look, buf);
+    head(app, display, moment, buf);
+    screens(app, display, buf);
     let rows = match app.prompt {
         Prompt::Help => {
-            help(look, buf);
+            help(display, buf);
             0
         }
-        _ => body(app, look, moment, buf),
+        _ => body(app, display, moment, buf),
     };
-    status(app, look, moment, buf);
-    bottom(app, look, buf);
+    status(app, display, moment, buf);
+    bottom(app, display, buf);
     rows
 }
 
@@ -101,40 +101,40 @@ fn reversed() -> Style {
     Style::new().add_modifier(Modifier::REVERSED)
 }
 
-fn painted(look: DisplayOptions, color: Color) -> Style {
-    match look.color {
+fn painted(display: DisplayOptions, color: Color) -> Style {
+    match display.color {
         true => Style::new().fg(color),
         false => Style::new(),
     }
 }
 
 /// The style for a state word of a job, host or queue.
-fn style_of(look: DisplayOptions, word: &str) -> Style {
+fn style_of(display: DisplayOptions, word: &str) -> Style {
     match word {
-        "RUN" | "ok" | "Open:Active" => painted(look, Color::Green),
-        "EXIT" | "unavail" | "unreach" => painted(look, Color::Red),
-        "UNKWN" => painted(look, Color::Red).add_modifier(Modifier::BOLD),
-        "DONE" => painted(look, Color::Cyan),
-        "PSUSP" | "USUSP" | "SSUSP" => painted(look, Color::Magenta),
-        word if word.starts_with("Closed") => painted(look, Color::Red),
-        _ => painted(look, Color::Yellow),
+        "RUN" | "ok" | "Open:Active" => painted(display, Color::Green),
+        "EXIT" | "unavail" | "unreach" => painted(display, Color::Red),
+        "UNKWN" => painted(display, Color::Red).add_modifier(Modifier::BOLD),
+        "DONE" => painted(display, Color::Cyan),
+        "PSUSP" | "USUSP" | "SSUSP" => painted(display, Color::Magenta),
+        word if word.starts_with("Closed") => painted(display, Color::Red),
+        _ => painted(display, Color::Yellow),
     }
 }
 
 /// The first line: the cluster, its leader, the time.
-fn head(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
+fn head(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
     let mut clock = String::new();
     moment.dates.compact(&mut clock, moment.now);
     let clock = clock.rsplit('-').next().unwrap_or_default();
     let left = match &app.cluster.head {
         None => "cview".to_owned(),
         Some(head) if head.master.is_empty() => {
-            format!("{}  {}", head.cluster, look.translated("no leader"))
+            format!("{}  {}", head.cluster, display.translated("no leader"))
         }
         Some(head) => {
             let leader = format!("leader {}, epoch {}", head.master, head.epoch);
             let slots = overview::slots(&app.cluster.queues);
-            let (leader, slots) = (look.translated(&leader), look.translated(&slots));
+            let (leader, slots) = (display.translated(&leader), display.translated(&slots));
             format!("{}  {leader}  {slots}", head.cluster)
         }
     };
@@ -151,16 +151,16 @@ fn head(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer
 }
 
 /// The second line: the names of the screens, and the arrangement of the list.
-fn screens(app: &App, look: DisplayOptions, buf: &mut Buffer) {
+fn screens(app: &App, display: DisplayOptions, buf: &mut Buffer) {
     let now = app.screen();
     let page = match &app.page.subject {
-        Some(subject) => title(look, subject),
-        None => look.translated("Details").into_owned(),
+        Some(subject) => title(display, subject),
+        None => display.translated("Details").into_owned(),
     };
     let names = [
-        (Screen::Queues, look.translated("Queues")),
-        (Screen::Hosts, look.translated("Hosts")),
-        (Screen::Jobs, look.translated("Jobs")),
+        (Screen::Queues, display.translated("Queues")),
+        (Screen::Hosts, display.translated("Hosts")),
+        (Screen::Jobs, display.translated("Jobs")),
         (Screen::Job, page.into()),
     ];
     let mut x = 0;
@@ -175,35 +175,35 @@ fn screens(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     }
     let columns = usize::from(buf.area.width);
     let room = columns.saturating_sub(usize::from(x) + 1);
-    let text = arrangement(app, look, room);
+    let text = arrangement(app, display, room);
     let at = columns.saturating_sub(width(&text));
     put(buf, at as u16, 1, &text, Style::new());
 }
 
 /// The title of the page of a job or host.
-fn title(look: DisplayOptions, subject: &Subject) -> String {
+fn title(display: DisplayOptions, subject: &Subject) -> String {
     match subject {
-        Subject::Job(key) => format!("{} {key}", look.translated("Job")),
-        Subject::Host(name) => format!("{} {name}", look.translated("Host")),
+        Subject::Job(key) => format!("{} {key}", display.translated("Job")),
+        Subject::Host(name) => format!("{} {name}", display.translated("Host")),
     }
 }
 
 /// The arrangement of a list, and the position of the cursor in it.
-fn order_and_place<L>(app: &App, look: DisplayOptions, list: &ListState<L>) -> (String, String) {
+fn order_and_place<L>(app: &App, display: DisplayOptions, list: &ListState<L>) -> (String, String) {
     let mut how = Vec::new();
     if !list.arrangement.filter.is_empty() {
         how.push(format!("/{}", escape(&list.arrangement.filter.text)));
     }
     if let Some(column) = list.arrangement.column {
         let title = key_actions::columns(app.screen())[column].title;
-        how.push(format!("{} {title}", look.translated("sort")));
+        how.push(format!("{} {title}", display.translated("sort")));
     }
     if list.arrangement.reverse {
-        how.push(look.translated("reversed").into_owned());
+        how.push(display.translated("reversed").into_owned());
     }
     if !list.marks.is_empty() {
         let marked = format!("{} marked", list.marks.len());
-        how.push(look.translated(&marked).into_owned());
+        how.push(display.translated(&marked).into_owned());
     }
     let at = if list.lines.is_empty() {
         0
@@ -214,24 +214,24 @@ fn order_and_place<L>(app: &App, look: DisplayOptions, list: &ListState<L>) -> (
 }
 
 /// Filter, order and position in the list, in `room` columns; the position is never cut.
-fn arrangement(app: &App, look: DisplayOptions, room: usize) -> String {
+fn arrangement(app: &App, display: DisplayOptions, room: usize) -> String {
     let (how, place) = match app.screen() {
-        Screen::Queues => order_and_place(app, look, &app.queues),
-        Screen::Hosts => order_and_place(app, look, &app.hosts),
+        Screen::Queues => order_and_place(app, display, &app.queues),
+        Screen::Hosts => order_and_place(app, display, &app.hosts),
         Screen::Jobs => {
-            let (how, place) = order_and_place(app, look, &app.jobs);
-            let which = match (app.needed_jobs.all, app.needed_jobs.finished) {
+            let (how, place) = order_and_place(app, display, &app.jobs);
+            let which = match (app.needed_jobs.all_users, app.needed_jobs.finished) {
                 (false, false) => "own",
                 (false, true) => "own+finished",
                 (true, false) => "all",
                 (true, true) => "all+finished",
             };
-            (how, format!("{} {place}", look.translated(which)))
+            (how, format!("{} {place}", display.translated(which)))
         }
         Screen::Job | Screen::Host => {
             let last = (app.page.top + app.rows()).min(app.page.lines.len());
             let place = format!("line {last}/{}", app.page.lines.len());
-            (String::new(), look.translated(&place).into_owned())
+            (String::new(), display.translated(&place).into_owned())
         }
     };
     let left = room.saturating_sub(width(&place) + 1);
@@ -241,10 +241,10 @@ fn arrangement(app: &App, look: DisplayOptions, room: usize) -> String {
     }
 }
 
-fn body(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) -> usize {
+fn body(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) -> usize {
     match app.screen() {
         Screen::Queues => {
-            overview_lines(app, look, buf);
+            overview_lines(app, display, buf);
             let put = |at: u32, column, out: &mut String| {
                 let queue = &app.cluster.queues[at as usize];
                 columns::put_queue(queue, column, out);
@@ -260,7 +260,7 @@ fn body(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer
                 first_row: 2 + OVERVIEW_ROWS,
                 state: 2,
             };
-            list(app, &app.queues, &kind, &words, look, buf)
+            list(app, &app.queues, &kind, &words, display, buf)
         }
         Screen::Hosts => {
             let put = |at: u32, column, out: &mut String| {
@@ -277,7 +277,7 @@ fn body(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer
                 first_row: 2,
                 state: 1,
             };
-            list(app, &app.hosts, &kind, &words, look, buf)
+            list(app, &app.hosts, &kind, &words, display, buf)
         }
         Screen::Jobs => {
             let jobs = &app.cluster.jobs;
@@ -299,10 +299,10 @@ fn body(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer
                 first_row: 2,
                 state: 2,
             };
-            list(app, &app.jobs, &kind, &words, look, buf)
+            list(app, &app.jobs, &kind, &words, display, buf)
         }
         Screen::Job | Screen::Host => {
-            page(app, look, buf);
+            page(app, display, buf);
             0
         }
     }
@@ -332,29 +332,29 @@ fn list<L: Copy>(
     list: &ListState<L>,
     kind: &ListKind,
     words: &RowFormatter<'_, L>,
-    look: DisplayOptions,
+    display: DisplayOptions,
     buf: &mut Buffer,
 ) -> usize {
     let cells = layout(kind.columns, buf.area.width, BEFORE);
-    let chosen = match app.prompt {
+    let sort_column = match app.prompt {
         Prompt::Sort { column } => Some(column),
         _ => None,
     };
     for (n, x, wide) in &cells {
         let column = &kind.columns[*n];
         let title = truncate(column.title, usize::from(*wide));
-        let at = match column.right {
+        let at = match column.right_aligned {
             true => x + wide - title.len() as u16,
             false => *x,
         };
-        let style = match chosen == Some(*n) {
+        let style = match sort_column == Some(*n) {
             true => reversed(),
             false => bold().add_modifier(Modifier::UNDERLINED),
         };
         put(buf, at, kind.first_row, &title, style);
     }
     if list.lines.is_empty() {
-        let text = look.translated(nothing(app, list.arrangement.filter.is_empty()));
+        let text = display.translated(empty_list_text(app, list.arrangement.filter.is_empty()));
         put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
         return 0;
     }
@@ -368,7 +368,7 @@ fn list<L: Copy>(
     let mut text = String::new();
     for ((n, line), y) in shown.zip(kind.first_row + 1..) {
         rows += 1;
-        let is_cursor = look.cursor && n == list.cursor;
+        let is_cursor = display.cursor && n == list.cursor;
         if is_cursor {
             put(buf, 0, y, ">", bold());
         }
@@ -382,15 +382,15 @@ fn list<L: Copy>(
             let of = &kind.columns[*column];
             let how = match of.cut == Cut::Tail && (words.from_the_start)(*line) {
                 true => Cut::Head,
-                false => cut(of, &text),
+                false => cut_of(of, &text),
             };
             let used = cell::escape_and_cut(&mut text, 0, Some(wide), how);
-            let x = match of.right {
+            let x = match of.right_aligned {
                 true => usize::from(*x) + wide.saturating_sub(used),
                 false => usize::from(*x),
             };
             let style = match *column == kind.state {
-                true => style_of(look, &text),
+                true => style_of(display, &text),
                 false => Style::new(),
             };
             put_within(buf, x as u16, y, &text, wide, style);
@@ -405,19 +405,19 @@ fn list<L: Copy>(
 
 /// A number that does not fit shows its end after a `*`, so that it is not taken for another
 /// number.
-fn cut(column: &Column, text: &str) -> Cut {
-    match column.right && text.starts_with(|c: char| c.is_ascii_digit()) {
+fn cut_of(column: &Column, text: &str) -> Cut {
+    match column.right_aligned && text.starts_with(|c: char| c.is_ascii_digit()) {
         true => Cut::Tail,
         false => column.cut,
     }
 }
 
 /// Why a list is empty.
-fn nothing(app: &App, no_filter: bool) -> &'static str {
+fn empty_list_text(app: &App, no_filter: bool) -> &'static str {
     match (&app.cluster.head, app.screen()) {
         (None, _) => "reading the view ...",
         (_, _) if !no_filter => "nothing matches the filter; Esc removes it",
-        (_, Screen::Jobs) if !app.needed_jobs.all => {
+        (_, Screen::Jobs) if !app.needed_jobs.all_users => {
             "no jobs of yours; a: of all users, f: finished ones too"
         }
         (_, Screen::Jobs) if !app.needed_jobs.finished => "no jobs; f: finished ones too",
@@ -426,54 +426,54 @@ fn nothing(app: &App, no_filter: bool) -> &'static str {
     }
 }
 
-fn overview_lines(app: &App, look: DisplayOptions, buf: &mut Buffer) {
+fn overview_lines(app: &App, display: DisplayOptions, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let known = &app.cluster;
-    let first = look
+    let first = display
         .translated(&overview::counts(&known.hosts, &known.queues))
         .into_owned();
-    let second = overview::bar(&known.hosts, look.language, columns);
+    let second = overview::bar(&known.hosts, display.language, columns);
     put(buf, 0, 2, &first, Style::new());
     put(buf, 0, 3, &second, Style::new());
 }
 
 /// The page of a job or host.
-fn page(app: &App, look: DisplayOptions, buf: &mut Buffer) {
+fn page(app: &App, display: DisplayOptions, buf: &mut Buffer) {
     let title = match &app.page.subject {
-        Some(subject) => title(look, subject),
-        None => look.translated("nothing is selected").into_owned(),
+        Some(subject) => title(display, subject),
+        None => display.translated("nothing is selected").into_owned(),
     };
     let title = pad_right(&escape(&title), usize::from(buf.area.width));
     put(buf, 0, 2, &title, bold().add_modifier(Modifier::UNDERLINED));
     if app.page.lines.is_empty() && app.page.subject.is_some() {
-        put(buf, 0, 3, &look.translated("reading ..."), Style::new());
+        put(buf, 0, 3, &display.translated("reading ..."), Style::new());
     }
     let shown = app.page.lines.iter().skip(app.page.top).take(app.rows());
     for (line, y) in shown.zip(3..) {
-        put(buf, 0, y, after(line, app.page.left), Style::new());
+        put(buf, 0, y, after(line, app.page.left_column), Style::new());
     }
 }
 
-fn help(look: DisplayOptions, buf: &mut Buffer) {
+fn help(display: DisplayOptions, buf: &mut Buffer) {
     let rows = buf.area.height.saturating_sub(FRAME_ROWS - 1);
     for ((keys, what), y) in HELP.iter().zip(2..2 + rows) {
         put(buf, 1, y, keys, bold());
-        put(buf, 16, y, &look.translated(what), Style::new());
+        put(buf, 16, y, &display.translated(what), Style::new());
     }
 }
 
 /// The last line but one: the status.
-fn status(app: &App, look: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
-    let (text, bad) = overview::status(app, moment.hangs_s, look.language);
+fn status(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buffer) {
+    let (text, bad) = overview::status(app, moment.hangs_s, display.language);
     let style = match bad {
-        true => painted(look, Color::Red).add_modifier(Modifier::BOLD),
+        true => painted(display, Color::Red).add_modifier(Modifier::BOLD),
         false => Style::new(),
     };
     put(buf, 0, buf.area.height - 2, &text, style);
 }
 
 /// The last line: keys, or a question.
-fn bottom(app: &App, look: DisplayOptions, buf: &mut Buffer) {
+fn bottom(app: &App, display: DisplayOptions, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
     let typed = |before: &str, text: &str| {
         // The end of the typed text stays visible.
@@ -484,21 +484,21 @@ fn bottom(app: &App, look: DisplayOptions, buf: &mut Buffer) {
     };
     let (text, style) = match &app.prompt {
         Prompt::None => (
-            hints_within(app.screen(), columns, look.language),
+            hints_within(app.screen(), columns, display.language),
             Style::new(),
         ),
-        Prompt::Help => (look.translated("any key: back").into_owned(), bold()),
-        Prompt::Filter { text, .. } => (typed(&look.translated("Filter:"), text), bold()),
+        Prompt::Help => (display.translated("any key: back").into_owned(), bold()),
+        Prompt::Filter { text, .. } => (typed(&display.translated("Filter:"), text), bold()),
         Prompt::Comment { action, text } => {
             let before = format!("{}; comment, may be empty:", action.title());
-            (typed(&look.translated(&before), text), bold())
+            (typed(&display.translated(&before), text), bold())
         }
         Prompt::Sort { column } => {
             let title = key_actions::columns(app.screen())[*column].title;
             let text = format!("Sort by {title}?  Left Right: another  Enter: yes  0: as listed");
-            (look.translated(&text).into_owned(), bold())
+            (display.translated(&text).into_owned(), bold())
         }
-        Prompt::Confirm(action) => (action.question(columns, look.language), bold()),
+        Prompt::Confirm(action) => (action.question(columns, display.language), bold()),
     };
     put(buf, 0, buf.area.height - 1, &text, style);
 }

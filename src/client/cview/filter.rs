@@ -109,7 +109,7 @@ impl Filter {
         row: &dyn Fn(Option<FilterField>, FieldMatcher<'_>) -> bool,
     ) -> bool {
         self.terms.iter().all(|term| {
-            let mut fit = |value: &str| {
+            let mut matcher = |value: &str| {
                 text.clear();
                 text.push_str(value);
                 text.make_ascii_lowercase();
@@ -118,26 +118,26 @@ impl Filter {
                     Some(_) => matches(&term.pattern, text),
                 }
             };
-            row(term.field, &mut fit)
+            row(term.field, &mut matcher)
         })
     }
 
     /// Whether a job matches, or an array by its own row.
     pub(crate) fn fits_job(&self, item: &JobItem, text: &mut String) -> bool {
-        self.fits(text, &|field, fit| job_texts(item, field, fit))
+        self.fits(text, &|field, matches| job_texts(item, field, matches))
     }
 
     /// Whether the elements of an array that have not started match.
     pub(crate) fn fits_waiting(&self, array: &JobItem, text: &mut String) -> bool {
-        self.fits(text, &|field, fit| match field {
-            Some(FilterField::State) => fit(array.stat.word()),
-            None => any_text(array, fit) || fit(array.stat.word()),
-            field => job_texts(array, field, fit),
+        self.fits(text, &|field, matches| match field {
+            Some(FilterField::State) => matches(array.stat.word()),
+            None => any_text(array, matches) || matches(array.stat.word()),
+            field => job_texts(array, field, matches),
         })
     }
 
     pub(crate) fn fits_host(&self, host: &HostRow, text: &mut String) -> bool {
-        self.fits(text, &|field, fit| match field {
+        self.fits(text, &|field, matches| match field {
             None => [
                 &host.name,
                 &host.status,
@@ -147,21 +147,21 @@ impl Filter {
             ]
             .into_iter()
             .chain(&host.tags)
-            .any(|value| fit(value)),
-            Some(FilterField::Host | FilterField::Name | FilterField::Id) => fit(&host.name),
+            .any(|value| matches(value)),
+            Some(FilterField::Host | FilterField::Name | FilterField::Id) => matches(&host.name),
             Some(FilterField::State) => {
-                fit(&host.status) || fit(crate::show::host::short_status(&host.status))
+                matches(&host.status) || matches(crate::show::host::short_status(&host.status))
             }
             Some(FilterField::User | FilterField::Queue | FilterField::Project) => false,
         })
     }
 
     pub(crate) fn fits_queue(&self, q: &QueueRow, text: &mut String) -> bool {
-        self.fits(text, &|field, fit| match field {
-            None => fit(&q.name) || fit(queue::status(q)) || fit(&q.description),
-            Some(FilterField::Queue | FilterField::Name | FilterField::Id) => fit(&q.name),
-            Some(FilterField::State) => fit(queue::status(q)),
-            Some(FilterField::Host) => q.hosts.iter().any(|host| fit(host)),
+        self.fits(text, &|field, matches| match field {
+            None => matches(&q.name) || matches(queue::status(q)) || matches(&q.description),
+            Some(FilterField::Queue | FilterField::Name | FilterField::Id) => matches(&q.name),
+            Some(FilterField::State) => matches(queue::status(q)),
+            Some(FilterField::Host) => q.hosts.iter().any(|host| matches(host)),
             Some(FilterField::User | FilterField::Project) => false,
         })
     }
@@ -170,47 +170,50 @@ impl Filter {
 /// Checks one text.
 type FieldMatcher<'t> = &'t mut dyn FnMut(&str) -> bool;
 
-fn job_texts(item: &JobItem, field: Option<FilterField>, fit: FieldMatcher<'_>) -> bool {
+fn job_texts(item: &JobItem, field: Option<FilterField>, matches: FieldMatcher<'_>) -> bool {
     let spec = &item.spec;
     match field {
-        Some(FilterField::Id) => with_id(item, fit),
-        Some(FilterField::User) => fit(&spec.user),
-        Some(FilterField::Queue) => fit(&spec.queue),
-        Some(FilterField::Project) => fit(&spec.project),
-        Some(FilterField::Name) => fit(&item.name),
-        Some(FilterField::State) => in_states(item, fit),
+        Some(FilterField::Id) => with_id(item, matches),
+        Some(FilterField::User) => matches(&spec.user),
+        Some(FilterField::Queue) => matches(&spec.queue),
+        Some(FilterField::Project) => matches(&spec.project),
+        Some(FilterField::Name) => matches(&item.name),
+        Some(FilterField::State) => in_states(item, matches),
         Some(FilterField::Host) => item.hosts().split(':').any(|host| {
             let name = host.split_once('*').map_or(host, |(_, name)| name);
-            !name.is_empty() && fit(name)
+            !name.is_empty() && matches(name)
         }),
-        None => any_text(item, fit) || in_states(item, fit),
+        None => any_text(item, matches) || in_states(item, matches),
     }
 }
 
 /// Checks every text except the state.
-fn any_text(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
+fn any_text(item: &JobItem, matches: FieldMatcher<'_>) -> bool {
     let spec = &item.spec;
-    fit(&item.name)
-        || fit(&spec.user)
-        || fit(&spec.queue)
-        || fit(item.hosts())
-        || fit(&spec.project)
-        || with_id(item, fit)
+    matches(&item.name)
+        || matches(&spec.user)
+        || matches(&spec.queue)
+        || matches(item.hosts())
+        || matches(&spec.project)
+        || with_id(item, matches)
 }
 
-fn with_id(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
+fn with_id(item: &JobItem, matches: FieldMatcher<'_>) -> bool {
     let mut id = String::with_capacity(16);
     write!(id, "{}", item.key).expect("a string takes every write");
     // An element is also found by the id of its array.
-    fit(&id) || (item.key.idx > 0 && id.split_once('[').is_some_and(|(id, _)| fit(id)))
+    matches(&id) || (item.key.idx > 0 && id.split_once('[').is_some_and(|(id, _)| matches(id)))
 }
 
-fn in_states(item: &JobItem, fit: FieldMatcher<'_>) -> bool {
+fn in_states(item: &JobItem, matches: FieldMatcher<'_>) -> bool {
     match &item.array {
-        None => fit(item.stat.word()),
+        None => matches(item.stat.word()),
         Some(array) => {
             let has = |stat: &&JobStat| array.count(**stat) > 0;
-            JobStat::ALL.iter().filter(has).any(|stat| fit(stat.word()))
+            JobStat::ALL
+                .iter()
+                .filter(has)
+                .any(|stat| matches(stat.word()))
         }
     }
 }

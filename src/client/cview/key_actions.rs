@@ -13,7 +13,7 @@ use super::view_data::Subject;
 use crate::text::width::width;
 
 /// Number of columns by which a page scrolls sideways.
-const SIDEWAYS: usize = 8;
+const SCROLL_COLUMNS: usize = 8;
 
 /// What the session must do after a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,12 +26,12 @@ pub(crate) enum SessionEffect {
     Suspend,
     /// Draw everything again.
     Redraw,
-    /// Send the action to the leader; it is the last one of `App::asking`.
+    /// Send the action to the leader; it is the last one of `App::pending_actions`.
     Ask(Action),
 }
 
 /// Handles a key.
-pub(crate) fn press(app: &mut App, key: Key) -> SessionEffect {
+pub(crate) fn handle_key(app: &mut App, key: Key) -> SessionEffect {
     match key {
         Key::Ctrl('c') => return SessionEffect::Interrupt,
         Key::Ctrl('z') => return SessionEffect::Suspend,
@@ -43,7 +43,10 @@ pub(crate) fn press(app: &mut App, key: Key) -> SessionEffect {
         Prompt::None => browse(app, key),
         // Any key leaves the help.
         Prompt::Help => SessionEffect::None,
-        Prompt::Filter { text, before } => type_filter(app, key, text, before),
+        Prompt::Filter {
+            text,
+            previous_filter,
+        } => type_filter(app, key, text, previous_filter),
         Prompt::Sort { column } => choose_column(app, key, column),
         Prompt::Comment { action, text } => type_comment(app, key, action, text),
         Prompt::Confirm(action) => confirm(app, key, action),
@@ -58,8 +61,8 @@ fn browse(app: &mut App, key: Key) -> SessionEffect {
         return SessionEffect::None;
     }
     match key {
-        Key::Left => sideways(app, false),
-        Key::Right => sideways(app, true),
+        Key::Left => scroll_sideways(app, false),
+        Key::Right => scroll_sideways(app, true),
         Key::Char('?') => app.prompt = Prompt::Help,
         Key::Char('1') => show(app, Screen::Queues),
         Key::Char('2') => show(app, Screen::Hosts),
@@ -68,8 +71,8 @@ fn browse(app: &mut App, key: Key) -> SessionEffect {
         Key::Tab => next(app),
         Key::BackTab => before(app),
         Key::Enter => open(app),
-        Key::Esc => back(app),
-        Key::Char('q') if is_page(app) => back(app),
+        Key::Esc => go_back(app),
+        Key::Char('q') if is_page(app) => go_back(app),
         Key::Char('q') => return SessionEffect::Quit,
         Key::Char('/') => begin_filter(app),
         Key::Char('s') => begin_sort(app),
@@ -79,12 +82,12 @@ fn browse(app: &mut App, key: Key) -> SessionEffect {
                 app.arrange();
             }
         }
-        Key::Char('a') if app.screen() == Screen::Jobs => app.needed_jobs.all ^= true,
+        Key::Char('a') if app.screen() == Screen::Jobs => app.needed_jobs.all_users ^= true,
         Key::Char('f') if app.screen() == Screen::Jobs => app.needed_jobs.finished ^= true,
         Key::Char(' ') => mark(app),
         Key::Char('U') => unmark(app),
         Key::Char(c) => {
-            if let Some(act) = act_of(app.screen(), c) {
+            if let Some(act) = action_for_letter(app.screen(), c) {
                 begin(app, act);
             }
         }
@@ -123,17 +126,17 @@ fn move_cursor(app: &mut App, motion: Motion) {
 }
 
 /// Scrolls a page with lines wider than the screen.
-fn sideways(app: &mut App, right: bool) {
+fn scroll_sideways(app: &mut App, right: bool) {
     let widest = app.page.lines.iter().map(|line| width(line)).max();
     let most = widest.unwrap_or(0).saturating_sub(usize::from(app.size.0));
-    app.page.left = match right {
-        true => (app.page.left + SIDEWAYS).min(most),
-        false => app.page.left.saturating_sub(SIDEWAYS),
+    app.page.left_column = match right {
+        true => (app.page.left_column + SCROLL_COLUMNS).min(most),
+        false => app.page.left_column.saturating_sub(SCROLL_COLUMNS),
     };
 }
 
 /// The action of a capital letter on a screen.
-fn act_of(screen: Screen, letter: char) -> Option<ActionKind> {
+fn action_for_letter(screen: Screen, letter: char) -> Option<ActionKind> {
     Some(match (screen, letter) {
         (Screen::Jobs | Screen::Job, 'K') => ActionKind::Kill,
         (Screen::Jobs | Screen::Job, 'S') => ActionKind::Stop,
@@ -165,7 +168,7 @@ pub(crate) fn show_page(app: &mut App, subject: Subject) {
     };
     if app.page.subject.as_ref() != Some(&subject) {
         app.page.top = 0;
-        app.page.left = 0;
+        app.page.left_column = 0;
         app.page.at_end = false;
         app.page.subject = Some(subject);
     }
@@ -239,14 +242,14 @@ fn open(app: &mut App) {
 
 fn show_jobs_of(app: &mut App, field: &str, name: &str) {
     app.jobs.arrangement.filter = Filter::by(field, name);
-    app.needed_jobs.all = true;
+    app.needed_jobs.all_users = true;
     app.jobs.cursor = 0;
     show(app, Screen::Jobs);
     app.arrange();
 }
 
 /// Handles Esc: from a page back to its list; in a list removes the filter, then the marks.
-fn back(app: &mut App) {
+fn go_back(app: &mut App) {
     match app.screen() {
         Screen::Job => return show(app, Screen::Jobs),
         Screen::Host => return show(app, Screen::Hosts),
@@ -283,22 +286,30 @@ pub(crate) fn columns(screen: Screen) -> &'static [Column] {
 
 fn begin_filter(app: &mut App) {
     if let Some(how) = current_arrangement(app) {
-        let before = how.filter.clone();
-        let mut text = before.text.clone();
+        let previous_filter = how.filter.clone();
+        let mut text = previous_filter.text.clone();
         if !text.is_empty() {
             text.push(' ');
         }
-        app.prompt = Prompt::Filter { text, before };
+        app.prompt = Prompt::Filter {
+            text,
+            previous_filter,
+        };
     }
 }
 
-fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> SessionEffect {
+fn type_filter(
+    app: &mut App,
+    key: Key,
+    mut text: String,
+    previous_filter: Filter,
+) -> SessionEffect {
     let mut done = false;
     match key {
         Key::Enter => done = true,
         Key::Esc => {
             if let Some(how) = current_arrangement(app) {
-                how.filter = before;
+                how.filter = previous_filter;
                 app.arrange();
             }
             return SessionEffect::None;
@@ -321,7 +332,10 @@ fn type_filter(app: &mut App, key: Key, mut text: String, before: Filter) -> Ses
         (Ok(_), None) => {}
     }
     if !done {
-        app.prompt = Prompt::Filter { text, before };
+        app.prompt = Prompt::Filter {
+            text,
+            previous_filter,
+        };
     }
     SessionEffect::None
 }

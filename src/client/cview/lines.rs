@@ -32,20 +32,22 @@ impl Arrangement {
 }
 
 /// The rows of hosts, as indices into `hosts`.
-pub(crate) fn host_lines(hosts: &[HostRow], how: &Arrangement) -> Vec<u32> {
+pub(crate) fn host_lines(hosts: &[HostRow], arrangement: &Arrangement) -> Vec<u32> {
     let mut text = String::new();
-    let mut rows = fitting(hosts, |host| how.filter.fits_host(host, &mut text));
-    how.arrange(&mut rows, |column, a, b| {
+    let mut rows = fitting(hosts, |host| arrangement.filter.fits_host(host, &mut text));
+    arrangement.arrange(&mut rows, |column, a, b| {
         compare_hosts(column, &hosts[a as usize], &hosts[b as usize])
     });
     rows
 }
 
 /// The rows of queues, as indices into `queues`.
-pub(crate) fn queue_lines(queues: &[QueueRow], how: &Arrangement) -> Vec<u32> {
+pub(crate) fn queue_lines(queues: &[QueueRow], arrangement: &Arrangement) -> Vec<u32> {
     let mut text = String::new();
-    let mut rows = fitting(queues, |queue| how.filter.fits_queue(queue, &mut text));
-    how.arrange(&mut rows, |column, a, b| {
+    let mut rows = fitting(queues, |queue| {
+        arrangement.filter.fits_queue(queue, &mut text)
+    });
+    arrangement.arrange(&mut rows, |column, a, b| {
         compare_queues(column, &queues[a as usize], &queues[b as usize])
     });
     rows
@@ -61,12 +63,12 @@ fn fitting<R>(rows: &[R], mut fits: impl FnMut(&R) -> bool) -> Vec<u32> {
 /// matching elements follow below it.
 pub(crate) fn job_lines(
     jobs: &Jobs,
-    how: &Arrangement,
+    arrangement: &Arrangement,
     unfolded: &HashSet<u32>,
     now: i64,
 ) -> Vec<JobLine> {
     let mut text = String::new();
-    let filter = &how.filter;
+    let filter = &arrangement.filter;
     let mut fits = |item: &JobItem| filter.is_empty() || filter.fits_job(item, &mut text);
     let mut with_fitting: HashSet<u32> = HashSet::new();
     let mut tops: Vec<u32> = Vec::new();
@@ -95,9 +97,9 @@ pub(crate) fn job_lines(
         let item = &jobs.items[*n as usize];
         !with_fitting.contains(&item.key.id) && !fits(item)
     };
-    let gone: HashSet<u32> = arrays.into_iter().filter(missing).collect();
-    tops.retain(|n| !gone.contains(n));
-    how.arrange(&mut tops, |column, a, b| {
+    let missing_arrays: HashSet<u32> = arrays.into_iter().filter(missing).collect();
+    tops.retain(|n| !missing_arrays.contains(n));
+    arrangement.arrange(&mut tops, |column, a, b| {
         compare_jobs(
             column,
             &jobs.items[a as usize],
@@ -106,18 +108,18 @@ pub(crate) fn job_lines(
         )
     });
     let mut lines = Vec::with_capacity(tops.len());
-    for at in tops {
-        lines.push(JobLine { at, idx: 0 });
-        if unfolded.contains(&jobs.items[at as usize].key.id) {
-            put_elements(&mut lines, jobs, at, filter);
+    for row_index in tops {
+        lines.push(JobLine { row_index, idx: 0 });
+        if unfolded.contains(&jobs.items[row_index as usize].key.id) {
+            put_elements(&mut lines, jobs, row_index, filter);
         }
     }
     lines
 }
 
-/// Adds the elements of the array at `at`, sorted by index.
-fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, at: u32, filter: &Filter) {
-    let item = &jobs.items[at as usize];
+/// Adds the elements of the array at `row_index`, sorted by index.
+fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, row_index: u32, filter: &Filter) {
+    let item = &jobs.items[row_index as usize];
     let Some(array) = &item.array else {
         return;
     };
@@ -126,7 +128,10 @@ fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, at: u32, filter: &Filter)
     let index = |n: &u32| jobs.items[*n as usize].key.idx;
     let mut put_own = |n: u32, lines: &mut Vec<JobLine>| {
         if filter.is_empty() || filter.fits_job(&jobs.items[n as usize], &mut text) {
-            lines.push(JobLine { at: n, idx: 0 });
+            lines.push(JobLine {
+                row_index: n,
+                idx: 0,
+            });
         }
     };
     // Waiting elements differ only in their index.
@@ -135,7 +140,7 @@ fn put_elements(lines: &mut Vec<JobLine>, jobs: &Jobs, at: u32, filter: &Filter)
         while let Some(n) = own.next_if(|n| index(n) < idx) {
             put_own(n, lines);
         }
-        lines.push(JobLine { at, idx });
+        lines.push(JobLine { row_index, idx });
     }
     for n in own {
         put_own(n, lines);
@@ -183,10 +188,10 @@ mod tests {
         ])
     }
 
-    fn shown(how: &Arrangement, unfolded: &[u32]) -> String {
+    fn shown(arrangement: &Arrangement, unfolded: &[u32]) -> String {
         let jobs = jobs();
         let unfolded = unfolded.iter().copied().collect();
-        let lines = job_lines(&jobs, how, &unfolded, 0);
+        let lines = job_lines(&jobs, arrangement, &unfolded, 0);
         let keys = lines.iter().map(|line| line.key(&jobs).to_string());
         keys.collect::<Vec<_>>().join(" ")
     }

@@ -10,7 +10,7 @@ use crate::text::duration;
 use crate::text::width::width;
 
 /// Width of the bar of slots in use.
-const BAR: usize = 30;
+const BAR_COLUMNS: usize = 30;
 
 /// Returns e.g. `slots: 5 run 8 pend 1 susp`, summed over the queues.
 pub(crate) fn slots(queues: &[QueueRow]) -> String {
@@ -22,17 +22,17 @@ pub(crate) fn slots(queues: &[QueueRow]) -> String {
 
 /// The first line above the list of queues.
 pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
-    let (mut ok, mut closed, mut gone) = (0, 0, 0);
+    let (mut ok, mut closed, mut unavailable) = (0, 0, 0);
     for host in hosts {
         match short_status(&host.status) {
             "ok" => ok += 1,
             "closed" => closed += 1,
-            _ => gone += 1,
+            _ => unavailable += 1,
         }
     }
     let pending: u64 = queues.iter().map(|q| q.counts.pend_jobs).sum();
     format!(
-        "Hosts: {} ({ok} ok, {closed} closed, {gone} unavailable)  Jobs pending: {pending}",
+        "Hosts: {} ({ok} ok, {closed} closed, {unavailable} unavailable)  Jobs pending: {pending}",
         hosts.len()
     )
 }
@@ -46,7 +46,7 @@ pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> Stri
     let percent = (used * 100).checked_div(slots).unwrap_or(0);
     let text = format!("Slots: {used} of {slots} in use ({percent} %)");
     let text = language.translate(&text);
-    let room = columns.saturating_sub(width(&text) + 3).min(BAR);
+    let room = columns.saturating_sub(width(&text) + 3).min(BAR_COLUMNS);
     let full = usize::try_from(percent).unwrap_or(100).min(100) * room / 100;
     format!("{text} [{}{}]", "#".repeat(full), ".".repeat(room - full))
 }

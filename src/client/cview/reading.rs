@@ -64,23 +64,23 @@ pub(crate) struct ViewPoller {
 
 impl ViewPoller {
     /// Looks once for the needed data.
-    pub(crate) fn poll(&mut self, source: &Source, asked: &NeededData, ctx: Ctx) -> PollResult {
-        let seen = match files_of(source, asked) {
-            Ok(seen) => seen,
+    pub(crate) fn poll(&mut self, source: &Source, requested: &NeededData, ctx: Ctx) -> PollResult {
+        let marks = match files_of(source, requested) {
+            Ok(marks) => marks,
             Err(why) => return PollResult::Failed(why),
         };
-        if seen == self.marks && *asked == self.needed {
+        if marks == self.marks && *requested == self.needed {
             return self.poll_output(source);
         }
-        let mut needed = asked.clone();
-        if *asked == self.needed && seen.jobs == self.marks.jobs {
+        let mut needed = requested.clone();
+        if *requested == self.needed && marks.jobs == self.marks.jobs {
             // Only the counts of hosts or queues have changed.
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
             Ok(world) => {
-                self.marks = seen;
-                self.needed = asked.clone();
+                self.marks = marks;
+                self.needed = requested.clone();
                 PollResult::Data(Box::new(world))
             }
             Err(why) => {
@@ -177,7 +177,7 @@ impl ViewPoller {
             let text = format!("Job <{key}> is not found");
             return Ok(only(Exit::NotFound, text));
         };
-        if !source.sees(params, &job.spec) {
+        if !source.may_see(params, &job.spec) {
             return Ok(only(Exit::Permission, OWN_ONLY.to_owned()));
         }
         let text = |own: &str, of: fn(&ViewJob) -> &str| match (own, array) {
@@ -270,7 +270,7 @@ fn jobs(
     queues: &[QueueRow],
 ) -> Result<(Jobs, Vec<String>), String> {
     let own = Users::one(source.me.uid);
-    let users = match needed.all {
+    let users = match needed.all_users {
         true => source.visible_users(Users::All, params).unwrap_or(own),
         false => own,
     };
@@ -386,11 +386,14 @@ fn last_lines(bytes: &[u8], cut: bool) -> Vec<String> {
     let text = text.strip_suffix('\n').unwrap_or(&text);
     let lines: Vec<&str> = text.split('\n').collect();
     let skip = usize::from(cut && lines.len() > 1).max(lines.len().saturating_sub(OUTPUT_LINES));
-    lines[skip..].iter().map(|line| shown(line)).collect()
+    lines[skip..]
+        .iter()
+        .map(|line| displayed_line(line))
+        .collect()
 }
 
 /// A line of output: text that later progress overwrote is left out, tabs become blanks.
-fn shown(line: &str) -> String {
+fn displayed_line(line: &str) -> String {
     let line = line.trim_end_matches('\r');
     let line = line.rsplit('\r').next().unwrap_or_default();
     let mut out = String::with_capacity(line.len());

@@ -18,26 +18,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PANICKED: i32 = 101;
 
 /// Whether the terminal is taken over now.
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Where frames are drawn.
 pub(crate) type Canvas = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
 /// The terminal while it is taken over; restored when dropped.
-pub(crate) struct TakenScreen {
+pub(crate) struct FullScreen {
     pub canvas: Canvas,
 }
 
-impl TakenScreen {
+impl FullScreen {
     /// Takes over the terminal.
     ///
     /// # Errors
     /// The terminal does not support it.
-    pub(crate) fn take() -> Result<TakenScreen> {
+    pub(crate) fn take_over() -> Result<FullScreen> {
         restore_at_panic();
         enter().map_err(|e| refused(&e))?;
         match blank() {
-            Ok(canvas) => Ok(TakenScreen { canvas }),
+            Ok(canvas) => Ok(FullScreen { canvas }),
             Err(e) => {
                 restore();
                 Err(refused(&e))
@@ -49,19 +49,19 @@ impl TakenScreen {
     /// again.
     ///
     /// # Errors
-    /// As [`TakenScreen::take`].
+    /// As [`FullScreen::take_over`].
     pub(crate) fn suspend(&mut self) -> Result<()> {
         restore();
         sys::signals::stop_group();
-        self.take_again()
+        self.retake()
     }
 
     /// Takes the terminal over again and clears it, because another process may have used it
     /// meanwhile.
     ///
     /// # Errors
-    /// As [`TakenScreen::take`].
-    pub(crate) fn take_again(&mut self) -> Result<()> {
+    /// As [`FullScreen::take_over`].
+    pub(crate) fn retake(&mut self) -> Result<()> {
         restore();
         enter().map_err(|e| refused(&e))?;
         self.canvas = blank().map_err(|e| refused(&e))?;
@@ -69,7 +69,7 @@ impl TakenScreen {
     }
 }
 
-impl Drop for TakenScreen {
+impl Drop for FullScreen {
     fn drop(&mut self) {
         restore();
     }
@@ -91,13 +91,13 @@ fn refused(e: &io::Error) -> Fail {
 
 fn enter() -> io::Result<()> {
     terminal::enable_raw_mode()?;
-    TAKEN.store(true, Ordering::SeqCst);
+    IS_TAKEN_OVER.store(true, Ordering::SeqCst);
     execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)
 }
 
 /// Restores the terminal if it is taken over.
 fn restore() {
-    if TAKEN.swap(false, Ordering::SeqCst) {
+    if IS_TAKEN_OVER.swap(false, Ordering::SeqCst) {
         // If the terminal no longer exists, there is nothing to restore.
         drop(execute!(io::stdout(), cursor::Show, LeaveAlternateScreen));
         drop(terminal::disable_raw_mode());
@@ -120,17 +120,17 @@ fn restore_at_panic() {
 /// # Errors
 /// Says why not, and what to use instead.
 pub(crate) fn check(term: Option<&str>) -> Result<()> {
-    const INSTEAD: &str = "\nhint: 'cview -once' prints one screen as text; 'cjobs', 'chosts' and \
+    const HINT: &str = "\nhint: 'cview -once' prints one screen as text; 'cjobs', 'chosts' and \
                            'cqueues' print lists";
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let text = "standard input and output must be a terminal";
-        return Err(Fail::usage(format!("{text}{INSTEAD}")));
+        return Err(Fail::usage(format!("{text}{HINT}")));
     }
     match term {
         None | Some("" | "dumb") => {
             let shown = crate::text::width::escape(term.unwrap_or_default());
             Err(Fail::usage(format!(
-                "this terminal (TERM={shown}) cannot show a full screen{INSTEAD}"
+                "this terminal (TERM={shown}) cannot show a full screen{HINT}"
             )))
         }
         Some(_) => Ok(()),

@@ -7,9 +7,9 @@
 use super::actions::Action;
 use super::app::{App, SLOW_MS};
 use super::draw::{DisplayOptions, DrawTime, draw};
-use super::key_actions::{SessionEffect, press};
+use super::key_actions::{SessionEffect, handle_key};
 use super::reading::{PollResult, ViewPoller};
-use super::screen::{self, Input, TakenScreen};
+use super::screen::{self, FullScreen, Input};
 use super::view_data::NeededData;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
@@ -35,7 +35,7 @@ const SIGNALS: &[&str] = &["TERM", "INT", "HUP", "TSTP", "CONT"];
 /// A message from the threads.
 enum Message {
     Input(Input),
-    News(PollResult),
+    Update(PollResult),
     Answer(std::result::Result<Ack, String>),
     Signal(i32),
     /// The terminal no longer exists.
@@ -57,20 +57,20 @@ struct Threads {
 /// The terminal or the system does not support it.
 pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -> Result<i32> {
     let dates = source.ctx().dates;
-    let look = DisplayOptions {
+    let display = DisplayOptions {
         color,
         cursor: true,
-        language: language::here(),
+        language: language::of_process(),
     };
     crate::client::hang_notice::end();
     let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
     let caught = signals::catch(&numbers.collect::<Vec<_>>())?;
-    let mut taken = TakenScreen::take()?;
+    let mut taken = FullScreen::take_over()?;
     let threads = Threads::start(source, interval_ms, caught)?;
     let mut needed = NeededData::default();
     loop {
-        if app.needed() != needed {
-            needed = app.needed();
+        if app.needed_data() != needed {
+            needed = app.needed_data();
             drop(threads.needs.send(needed.clone()));
         }
         let now = clock::wall_ms();
@@ -84,7 +84,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
             if (area.width, area.height) != app.size {
                 app.resize((area.width, area.height));
             }
-            draw(&app, look, &moment, frame.buffer_mut());
+            draw(&app, display, &moment, frame.buffer_mut());
         });
         if drawn.is_err() {
             // The terminal no longer exists.
@@ -110,31 +110,31 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
 /// Handles a message; returns the exit code if it ends the session.
 fn take(
     app: &mut App,
-    taken: &mut TakenScreen,
+    taken: &mut FullScreen,
     threads: &Threads,
     message: Message,
 ) -> Result<Option<i32>> {
     match message {
-        Message::Input(Input::Key(key)) => match press(app, key) {
+        Message::Input(Input::Key(key)) => match handle_key(app, key) {
             SessionEffect::None => {}
             SessionEffect::Quit => return Ok(Some(0)),
             SessionEffect::Interrupt => return Ok(Some(code_of("INT"))),
             SessionEffect::Suspend => taken.suspend()?,
-            SessionEffect::Redraw => taken.take_again()?,
+            SessionEffect::Redraw => taken.retake()?,
             SessionEffect::Ask(action) => drop(threads.actions.send(action)),
         },
         // The size is queried when drawing.
-        Message::Input(Input::Resize) | Message::News(PollResult::Unchanged) => {}
-        Message::News(PollResult::Data(world)) => app.take(*world, clock::wall_ms()),
-        Message::News(PollResult::Failed(why)) => app.fail(why),
+        Message::Input(Input::Resize) | Message::Update(PollResult::Unchanged) => {}
+        Message::Update(PollResult::Data(world)) => app.set_data(*world, clock::wall_ms()),
+        Message::Update(PollResult::Failed(why)) => app.fail(why),
         Message::Answer(answer) => {
             app.answered(answer);
             // The effect of the action is read at once.
-            drop(threads.needs.send(app.needed()));
+            drop(threads.needs.send(app.needed_data()));
         }
         Message::Signal(number) => match signals::name(number).as_str() {
             "TSTP" => taken.suspend()?,
-            "CONT" => taken.take_again()?,
+            "CONT" => taken.retake()?,
             name => return Ok(Some(code_of(name))),
         },
         Message::Closed => return Ok(Some(code_of("HUP"))),
@@ -151,7 +151,7 @@ impl Threads {
     fn start(source: Source, interval_ms: u64, caught: Receiver<i32>) -> Result<Threads> {
         let (tx, messages) = bounded(WAITING_MAX);
         let (needs, needs_read) = unbounded();
-        let (actions, asked) = unbounded();
+        let (actions, action_queue) = unbounded();
         let reading_since = Arc::new(AtomicU64::new(0));
         let site = source.site.clone();
         let (to, since) = (tx.clone(), reading_since.clone());
@@ -159,7 +159,7 @@ impl Threads {
             read_on(&source, interval_ms, &needs_read, &to, &since)
         })?;
         let to = tx.clone();
-        spawn("ask", move || send_actions(&site, &asked, &to))?;
+        spawn("ask", move || send_actions(&site, &action_queue, &to))?;
         let to = tx.clone();
         spawn("signals-on", move || {
             while let Ok(number) = caught.recv() {
@@ -221,9 +221,9 @@ fn read_on(
             Some(_) => source.ctx_with_estimates(),
             None => source.ctx(),
         };
-        let news = looking.poll(source, &needed, ctx);
+        let update = looking.poll(source, &needed, ctx);
         since.store(0, Ordering::Relaxed);
-        if to.send(Message::News(news)).is_err() {
+        if to.send(Message::Update(update)).is_err() {
             return;
         }
         let took = clock::boot_ms().saturating_sub(began);
@@ -240,8 +240,8 @@ fn read_on(
 }
 
 /// Sends actions to the leader, one after the other.
-fn send_actions(site: &Site, asked: &Receiver<Action>, to: &Sender<Message>) {
-    while let Ok(action) = asked.recv() {
+fn send_actions(site: &Site, action_queue: &Receiver<Action>, to: &Sender<Message>) {
+    while let Ok(action) = action_queue.recv() {
         let answer = requests::wait_s(None)
             .map_err(|fail| fail.text)
             .and_then(|wait_s| {

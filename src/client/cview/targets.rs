@@ -41,14 +41,20 @@ pub(crate) fn selected_name(app: &App) -> Option<String> {
 pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
     match (app.screen(), &app.page.subject) {
         (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
-        (Screen::Host, Some(Subject::Host(name))) => named(act, vec![name.clone()]),
+        (Screen::Host, Some(Subject::Host(name))) => act_on_named(act, vec![name.clone()]),
         (Screen::Hosts, _) => {
             let known = |name: &str| app.cluster.hosts.iter().any(|host| host.name == name);
-            named(act, marked(&app.hosts.marks, known, selected_host(app)))
+            act_on_named(
+                act,
+                act_on_marked(&app.hosts.marks, known, selected_host(app)),
+            )
         }
         (Screen::Queues, _) => {
             let known = |name: &str| app.cluster.queues.iter().any(|queue| queue.name == name);
-            named(act, marked(&app.queues.marks, known, selected_queue(app)))
+            act_on_named(
+                act,
+                act_on_marked(&app.queues.marks, known, selected_queue(app)),
+            )
         }
         _ => {
             let marks = app.jobs.marks.iter().filter_map(|text| text.parse().ok());
@@ -61,7 +67,7 @@ pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
     }
 }
 
-fn marked(
+fn act_on_marked(
     marks: &BTreeSet<String>,
     known: impl Fn(&str) -> bool,
     selected: Option<String>,
@@ -73,7 +79,7 @@ fn marked(
     }
 }
 
-fn named(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
+fn act_on_named(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
     if names.is_empty() {
         return Err("nothing is selected".to_owned());
     }

@@ -1,6 +1,6 @@
 //! Tests complete screens, drawn to a test backend after keys were pressed; and golden frames.
 
-use super::key_actions::{SessionEffect, press};
+use super::key_actions::{SessionEffect, handle_key};
 use super::reading::{PollResult, ViewPoller};
 use super::view_data::{Jobs, ViewData};
 use super::*;
@@ -62,8 +62,11 @@ impl TestSession {
 
     fn read(&mut self) {
         let source = self.view.source("cview", 10);
-        match self.looking.poll(&source, &self.app.needed(), ctx(&source)) {
-            PollResult::Data(world) => self.app.take(*world, NOW),
+        match self
+            .looking
+            .poll(&source, &self.app.needed_data(), ctx(&source))
+        {
+            PollResult::Data(world) => self.app.set_data(*world, NOW),
             PollResult::Unchanged => {}
             PollResult::Failed(why) => self.app.fail(why),
         }
@@ -73,7 +76,7 @@ impl TestSession {
     fn keys(&mut self, keys: &[Key]) -> SessionEffect {
         let mut effect = SessionEffect::None;
         for key in keys {
-            effect = press(&mut self.app, *key);
+            effect = handle_key(&mut self.app, *key);
             self.read();
         }
         effect
@@ -132,7 +135,7 @@ fn golden(name: &str, lines: &[&str], language: Language) {
         let app = begun(&m, size).unwrap();
         let source = bed.source("cview", 10);
         let ctx = ctx(&source);
-        let drawn = once(app, &source, ctx, language).expect("it draws");
+        let drawn = print_once(app, &source, ctx, language).expect("it draws");
         let columns = drawn.lines().map(width).max();
         assert!(columns <= Some(usize::from(size.0)), "{drawn}");
         // The path differs between tests, but not its length.
@@ -263,7 +266,7 @@ fn screens_are_changed_by_number_tab_and_enter_and_left_by_q_and_esc() {
     assert_eq!(bed.app.jobs.arrangement.filter.text, "host:h1");
     bed.keys(&[Key::Char('1'), Key::Down, Key::Enter]);
     assert_eq!(bed.app.jobs.arrangement.filter.text, "queue:normal");
-    assert!(bed.app.needed_jobs.all);
+    assert!(bed.app.needed_jobs.all_users);
     assert_eq!(
         bed.keys(&[Key::Esc]),
         SessionEffect::None,
@@ -466,7 +469,7 @@ fn control_characters_and_wide_ones_do_no_harm() {
         jobs: Some(Jobs::of(vec![item])),
         ..ViewData::default()
     };
-    bed.app.take(world, NOW);
+    bed.app.set_data(world, NOW);
     let lines = bed.screen();
     let hidden = |c: char| crate::text::width::is_hidden(c);
     assert!(
@@ -495,11 +498,11 @@ fn a_small_screen_says_so_and_every_size_is_drawn() {
         bed.terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
         bed.app.resize(size);
         for key in ['1', '2', '3', '4', '?', 'x', '/', '\u{e9}'] {
-            press(&mut bed.app, Key::Char(key));
+            handle_key(&mut bed.app, Key::Char(key));
             assert_eq!(bed.screen().len(), usize::from(size.1));
         }
-        press(&mut bed.app, Key::Esc);
-        press(&mut bed.app, Key::Char('3'));
+        handle_key(&mut bed.app, Key::Esc);
+        handle_key(&mut bed.app, Key::Char('3'));
         let small = size.0 < 40 || size.1 < 8;
         assert_eq!(bed.has("JOBID"), !small, "{size:?}");
     }
@@ -524,14 +527,14 @@ fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
         page: Some(page),
         ..ViewData::default()
     };
-    bed.app.take(world, NOW);
+    bed.app.set_data(world, NOW);
     bed.keys(&[Key::Left, Key::Left, Key::Left, Key::Left]);
     assert!(bed.has("one more line"), "{:?}", bed.screen());
     bed.keys(&[Key::Up]);
     assert!(!bed.app.page.at_end);
     // Another page starts at its top.
     bed.keys(&[Key::Esc, Key::Down, Key::Enter]);
-    assert_eq!((bed.app.page.top, bed.app.page.left), (0, 0));
+    assert_eq!((bed.app.page.top, bed.app.page.left_column), (0, 0));
 }
 
 proptest! {
@@ -546,7 +549,7 @@ proptest! {
         for (n, key) in keys.into_iter().enumerate() {
             let key = KEYS[key];
             let asks = matches!(bed.app.prompt, Prompt::Confirm(_));
-            let effect = press(&mut bed.app, key);
+            let effect = handle_key(&mut bed.app, key);
             if let SessionEffect::Ask(action) = effect {
                 prop_assert!(asks && key == Key::Char('y'), "{action:?}");
                 prop_assert!(!action.names.is_empty() && action.count > 0);
@@ -643,12 +646,12 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         jobs: Some(Jobs::of((1..=n).map(item).collect())),
         ..ViewData::default()
     };
-    bed.app.take(world(JOBS), NOW);
+    bed.app.set_data(world(JOBS), NOW);
     let on_screen = bed.app.rows();
     assert_eq!(on_screen, 19);
     let mut press_and_draw = |keys: &[Key]| {
         for key in keys {
-            press(&mut bed.app, *key);
+            handle_key(&mut bed.app, *key);
         }
         bed.draw();
         assert_eq!(bed.rows, on_screen);
@@ -670,7 +673,7 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
     // Cursor keys do not rebuild the list: its memory stays the same.
     let before = bed.app.jobs.lines.as_ptr();
     for _ in 0..1000 {
-        press(&mut bed.app, Key::Down);
+        handle_key(&mut bed.app, Key::Down);
     }
     assert_eq!(bed.app.jobs.lines.as_ptr(), before);
     assert_eq!(bed.app.jobs.cursor, 1000);
@@ -688,12 +691,12 @@ fn many_hosts_scroll_and_the_last_line_is_reached() {
         hosts: Some((1..=500).map(host).collect()),
         ..ViewData::default()
     };
-    bed.app.take(world, NOW);
-    press(&mut bed.app, Key::End);
+    bed.app.set_data(world, NOW);
+    handle_key(&mut bed.app, Key::End);
     assert!(bed.has("> h500"), "{:?}", bed.screen());
     assert_eq!(bed.app.hosts.top, 500 - bed.app.rows());
-    press(&mut bed.app, Key::PageUp);
-    press(&mut bed.app, Key::Home);
+    handle_key(&mut bed.app, Key::PageUp);
+    handle_key(&mut bed.app, Key::Home);
     assert_eq!((bed.app.hosts.top, bed.app.hosts.cursor), (0, 0));
 }
 
@@ -710,7 +713,7 @@ fn what_is_not_there_is_no_frame() {
         let mut app = App::new(screen, SIZE);
         app.page.subject = Some(subject);
         let ctx = ctx(&source);
-        once(app, &source, ctx, Language::English).unwrap_err()
+        print_once(app, &source, ctx, Language::English).unwrap_err()
     };
     let fail = ask(Screen::Job, Subject::Job(JobKey::job(99)));
     assert_eq!(fail, Fail::not_found("Job <99> is not found"));
@@ -735,7 +738,9 @@ fn wrong_options_are_named() {
     );
     let app = asked(&["-a", "-f", "-filter", "user:u1"]).unwrap();
     assert!(
-        app.needed_jobs.all && app.needed_jobs.finished && !app.jobs.arrangement.filter.is_empty()
+        app.needed_jobs.all_users
+            && app.needed_jobs.finished
+            && !app.jobs.arrangement.filter.is_empty()
     );
     assert_eq!(interval(None), Ok(1000));
     assert_eq!(interval(Some("0.5")), Ok(500));

@@ -71,7 +71,7 @@ pub(crate) struct NeededData {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NeededJobs {
     /// The jobs of all users, not only the caller's.
-    pub all: bool,
+    pub all_users: bool,
     /// Finished jobs as well.
     pub finished: bool,
 }
@@ -135,7 +135,7 @@ impl RunFacts {
 #[derive(Debug)]
 pub(crate) struct ArrayFacts {
     /// All indices.
-    pub all: Box<str>,
+    pub indices: Box<str>,
     /// Elements that have no row.
     pub waiting: IndexSet,
     /// Number of elements in each state, by position in [`JobStat::ALL`], including waiting ones.
@@ -152,7 +152,7 @@ impl ArrayFacts {
             *count = u64::from(own) + if known == stat { waiting.len() } else { 0 };
         }
         ArrayFacts {
-            all: row.all.as_str().into(),
+            indices: row.all.as_str().into(),
             waiting,
             counts,
         }
@@ -279,7 +279,7 @@ impl Jobs {
             let place = u32::try_from(n).unwrap_or(u32::MAX);
             elements.entry(key.id).or_default().push(place);
             if items[n].name.is_empty()
-                && let Some(array) = place_of(&items, &by_key, JobKey::job(key.id))
+                && let Some(array) = index_of(&items, &by_key, JobKey::job(key.id))
             {
                 items[n].name = items[array].name.clone();
             }
@@ -296,7 +296,7 @@ impl Jobs {
 
     /// Finds a job, array or element that has a row.
     pub(crate) fn find(&self, key: JobKey) -> Option<&JobItem> {
-        let place = place_of(&self.items, &self.by_key, key)?;
+        let place = index_of(&self.items, &self.by_key, key)?;
         self.items.get(place)
     }
 
@@ -311,7 +311,7 @@ impl Jobs {
     }
 }
 
-fn place_of(items: &[JobItem], by_key: &[u32], key: JobKey) -> Option<usize> {
+fn index_of(items: &[JobItem], by_key: &[u32], key: JobKey) -> Option<usize> {
     let found = by_key.binary_search_by_key(&key, |n| items[*n as usize].key);
     found.ok().map(|at| by_key[at] as usize)
 }

@@ -19,7 +19,7 @@ pub(super) struct JobRows {
 /// One job: its own row, and for an array its elements.
 #[derive(Default)]
 struct KnownJob {
-    whole: Option<ElementState>,
+    job_state: Option<ElementState>,
     /// All indices of an array, and those that have not started.
     array: Option<(IndexSet, IndexSet)>,
     elements: BTreeMap<u32, ElementState>,
@@ -64,7 +64,7 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
             } else {
                 &row.name
             };
-            for wanted in names.iter().filter(|w| named(w, name)) {
+            for wanted in names.iter().filter(|w| name_matches(w, name)) {
                 found.entry(wanted.clone()).or_default().insert(row.j.id);
             }
         }
@@ -80,7 +80,7 @@ pub(super) fn resolve(reader: &ViewReader, expr: Expr) -> Result<Expr> {
 }
 
 /// Whether `name` matches `wanted`, which may end in `*`.
-fn named(wanted: &str, name: &str) -> bool {
+fn name_matches(wanted: &str, name: &str) -> bool {
     match wanted.strip_suffix('*') {
         Some(front) => name.starts_with(front),
         None => name == wanted,
@@ -126,7 +126,7 @@ impl JobRows {
             known.elements.insert(row.j.idx, one);
             return;
         }
-        known.whole = Some(one);
+        known.job_state = Some(one);
         if let Some(arr) = &row.arr {
             let set = |text: &str| IndexSet::parse(text, 1, u32::MAX).unwrap_or_default();
             known.array = Some((set(&arr.all), set(&arr.waiting)));
@@ -141,7 +141,7 @@ impl JobRows {
     pub(super) fn counts(&self, expr: &Expr) -> Counts {
         let mut counts = Counts::default();
         for (target, _) in targets(expr) {
-            for one in self.picked(target).unwrap_or_default() {
+            for one in self.selected_states(target).unwrap_or_default() {
                 counts.add(one.stat, 1);
             }
         }
@@ -151,7 +151,7 @@ impl JobRows {
     /// How the targets of `expr` that are not DONE have ended, in one sentence each.
     pub(super) fn not_done(&self, expr: &Expr) -> Vec<String> {
         let sentence = |(target, id): (&Target, u32)| {
-            let all = self.picked(target).unwrap_or_default();
+            let all = self.selected_states(target).unwrap_or_default();
             let bad: Vec<&ElementState> = all.iter().filter(|o| o.stat == JobStat::Exit).collect();
             let name = JobKeyText(target, id);
             match (bad.as_slice(), all.len()) {
@@ -175,7 +175,7 @@ impl JobRows {
     /// Why `expr` can never hold, as a sentence.
     pub(super) fn why_never(&self, expr: &Expr) -> String {
         let missing: Vec<String> = targets(expr)
-            .filter(|(target, _)| self.seen(target).is_none())
+            .filter(|(target, _)| self.element_states(target).is_none())
             .map(|(target, id)| JobKeyText(target, id).to_string())
             .collect();
         if missing.is_empty() {
@@ -185,12 +185,12 @@ impl JobRows {
         }
     }
 
-    fn picked<'a>(&'a self, target: &'a Target) -> Option<Vec<ElementState>> {
+    fn selected_states<'a>(&'a self, target: &'a Target) -> Option<Vec<ElementState>> {
         let JobRef::Id(id) = target.job else {
             return None;
         };
         let known = self.jobs.get(&id)?;
-        let whole = known.whole?;
+        let whole = known.job_state?;
         let Some((_, waiting)) = &known.array else {
             return matches!(target.elements, Elements::Whole).then(|| vec![whole]);
         };
@@ -236,24 +236,24 @@ fn targets(expr: &Expr) -> impl Iterator<Item = (&Target, u32)> {
 }
 
 impl DependencyFacts for JobRows {
-    fn seen(&self, target: &Target) -> Option<ElementStates> {
-        let mut seen = ElementStates::default();
-        for one in self.picked(target)? {
+    fn element_states(&self, target: &Target) -> Option<ElementStates> {
+        let mut states = ElementStates::default();
+        for one in self.selected_states(target)? {
             let count = match one.stat {
-                JobStat::Pend => &mut seen.pend,
-                JobStat::Psusp => &mut seen.hold,
-                JobStat::Run => &mut seen.run,
-                JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => &mut seen.susp,
-                JobStat::Done => &mut seen.done,
-                JobStat::Exit => &mut seen.exit,
+                JobStat::Pend => &mut states.pend,
+                JobStat::Psusp => &mut states.hold,
+                JobStat::Run => &mut states.run,
+                JobStat::Ususp | JobStat::Ssusp | JobStat::Unkwn => &mut states.susp,
+                JobStat::Done => &mut states.done,
+                JobStat::Exit => &mut states.exit,
             };
             *count += 1;
         }
-        Some(seen)
+        Some(states)
     }
 
     fn post_failed(&self, target: &Target) -> u64 {
-        let all = self.picked(target).unwrap_or_default();
+        let all = self.selected_states(target).unwrap_or_default();
         let failed = all
             .iter()
             .filter(|one| one.stat.is_finished() && one.post_failed);
@@ -261,7 +261,7 @@ impl DependencyFacts for JobRows {
     }
 
     fn exit_code(&self, target: &Target, test: &dyn Fn(i32) -> bool) -> bool {
-        let all = self.picked(target).unwrap_or_default();
+        let all = self.selected_states(target).unwrap_or_default();
         all.iter()
             .any(|one| one.stat == JobStat::Exit && one.started && test(one.code))
     }
@@ -343,6 +343,8 @@ mod tests {
 
     #[test]
     fn names_match_with_a_star_at_the_end() {
-        assert!(named("a*", "abc") && named("abc", "abc") && !named("ab", "abc"));
+        assert!(
+            name_matches("a*", "abc") && name_matches("abc", "abc") && !name_matches("ab", "abc")
+        );
     }
 }

@@ -73,7 +73,7 @@ impl Progress {
     }
 
     /// A progress line that shows nothing.
-    pub(crate) fn none() -> Progress {
+    pub(crate) fn hidden() -> Progress {
         Progress {
             command: "",
             on: false,

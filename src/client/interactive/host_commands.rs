@@ -4,7 +4,7 @@
 use super::incoming_connections::IncomingConnections;
 use super::terminal_session::{Peer, SessionEnd, TerminalSession};
 use super::{InteractiveListener, readable};
-use crate::channel::{Welcome, about};
+use crate::channel::{Welcome, channel_name};
 use crate::client::exit::{Fail, Result};
 use crate::language::tell;
 use crate::model::JobKey;
@@ -13,7 +13,7 @@ use crate::sys::{clock, stream};
 
 /// Time limit for a host to connect (ms), and interval at which its message is looked for.
 const CALL_MS: u64 = 60_000;
-const LOOK_MS: u64 = 250;
+const POLL_MS: u64 = 250;
 
 /// How all commands ended.
 pub(crate) enum RunResult {
@@ -42,7 +42,7 @@ impl<'a> HostCommands<'a> {
         queue: &'a SignalQueue,
     ) -> HostCommands<'a> {
         let one = |(host, waiting): (String, InteractiveListener)| {
-            let name = about(waiting.session.token);
+            let name = channel_name(waiting.session.token);
             HostCommand {
                 host,
                 calls: IncomingConnections::new(waiting.key.clone(), name, job),
@@ -90,7 +90,7 @@ impl<'a> HostCommands<'a> {
             let now = clock::boot_ms();
             let mut list = vec![readable(self.queue)];
             for one in self.all.iter().filter(|one| one.peer.is_none()) {
-                if let Some(word) = one.waiting.place.word(now) {
+                if let Some(word) = one.waiting.rendezvous_files.connect_failure(now) {
                     let (host, why) = (word.host, word.why);
                     let text = format!("host {host} cannot reach this command: {why}");
                     return Err(Fail::system(text));
@@ -105,9 +105,9 @@ impl<'a> HostCommands<'a> {
                     return Err(Fail::system(text));
                 }
                 list.push(readable(&one.waiting.listener));
-                list.extend(one.calls.watched());
+                list.extend(one.calls.poll_entries());
             }
-            stream::wait(&list, Some(LOOK_MS))?;
+            stream::wait(&list, Some(POLL_MS))?;
             while let Some(signal) = self.queue.next_signal() {
                 let name = signals::name(signal);
                 if !matches!(name.as_str(), "WINCH" | "CONT" | "TSTP" | "USR1" | "USR2") {
@@ -116,7 +116,7 @@ impl<'a> HostCommands<'a> {
             }
             for one in self.all.iter_mut().filter(|one| one.peer.is_none()) {
                 let (listener, now) = (&one.waiting.listener, clock::boot_ms());
-                one.peer = one.calls.turn(listener, Welcome::default(), now);
+                one.peer = one.calls.poll_once(listener, Welcome::default(), now);
             }
         }
         Ok(None)

@@ -22,7 +22,7 @@ const NAMED_MAX: usize = 3;
 struct IncomingConnection {
     wire: Wire,
     link: Link,
-    from: SocketAddr,
+    address: SocketAddr,
     since: u64,
     welcomed: bool,
 }
@@ -56,7 +56,7 @@ impl IncomingConnections {
         }
     }
 
-    pub(super) fn watched(&self) -> impl Iterator<Item = PollEntry> {
+    pub(super) fn poll_entries(&self) -> impl Iterator<Item = PollEntry> {
         self.calls.iter().map(|call| PollEntry {
             fd: call.wire.as_raw_fd(),
             read: true,
@@ -66,16 +66,21 @@ impl IncomingConnections {
 
     /// Accepts new callers and reads from all of them; returns the one that has the key. `welcome`:
     /// what the job's host learns.
-    pub(super) fn turn(&mut self, listener: &Listener, welcome: Welcome, now: u64) -> Option<Peer> {
-        while let Some((wire, from)) = listener.accept() {
+    pub(super) fn poll_once(
+        &mut self,
+        listener: &Listener,
+        welcome: Welcome,
+        now: u64,
+    ) -> Option<Peer> {
+        while let Some((wire, address)) = listener.accept() {
             if self.calls.len() >= CALLS_MAX {
                 self.calls.remove(0);
             }
-            let link = Link::called(&self.key, &self.about);
+            let link = Link::accepting_end(&self.key, &self.about);
             self.calls.push(IncomingConnection {
                 wire,
                 link,
-                from,
+                address,
                 since: now,
                 welcomed: false,
             });
@@ -83,18 +88,18 @@ impl IncomingConnections {
         let mut n = 0;
         while n < self.calls.len() {
             let call = &mut self.calls[n];
-            let seen = match now.saturating_sub(call.since) > CALL_MS {
+            let input = match now.saturating_sub(call.since) > CALL_MS {
                 true => ConnectionInput::Closed,
                 false => call.listen(self.job, welcome),
             };
-            match seen {
+            match input {
                 ConnectionInput::Incomplete => n += 1,
                 ConnectionInput::Closed => drop(self.calls.remove(n)),
                 ConnectionInput::Refused => {
-                    let from = self.calls.remove(n).from;
+                    let address = self.calls.remove(n).address;
                     self.named += 1;
                     if self.named <= NAMED_MAX {
-                        tell!("csub: a caller from {from} does not have the key: refused");
+                        tell!("csub: a caller from {address} does not have the key: refused");
                     }
                 }
                 ConnectionInput::Proven => {
@@ -112,13 +117,13 @@ impl IncomingConnections {
         let until = clock::boot_ms() + LAST_CALL_MS;
         loop {
             let now = clock::boot_ms();
-            if let Some(peer) = self.turn(listener, welcome, now) {
+            if let Some(peer) = self.poll_once(listener, welcome, now) {
                 return Some(peer);
             }
             if self.calls.is_empty() || now >= until {
                 return None;
             }
-            let list: Vec<PollEntry> = self.watched().collect();
+            let list: Vec<PollEntry> = self.poll_entries().collect();
             stream::wait(&list, Some(until - now)).ok()?;
         }
     }
@@ -157,7 +162,7 @@ impl IncomingConnection {
         }
         match self.link.next_message() {
             Ok(None) => ConnectionInput::Incomplete,
-            Ok(Some(Message::Begin)) if self.link.is_proven() => ConnectionInput::Proven,
+            Ok(Some(Message::Begin)) if self.link.peer_has_key() => ConnectionInput::Proven,
             _ => ConnectionInput::Refused,
         }
     }
@@ -194,9 +199,11 @@ mod tests {
         }
 
         /// Takes turns until `done`, which gets the accepted caller, if any.
-        fn until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
+        fn poll_until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
             for _ in 0..2_000 {
-                let peer = self.calls.turn(&self.listener, welcome(), clock::boot_ms());
+                let peer = self
+                    .calls
+                    .poll_once(&self.listener, welcome(), clock::boot_ms());
                 if done(peer.as_ref()) {
                     return peer;
                 }
@@ -254,20 +261,20 @@ mod tests {
             let wire = bed.dial();
             let link = Link::caller(&key(k), "about", &hello(id));
             let caller = std::thread::spawn(move || converse(&wire, link));
-            bed.until(|_| caller.is_finished());
+            bed.poll_until(|_| caller.is_finished());
             assert_eq!(caller.join().unwrap(), None);
         }
         let wire = bed.dial();
         let link = Link::caller(&key(1), "about", &hello(7));
         let caller = std::thread::spawn(move || (converse(&wire, link), wire));
-        let peer = bed.until(|peer| peer.is_some()).unwrap();
+        let peer = bed.poll_until(|peer| peer.is_some()).unwrap();
         assert_eq!(peer.host, "h1");
         let (sent, _wire) = caller.join().unwrap();
         // The same bytes, sent again by another caller, are not accepted.
         let mut bed = self::bed().unwrap();
         let thief = bed.dial();
         assert!(thief.write(&sent.unwrap()).unwrap() > 0);
-        bed.until(|_| matches!(thief.read(&mut [0; 4096]), Ok(Some(0)) | Err(_)));
+        bed.poll_until(|_| matches!(thief.read(&mut [0; 4096]), Ok(Some(0)) | Err(_)));
     }
 
     #[test]
@@ -288,12 +295,12 @@ mod tests {
     fn callers_that_say_nothing_make_room() {
         let Some(mut bed) = bed() else { return };
         let silent: Vec<Wire> = (0..20).map(|_| bed.dial()).collect();
-        bed.until(|_| matches!(silent[0].read(&mut [0; 9]), Ok(Some(0)) | Err(_)));
+        bed.poll_until(|_| matches!(silent[0].read(&mut [0; 9]), Ok(Some(0)) | Err(_)));
         assert_eq!(bed.calls.calls.len(), CALLS_MAX);
         let late = clock::boot_ms() + CALL_MS + 1;
         assert!(
             bed.calls
-                .turn(&bed.listener, Welcome::default(), late)
+                .poll_once(&bed.listener, Welcome::default(), late)
                 .is_none()
         );
         assert!(bed.calls.calls.is_empty());

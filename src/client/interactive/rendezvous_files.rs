@@ -42,10 +42,10 @@ impl RendezvousFiles {
         sys::caller::umask(umask);
         let own = layout.inbox_of(uid);
         made.map_err(|e| unwritable(&e))?;
-        must_be_own(&own, uid, 0o007)?;
+        check_owner(&own, uid, 0o007)?;
         let dir = layout.sessions_of(uid);
         fs::mkdir(&dir, 0o700).map_err(|e| unwritable(&e))?;
-        must_be_own(&dir, uid, 0o077)?;
+        check_owner(&dir, uid, 0o077)?;
         let file = layout.session(uid, token);
         let place = RendezvousFiles {
             failure_file: Layout::session_word(&file),
@@ -54,7 +54,7 @@ impl RendezvousFiles {
             touched: Cell::new(clock::boot_ms()),
             request: None,
         };
-        place.sweep(&dir);
+        place.remove_stale(&dir);
         for (path, content) in [
             (&place.failure_file, &b""[..]),
             (&place.file, &place.content),
@@ -78,7 +78,7 @@ impl RendezvousFiles {
         let made = fs::mkdir(&dir, 0o770).map_err(|e| unwritable(&e));
         let path = dir.join(Layout::launch_name(host, token));
         let made = made
-            .and_then(|_| must_be_own(&dir, uid, 0o007))
+            .and_then(|_| check_owner(&dir, uid, 0o007))
             .and_then(|()| fs::publish_mode(&path, request, 0o660).map_err(|e| unwritable(&e)));
         sys::caller::umask(umask);
         self.request = Some(path);
@@ -86,7 +86,7 @@ impl RendezvousFiles {
     }
 
     /// The message of a host that could not connect. Also rewrites the files at intervals.
-    pub(super) fn word(&self, now: u64) -> Option<ConnectFailure> {
+    pub(super) fn connect_failure(&self, now: u64) -> Option<ConnectFailure> {
         if now.saturating_sub(self.touched.get()) >= TOUCH_MS {
             self.touched.set(now);
             let _ = fs::overwrite_unsynced(&self.file, &self.content);
@@ -103,7 +103,7 @@ impl RendezvousFiles {
     }
 
     /// Removes files left by killed commands.
-    fn sweep(&self, dir: &Path) {
+    fn remove_stale(&self, dir: &Path) {
         for entry in fs::list_dir(dir, NAMES_MAX).unwrap_or_default() {
             let path = dir.join(&entry.name);
             let old = |stat: fs::Stat| clock::wall_ms().saturating_sub(stat.mtime_ms) > OLD_MS;
@@ -130,7 +130,7 @@ fn unwritable(e: &sys::Error) -> Fail {
 }
 
 /// Refuses a directory in which others could read or replace the key.
-fn must_be_own(dir: &Path, uid: u32, closed: u32) -> Result<()> {
+fn check_owner(dir: &Path, uid: u32, closed: u32) -> Result<()> {
     let found = fs::owner(dir).map_err(|e| unwritable(&e))?;
     match found {
         Some(f) if f.kind == Kind::Dir && f.uid == uid && f.mode & closed == 0 => Ok(()),
@@ -148,9 +148,9 @@ mod tests {
     use crate::channel::Key;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn word() -> Rendezvous {
+    fn connect_failure() -> Rendezvous {
         Rendezvous {
-            at: Vec::new(),
+            addresses: Vec::new(),
             key: Key::new([9; 32]),
         }
     }
@@ -165,19 +165,19 @@ mod tests {
         let layout = Layout::new(d.path());
         fs::mkdir_p(&layout.inbox(), 0o755).unwrap();
         let uid = sys::users::effective_uid();
-        let place = RendezvousFiles::create(&layout, Token(5), &word()).unwrap();
+        let place = RendezvousFiles::create(&layout, Token(5), &connect_failure()).unwrap();
         let file = layout.session(uid, Token(5));
         assert_eq!((mode(&file), mode(&place.failure_file)), (0o600, 0o600));
         assert_eq!(mode(&layout.sessions_of(uid)), 0o700);
         let read = Rendezvous::from_bytes(&fs::read_small(&file, 9_999).unwrap());
-        assert_eq!(read, Ok(word()));
-        assert_eq!(place.word(0), None);
-        let said = ConnectFailure {
+        assert_eq!(read, Ok(connect_failure()));
+        assert_eq!(place.connect_failure(0), None);
+        let failure = ConnectFailure {
             host: "h1".into(),
             why: "no route".into(),
         };
-        fs::overwrite_unsynced(&place.failure_file, &said.to_bytes()).unwrap();
-        assert_eq!(place.word(0), Some(said));
+        fs::overwrite_unsynced(&place.failure_file, &failure.to_bytes()).unwrap();
+        assert_eq!(place.connect_failure(0), Some(failure));
         place.take_notice();
         assert_eq!(fs::read_small(&file, 9_999).unwrap(), b"");
         drop(place);
@@ -196,7 +196,7 @@ mod tests {
         ] {
             fs::mkdir_p(&dir, 0o700).unwrap();
             fs::chmod(&dir, open).unwrap();
-            let refused = RendezvousFiles::create(&layout, Token(5), &word())
+            let refused = RendezvousFiles::create(&layout, Token(5), &connect_failure())
                 .err()
                 .unwrap();
             assert!(

@@ -4,7 +4,7 @@
 use crate::channel::{ChannelError, DATA_MAX, Finish, Link, Message, ROOM, Screen, Stream};
 use crate::sys::signals::{self, SignalQueue};
 use crate::sys::stream::{self, PollEntry};
-use crate::sys::terminal::{self, KeyMode, TakenTerminal};
+use crate::sys::terminal::{self, KeyMode, RawTerminal};
 use crate::x11::{BUDGET, Windows};
 use std::fs::File;
 use std::io::Write as _;
@@ -90,7 +90,7 @@ pub(crate) enum SessionEnd {
 pub(crate) struct TerminalSession<'a> {
     peers: Vec<Peer>,
     stdin: Option<File>,
-    taken: Option<TakenTerminal>,
+    raw_terminal: Option<RawTerminal>,
     /// The size of the terminals, if the programs have terminals.
     screen: Option<Screen>,
     queue: &'a SignalQueue,
@@ -105,19 +105,19 @@ impl<'a> TerminalSession<'a> {
         keys: Option<KeyMode>,
         queue: &'a SignalQueue,
     ) -> TerminalSession<'a> {
-        let mut talk = TerminalSession {
+        let mut session = TerminalSession {
             peers,
             stdin: None,
-            taken: keys.and_then(TakenTerminal::stdin),
+            raw_terminal: keys.and_then(RawTerminal::stdin),
             screen: keys.map(|_| Screen::default()),
             queue,
         };
-        talk.stdin = terminal::own_stream(0).ok().filter(|_| input);
-        if talk.stdin.is_none() {
-            talk.end_input();
+        session.stdin = terminal::own_stream(0).ok().filter(|_| input);
+        if session.stdin.is_none() {
+            session.end_input();
         }
-        talk.tell_size();
-        talk
+        session.send_size();
+        session
     }
 
     /// Runs until all programs have ended.
@@ -130,14 +130,14 @@ impl<'a> TerminalSession<'a> {
         }
         self.flush();
         while !self.peers.iter().all(Peer::is_over) {
-            if let Some(over) = self.turn() {
+            if let Some(over) = self.poll_once() {
                 return over;
             }
         }
         SessionEnd::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
     }
 
-    fn turn(&mut self) -> Option<SessionEnd> {
+    fn poll_once(&mut self) -> Option<SessionEnd> {
         let room = self.input_room();
         let mut list = vec![
             PollEntry {
@@ -166,7 +166,7 @@ impl<'a> TerminalSession<'a> {
             Err(_) => return Some(SessionEnd::Ended(Vec::new())),
         };
         if ready.iter().all(|now| *now == (false, false)) {
-            self.look_for_lost();
+            self.close_lost();
         }
         if ready[1].0 && room > 0 {
             self.pass_input(room);
@@ -196,7 +196,7 @@ impl<'a> TerminalSession<'a> {
     }
 
     /// Marks connections to machines that are lost as closed.
-    fn look_for_lost(&mut self) {
+    fn close_lost(&mut self) {
         for peer in &mut self.peers {
             peer.closed |= peer.wire.is_lost();
         }
@@ -256,7 +256,11 @@ impl<'a> TerminalSession<'a> {
     }
 
     fn show_output(&mut self, n: usize) -> Result<(), SessionEnd> {
-        let end = if self.taken.is_some() { "\r\n" } else { "\n" };
+        let end = if self.raw_terminal.is_some() {
+            "\r\n"
+        } else {
+            "\n"
+        };
         let peer = &mut self.peers[n];
         loop {
             match peer.next_message(&mut |text| eprint!("csub: {text}{end}")) {
@@ -292,17 +296,17 @@ impl<'a> TerminalSession<'a> {
     /// terminal.
     fn handle_signal(&mut self, signal: i32) -> Option<SessionEnd> {
         match signals::name(signal).as_str() {
-            "WINCH" => self.tell_size(),
+            "WINCH" => self.send_size(),
             // Continued after a stop that did not come through this code.
-            "CONT" => self.come_back(),
+            "CONT" => self.resume_terminal(),
             "TSTP" => {
                 self.signal_all(signal);
                 self.flush();
-                if let Some(taken) = &self.taken {
+                if let Some(taken) = &self.raw_terminal {
                     taken.restore();
                 }
                 signals::stop_self();
-                self.come_back();
+                self.resume_terminal();
                 self.signal_all(signals::number("CONT").unwrap_or(18));
             }
             // Only `claunch` catches the last two, with which a job is warned.
@@ -312,11 +316,11 @@ impl<'a> TerminalSession<'a> {
         None
     }
 
-    fn come_back(&mut self) {
-        if let Some(taken) = &self.taken {
-            taken.take();
+    fn resume_terminal(&mut self) {
+        if let Some(taken) = &self.raw_terminal {
+            taken.set_raw();
         }
-        self.tell_size();
+        self.send_size();
     }
 
     fn signal_all(&mut self, signal: i32) {
@@ -326,7 +330,7 @@ impl<'a> TerminalSession<'a> {
     }
 
     /// Sends the size of this terminal to the programs with terminals if it has changed.
-    fn tell_size(&mut self) {
+    fn send_size(&mut self) {
         let Some(last_sent) = self.screen else { return };
         let Some((rows, cols)) = terminal::size_of(&std::io::stdin()) else {
             return;

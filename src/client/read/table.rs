@@ -19,7 +19,7 @@ pub(crate) struct Listing<R: 'static> {
 
 impl<R: 'static> Listing<R> {
     /// Whether the options request a list of records rather than a long page or another form.
-    pub(crate) fn is_asked(m: &ArgMatches) -> bool {
+    pub(crate) fn wants_table(m: &ArgMatches) -> bool {
         m.has("json") || m.has("jsonl") || m.last("o").is_some()
     }
 
@@ -53,7 +53,7 @@ impl<R: 'static> Listing<R> {
         let table = match m.last("o") {
             Some(text) => format(text)?,
             // `-w` requests whole values.
-            None if wide(m) => table().colored(colors()),
+            None if is_wide(m) => table().colored(colors()),
             None => table().colored(colors()).fitting(columns()),
         };
         // Missing rows are reported on standard error: no title is printed for an empty table.
@@ -65,7 +65,7 @@ impl<R: 'static> Listing<R> {
 }
 
 /// `-w`, if the command has this option.
-fn wide(m: &ArgMatches) -> bool {
+fn is_wide(m: &ArgMatches) -> bool {
     let given = m.try_get_one::<bool>("w").ok().flatten();
     given.copied().unwrap_or(false)
 }

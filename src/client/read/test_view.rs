@@ -89,7 +89,7 @@ impl TestView {
             view: ViewReader::new(&layout),
             layout,
             site,
-            past: None,
+            past_view: None,
             silent: false,
             me: UserFacts {
                 uid,

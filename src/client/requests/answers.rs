@@ -44,7 +44,7 @@ impl Answers {
     }
 
     /// Continues with all answers of another epoch.
-    pub(super) fn go_to(&mut self, epoch: u64) {
+    pub(super) fn follow_epoch(&mut self, epoch: u64) {
         (self.epoch, self.offset) = (epoch, 0);
     }
 

@@ -78,7 +78,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
     let layout = site.layout();
     set_epoch(&layout, 3);
     append(&layout.acks(3), Token(1), 0);
-    let seen = std::thread::scope(|s| {
+    let published = std::thread::scope(|s| {
         let leader = s.spawn(|| {
             let token = request(&layout);
             append(&layout.acks(3), Token(2), 1);
@@ -93,7 +93,7 @@ fn an_answer_behind_others_is_found_and_the_request_is_readable() {
         assert_eq!(got.tok, token);
         bytes
     });
-    let mut reader = frame::Reader::new(&seen);
+    let mut reader = frame::Reader::new(&published);
     Header::read(&mut reader, header::FileKind::Request, None)
         .unwrap()
         .unwrap();
@@ -298,7 +298,7 @@ fn a_leader_that_hints_is_told_of_the_request_and_found_with_few_looks() {
         });
         assert_eq!(wait.until_answered(Some("t"), 20_000).unwrap().tok, token);
     });
-    assert!(wait.looks <= 3, "{} looks", wait.looks);
+    assert!(wait.polls <= 3, "{} looks", wait.polls);
 }
 
 /// A request from within another program gives the leader's group access whatever the umask of the

@@ -79,7 +79,7 @@ pub(super) fn run(
 }
 
 /// The words in the values of an option, separated by commas outside of brackets.
-pub(super) fn words(m: &ArgMatches, id: &str) -> Vec<String> {
+pub(super) fn value_words(m: &ArgMatches, id: &str) -> Vec<String> {
     let text = crate::text::slurm::host_words(&m.all(id).join(","));
     text.split_whitespace().map(str::to_owned).collect()
 }
@@ -106,22 +106,22 @@ pub(super) fn users_named(m: &ArgMatches, source: &Source, params: &Params) -> O
     if m.has("me") {
         return Some(Users::one(source.me.uid));
     }
-    let names = words(m, "user");
+    let names = value_words(m, "user");
     if names.is_empty() {
         return None;
     }
-    let (mut uids, mut gone) = (HashSet::new(), HashSet::new());
+    let (mut uids, mut unknown_users) = (HashSet::new(), HashSet::new());
     for name in names {
         match source.users(&name, params) {
             // A user may have the name all.
             Users::These(ids, names) => {
                 uids.extend(ids);
-                gone.extend(names);
+                unknown_users.extend(names);
             }
-            _ => drop(gone.insert(name)),
+            _ => drop(unknown_users.insert(name)),
         }
     }
-    Some(Users::These(uids, gone))
+    Some(Users::These(uids, unknown_users))
 }
 
 /// A parsed line of arguments.

@@ -20,7 +20,7 @@ pub(crate) enum FormatPart {
 pub(crate) struct FormatColumn {
     /// Its index among the command's fields.
     pub field: usize,
-    pub right: bool,
+    pub right_aligned: bool,
     /// `None`: the width of the value.
     pub width: Option<usize>,
 }
@@ -35,7 +35,7 @@ impl FormatColumn {
         };
         let cut: String = value.chars().take(width).collect();
         let pad = " ".repeat(width - cut.chars().count());
-        match self.right {
+        match self.right_aligned {
             true => out.extend([pad.as_str(), &cut]),
             false => out.extend([cut.as_str(), &pad]),
         }
@@ -59,13 +59,13 @@ pub(crate) fn percent(
             plain.push(c);
             continue;
         }
-        let right = chars.next_if_eq(&'.').is_some();
+        let right_aligned = chars.next_if_eq(&'.').is_some();
         let mut digits = String::new();
         while let Some(digit) = chars.next_if(char::is_ascii_digit) {
             digits.push(digit);
         }
         let letter = match chars.next() {
-            Some('%') if digits.is_empty() && !right => {
+            Some('%') if digits.is_empty() && !right_aligned => {
                 plain.push('%');
                 continue;
             }
@@ -82,7 +82,7 @@ pub(crate) fn percent(
         let width = width(&digits)?;
         pieces.push(FormatPart::Field(FormatColumn {
             field,
-            right,
+            right_aligned,
             width,
         }));
         check_count(pieces.len())?;
@@ -112,14 +112,14 @@ fn check_count(n: usize) -> Result<(), String> {
 ///
 /// # Errors
 /// Names the word that is not a field.
-pub(crate) fn named(
+pub(crate) fn parse_named_fields(
     text: &str,
     find: &dyn Fn(&str) -> Option<usize>,
 ) -> Result<Vec<FormatPart>, String> {
     let mut pieces = Vec::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
         let (name, place) = word.split_once(':').unwrap_or((word, "20"));
-        let right = place.starts_with('.');
+        let right_aligned = place.starts_with('.');
         let digits: String = place
             .trim_start_matches('.')
             .chars()
@@ -130,7 +130,7 @@ pub(crate) fn named(
         let width = width(&digits)?.or(Some(20));
         pieces.push(FormatPart::Field(FormatColumn {
             field,
-            right,
+            right_aligned,
             width,
         }));
         check_count(pieces.len())?;
@@ -194,17 +194,19 @@ mod tests {
     #[test]
     fn names_have_widths_after_a_colon() {
         let find = |name: &str| ["JobID", "State"].iter().position(|n| *n == name);
-        let pieces = named("JobID:6,State:.3", &find).unwrap();
+        let pieces = parse_named_fields("JobID:6,State:.3", &find).unwrap();
         let out = line(&pieces, &mut |n| ["12", "RUNNING"][n].to_owned());
         assert_eq!(out, "12    RUN\n");
         assert_eq!(
-            named("JobID", &find).unwrap(),
+            parse_named_fields("JobID", &find).unwrap(),
             [FormatPart::Field(FormatColumn {
                 field: 0,
-                right: false,
+                right_aligned: false,
                 width: Some(20)
             })]
         );
-        assert!(named("Nope", &find).is_err() && named("", &find).is_err());
+        assert!(
+            parse_named_fields("Nope", &find).is_err() && parse_named_fields("", &find).is_err()
+        );
     }
 }

@@ -141,7 +141,7 @@ impl SlurmItem {
     }
 
     /// Splits waiting elements into one item each.
-    pub(crate) fn each(self, out: &mut Vec<SlurmItem>) {
+    pub(crate) fn push_each(self, out: &mut Vec<SlurmItem>) {
         let ItemScope::Waiting(set) = &self.part else {
             return out.push(self);
         };

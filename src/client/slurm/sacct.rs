@@ -6,7 +6,7 @@
 
 use super::command_line::{
     self, RefusedOption, both, comma_words, help_option, job_words, refusals, refuse, users_named,
-    words,
+    value_words,
 };
 use super::jobs::{self, SlurmItem};
 use super::json;
@@ -199,7 +199,7 @@ impl RecordFilter {
     fn of(m: &ArgMatches, source: &Source, now: i64, zone: &TimeZone) -> Result<RecordFilter> {
         // The files can be read without a view; then every user sees only their own jobs.
         let params = source.view.params().unwrap_or_default();
-        let ids = job_words(&words(m, "jobs"))?;
+        let ids = job_words(&value_words(m, "jobs"))?;
         let all = m.has("allusers") || source.me.uid == 0 || !ids.is_empty();
         let named = users_named(m, source, &params).unwrap_or_else(|| match all {
             true => Users::All,
@@ -212,7 +212,7 @@ impl RecordFilter {
                 .map_err(|e| Fail::usage(format!("--{id}: {e}")))
         };
         let today = || moment("today", now, zone).unwrap_or(0);
-        let hosts = words(m, "nodelist");
+        let hosts = value_words(m, "nodelist");
         let hosts = match hosts.is_empty() {
             true => Vec::new(),
             false => crate::text::hostlist::expand(&hosts.join(" "))
@@ -223,10 +223,10 @@ impl RecordFilter {
             from: from.unwrap_or_else(|| if ids.is_empty() { today() } else { 0 }),
             until: time("endtime")?.unwrap_or(i64::MAX),
             users: source.allowed(&params, named),
-            states: states_of(&words(m, "state"))?,
+            states: states_of(&value_words(m, "state"))?,
             names: comma_words(m, "name"),
-            projects: words(m, "accounts"),
-            queues: words(m, "partition"),
+            projects: value_words(m, "accounts"),
+            queues: value_words(m, "partition"),
             hosts,
             duplicates: m.has("duplicates"),
             ids,
@@ -274,7 +274,7 @@ struct Form {
     json: Option<u64>,
     columns: Vec<FormatColumn>,
     /// The separator of values; `None`: columns.
-    between: Option<String>,
+    separator: Option<String>,
     /// Whether the separator also follows the last value.
     trailing: bool,
     steps: bool,
@@ -300,7 +300,7 @@ impl Form {
         Ok(Form {
             json: m.has("json").then_some(0),
             columns: columns(text).map_err(Fail::usage)?,
-            between: parsable.then_some(between),
+            separator: parsable.then_some(between),
             trailing: m.has("parsable"),
             steps: !m.has("allocations"),
         })
@@ -310,7 +310,7 @@ impl Form {
     fn put(&self, out: &mut String, value: &mut dyn FnMut(usize) -> String) {
         for (n, column) in self.columns.iter().enumerate() {
             let text = value(column.field);
-            match &self.between {
+            match &self.separator {
                 Some(between) => {
                     if n > 0 {
                         out.push_str(between);
@@ -323,7 +323,7 @@ impl Form {
                 }
             }
         }
-        if let Some(between) = self.between.as_ref().filter(|_| self.trailing) {
+        if let Some(between) = self.separator.as_ref().filter(|_| self.trailing) {
             out.push_str(between);
         }
         out.push('\n');
@@ -331,7 +331,7 @@ impl Form {
 
     fn head(&self, out: &mut String) {
         self.put(out, &mut |n| FIELDS[n].name.to_owned());
-        if self.between.is_none() {
+        if self.separator.is_none() {
             for column in &self.columns {
                 out.push_str(&"-".repeat(column.width));
                 out.push(' ');
@@ -368,8 +368,8 @@ impl FormatColumn {
         let length = value.chars().count();
         let text = match length > self.width {
             true => {
-                let kept = self.width.saturating_sub(1);
-                value.chars().take(kept).chain(['+']).collect()
+                let value_width = self.width.saturating_sub(1);
+                value.chars().take(value_width).chain(['+']).collect()
             }
             false => value.into_owned(),
         };
@@ -440,14 +440,14 @@ fn show(
     }
     let cluster = source.cluster()?;
     let others = |name: &String| name != "all" && *name != cluster.name;
-    if let Some(name) = words(m, "clusters").into_iter().find(others) {
+    if let Some(name) = value_words(m, "clusters").into_iter().find(others) {
         return Err(read::unknown(
             "cluster",
             &name,
             std::iter::once(cluster.name.as_str()),
         ));
     }
-    let asked = RecordFilter::of(m, source, now, zone)?;
+    let filter = RecordFilter::of(m, source, now, zone)?;
     let mut out = String::new();
     let (before, after) = json::frame("jobs", &["sacct", "--json"], &cluster.name);
     match (form.json, m.has("noheader")) {
@@ -455,20 +455,20 @@ fn show(
         (None, true) => {}
         (None, false) => form.head(&mut out),
     }
-    let (remembered, known) = remembered(source, &asked, now)?;
+    let (remembered, known) = jobs_of_view(source, &filter, now)?;
     let mut warnings = Vec::new();
     let mut failed = None;
     let records = Records::open(&source.layout, &cluster.cluster, |month| {
-        asked.in_month(month)
+        filter.in_month(month)
     })?;
     records.for_each(
         &mut |r| {
             let again = known.contains(&(r.j, r.submit)) || r.requeued;
-            if failed.is_some() || (again && !(asked.duplicates && r.requeued)) {
+            if failed.is_some() || (again && !(filter.duplicates && r.requeued)) {
                 return Ok(());
             }
             let entry = AcctJob::of_record(r);
-            if asked.has(&entry, asked.names_record(r)) {
+            if filter.has(&entry, filter.names_record(r)) {
                 form.entry(&mut out, &entry, &cluster.name, zone);
             }
             if out.len() >= OUT_BYTES {
@@ -496,13 +496,13 @@ fn show(
 type ListedAttempts = HashSet<(JobKey, i64)>;
 
 /// The selected jobs of the view, by id, and the keys of all its jobs.
-fn remembered(
+fn jobs_of_view(
     source: &Source,
-    asked: &RecordFilter,
+    filter: &RecordFilter,
     now: i64,
 ) -> Result<(Vec<AcctJob>, ListedAttempts)> {
     let want = JobSet {
-        ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
+        ids: filter.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,
         ..JobSet::default()
     };
@@ -512,7 +512,7 @@ fn remembered(
     let mut all: Vec<AcctJob> = items
         .iter()
         .map(|item| (item, AcctJob::of_item(item, now)))
-        .filter(|(item, entry)| asked.has(entry, asked.names_item(item)))
+        .filter(|(item, entry)| filter.has(entry, filter.names_item(item)))
         .map(|(_, entry)| entry)
         .collect();
     all.sort_by_key(|entry| (entry.key.id, entry.key.idx));

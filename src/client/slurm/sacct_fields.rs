@@ -22,7 +22,7 @@ pub(crate) struct AcctJob {
     pub hosts: Vec<(String, u32)>,
     pub requested: Requested,
     pub end: End,
-    pub used: Usage,
+    pub usage: Usage,
     pub cwd: String,
     pub attempt: u32,
 }
@@ -99,7 +99,7 @@ impl AcctJob {
                 code: row.code,
                 sig: row.sig,
             },
-            used: Usage {
+            usage: Usage {
                 cpu_ms: row.usage.cpu_ms,
                 maxmem_kb: row.usage.maxmem_kb,
             },
@@ -153,7 +153,7 @@ impl AcctJob {
                 code: r.code,
                 sig: r.sig,
             },
-            used: Usage {
+            usage: Usage {
                 cpu_ms: r.cpu_ms,
                 maxmem_kb: r.maxmem_kb,
             },
@@ -325,7 +325,7 @@ pub(crate) static FIELDS: &[AcctField] = &[
     field("ElapsedRaw", 10, |l| l.entry.elapsed_s().to_string()),
     field("CPUTime", 10, |l| long_clock(l.entry.cpu_s())),
     field("CPUTimeRAW", 10, |l| l.entry.cpu_s().to_string()),
-    field("TotalCPU", 10, |l| cpu_clock(l.entry.used.cpu_ms)),
+    field("TotalCPU", 10, |l| cpu_clock(l.entry.usage.cpu_ms)),
     field("Submit", 19, |l| match l.step {
         true => l.moment(l.entry.times.start),
         false => l.moment(l.entry.times.submit),
@@ -350,11 +350,11 @@ pub(crate) static FIELDS: &[AcctField] = &[
     field("Group", 9, |l| {
         l.of_job(super::command_line::group_of(l.entry.submitter.uid))
     }),
-    field("MaxRSS", 10, |l| match l.entry.used.maxmem_kb {
+    field("MaxRSS", 10, |l| match l.entry.usage.maxmem_kb {
         0 => String::new(),
         kb => l.of_step(format!("{kb}K")),
     }),
-    field("AveRSS", 10, |l| match l.entry.used.maxmem_kb {
+    field("AveRSS", 10, |l| match l.entry.usage.maxmem_kb {
         0 => String::new(),
         kb => l.of_step(format!("{kb}K")),
     }),

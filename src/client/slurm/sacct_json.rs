@@ -74,7 +74,7 @@ pub(super) fn job(job: &AcctJob, steps: bool, cluster: &str) -> Value {
             "elapsed": job.times.run_ms / 1000,
             "suspended": job.times.suspended_ms / 1000,
             "limit": limit(job.requested.run_s.map(|s| s.div_ceil(60))),
-            "total": seconds(job.used.cpu_ms),
+            "total": seconds(job.usage.cpu_ms),
         },
         "tres": {"allocated": allocated, "requested": requested},
         "working_directory": job.cwd,
@@ -87,7 +87,7 @@ fn step(job: &AcctJob) -> Value {
     let (_, of_step) = exit_codes(job.end.state, job.end.code, job.end.sig);
     let first = job.hosts.first();
     let (host, slots) = first.map_or((String::new(), 0), |(name, n)| (name.clone(), *n));
-    let most = match job.used.maxmem_kb {
+    let most = match job.usage.maxmem_kb {
         0 => Vec::new(),
         kb => vec![json!({
             "type": "mem", "name": "", "id": MEM, "count": kb * 1024, "node": host,
@@ -104,7 +104,7 @@ fn step(job: &AcctJob) -> Value {
             "end": number(u64::try_from(moment(job.times.end)).ok().filter(|t| *t > 0)),
             "elapsed": job.times.run_ms / 1000,
             "suspended": job.times.suspended_ms / 1000,
-            "total": seconds(job.used.cpu_ms),
+            "total": seconds(job.usage.cpu_ms),
         },
         "tres": {
             "allocated": [tres("cpu", CPU, u64::from(slots)), tres("node", NODE, 1)],

@@ -66,14 +66,18 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     let given = split.given.into_iter().map(|given| ForeignOption {
         option: table.id(&given).to_owned(),
         value: given.value,
-        at: String::new(),
+        location: String::new(),
     });
     let strong: Vec<ForeignOption> = given.collect();
-    let of = |option: &str| strong.iter().rfind(|asked| asked.option == option);
-    let mut operands = split.rest.into_iter();
+    let of = |option: &str| {
+        strong
+            .iter()
+            .rfind(|given_option| given_option.option == option)
+    };
+    let mut operands = split.operands.into_iter();
     let (parsable, quiet) = (of("parsable").is_some(), of("quiet").is_some());
     let called = BatchCall {
-        wrap: of("wrap").map(|asked| asked.value.clone()),
+        wrap: of("wrap").map(|given_option| given_option.value.clone()),
         environment_options: from_environment(|name| std::env::var(name).ok()),
         file: operands.next(),
         args: operands.collect(),
@@ -94,7 +98,7 @@ fn answer(sent: &SubmittedBatch, parsable: bool) -> i32 {
         false => println!("Submitted batch job {}", sent.run.id),
     }
     match sent.wait {
-        true => cwait::watch(&sent.site, sent.run.id, sent.run.t, &mut |_, _| {}),
+        true => cwait::watch_until_end(&sent.site, sent.run.id, sent.run.t, &mut |_, _| {}),
         false => Exit::Ok.code(),
     }
 }
@@ -114,7 +118,7 @@ fn from_environment(value: impl Fn(&str) -> Option<String>) -> Vec<ForeignOption
         Some(ForeignOption {
             option: (*option).to_owned(),
             value: if *flag { String::new() } else { value },
-            at: format!("{name}: "),
+            location: format!("{name}: "),
         })
     });
     found.collect()
@@ -132,7 +136,7 @@ mod tests {
         let all = from_environment(set);
         assert_eq!((all.len(), all[0].option.as_str()), (1, "requeue"));
         assert_eq!(
-            (all[0].value.as_str(), all[0].at.as_str()),
+            (all[0].value.as_str(), all[0].location.as_str()),
             ("", "SBATCH_REQUEUE: ")
         );
     }
@@ -147,7 +151,7 @@ mod tests {
             let mut all: Vec<String> = given
                 .map(|g| format!("{}={}", table.id(g), g.value))
                 .collect();
-            all.extend(split.rest);
+            all.extend(split.operands);
             all
         };
         assert_eq!(

@@ -5,7 +5,7 @@
 
 use super::command_line::{
     self, RefusedOption, both, comma_words, help_option, job_words, refusals, refuse, users_named,
-    words,
+    value_words,
 };
 use super::jobs::{self, ItemScope, SlurmItem};
 use super::states::{State, states_of};
@@ -120,7 +120,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
     }
     let targets = match filtered {
         true => selected(m, source, &ids)?,
-        false => named(source, &ids)?,
+        false => selected_ids(source, &ids)?,
     };
     if targets.is_empty() {
         return Ok(Exit::Ok);
@@ -148,7 +148,7 @@ fn cancel(m: &ArgMatches, source: &Source) -> Result<Exit> {
 }
 
 /// The ids of the selected jobs in the form of the leader.
-fn named(source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
+fn selected_ids(source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
     let mut shifts = BTreeMap::new();
     let mut all = Vec::new();
     for word in ids {
@@ -169,18 +169,18 @@ fn named(source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
 /// The unfinished jobs that match all options.
 fn selected(m: &ArgMatches, source: &Source, ids: &[SlurmJobId]) -> Result<Vec<String>> {
     let params = source.params()?;
-    let asked = users_named(m, source, &params);
-    let users = asked.unwrap_or_else(|| match source.me.uid {
+    let requested = users_named(m, source, &params);
+    let users = requested.unwrap_or_else(|| match source.me.uid {
         0 => Users::All,
         uid => Users::one(uid),
     });
-    let states = words(m, "state");
+    let states = value_words(m, "state");
     let states = match states.is_empty() {
         true => State::ALL.to_vec(),
         false => states_of(&states)?,
     };
-    let (names, queues) = (comma_words(m, "name"), words(m, "partition"));
-    let (projects, hosts) = (words(m, "account"), words(m, "nodelist"));
+    let (names, queues) = (comma_words(m, "name"), value_words(m, "partition"));
+    let (projects, hosts) = (value_words(m, "account"), value_words(m, "nodelist"));
     let hosts = match hosts.is_empty() {
         true => Vec::new(),
         false => crate::text::hostlist::expand(&hosts.join(" "))
@@ -206,7 +206,7 @@ fn selected(m: &ArgMatches, source: &Source, ids: &[SlurmJobId]) -> Result<Vec<S
     let mut elements: BTreeMap<u32, crate::text::indexset::IndexSet> = BTreeMap::new();
     let mut each = Vec::new();
     for item in jobs::items(source, &want)? {
-        item.each(&mut each);
+        item.push_each(&mut each);
     }
     for item in each.iter().filter(|item| has(item)) {
         match item.part {
@@ -224,36 +224,36 @@ fn slurm_id(id: &str) -> String {
     id.replacen('[', "_[", 1)
 }
 
-fn report(ack: &Ack, how: SignalAction, m: &ArgMatches) -> Exit {
+fn report(ack: &Ack, action: SignalAction, m: &ArgMatches) -> Exit {
     let mut exit = Exit::Ok;
     for outcome in &ack.results {
-        let Some(text) = message(outcome, how) else {
+        let Some(text) = message(outcome, action) else {
             continue;
         };
-        exit = exit.or(Exit::of(outcome.code));
+        exit = exit.worst(Exit::of(outcome.code));
         if !m.has("quiet") || outcome.code != Code::NotFound {
             eprintln!("scancel: error: {text}");
         }
     }
     if !ack.ok {
         eprintln!("scancel: error: {}", ack.error);
-        exit = exit.or(Exit::Refused);
+        exit = exit.worst(Exit::Refused);
     }
     exit
 }
 
 /// The message for a job; none if it is killed, or had ended already.
-fn message(outcome: &Outcome, how: SignalAction) -> Option<String> {
+fn message(outcome: &Outcome, action: SignalAction) -> Option<String> {
     let id = slurm_id(&outcome.what);
     let why = match (outcome.code, outcome.text.as_str()) {
         (Code::Ok, _) => return None,
-        (_, FINISHED) if how == SignalAction::Kill => return None,
+        (_, FINISHED) if action == SignalAction::Kill => return None,
         (_, FINISHED) => "Job/step already completing or completed",
         (Code::NotFound, _) => "Invalid job id specified",
         (Code::Permission, _) => "Access/permission denied",
         (_, text) => text,
     };
-    Some(match how {
+    Some(match action {
         SignalAction::Kill => format!("Kill job error on job id {id}: {why}"),
         _ => format!("Signal job error on job id {id}: {why}"),
     })

@@ -53,17 +53,17 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         let at = (sys::clock::wall_ms(), TimeZone::system());
         match verb.to_ascii_lowercase().as_str() {
             "show" => {
-                read::put(&shown(m, source, rest, at)?)?;
+                read::put(&show_output(m, source, rest, at)?)?;
                 Ok(Exit::Ok)
             }
             "update" => update(source, rest),
-            verb => act(source, verb, rest),
+            verb => run_verb(source, verb, rest),
         }
     })
 }
 
 /// The output of `show`.
-fn shown(
+fn show_output(
     m: &ArgMatches,
     source: &Source,
     words: &[String],
@@ -124,10 +124,10 @@ fn job_blocks(source: &Source, names: &[String], ctx: &Ctx) -> Result<Vec<Block>
         finished: true,
         ..JobSet::default()
     };
-    let seen = |item: &SlurmItem| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
+    let is_visible = |item: &SlurmItem| users.has(item.spec.uid, &item.spec.user, &item.spec.queue);
     let named = |item: &SlurmItem| words.is_empty() || words.iter().any(|word| item.is_named(word));
     let mut items = jobs::items(source, &want)?;
-    items.retain(|item| seen(item) && named(item));
+    items.retain(|item| is_visible(item) && named(item));
     items.sort_by_key(|item| (item.key().id, item.key().idx));
     if items.is_empty() && !words.is_empty() {
         return Err(Fail::not_found("Invalid job id specified"));
@@ -192,7 +192,7 @@ fn partition_blocks(source: &Source, names: &[String]) -> Result<Vec<Block>> {
 }
 
 /// Ids in the form of the leader.
-fn ids_here(source: &Source, words: &[SlurmJobId]) -> Result<Vec<String>> {
+fn leader_ids(source: &Source, words: &[SlurmJobId]) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for word in words {
         let shift = match word.elements {
@@ -225,7 +225,7 @@ fn ids_of(words: &[String]) -> Result<Vec<SlurmJobId>> {
     }
 }
 
-fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
+fn run_verb(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
     let known = [
         "hold",
         "uhold",
@@ -243,11 +243,11 @@ fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
         )));
     }
     let words = ids_of(rest)?;
-    if let Some(wrong) = wrong_state(source, verb, &words)? {
+    if let Some(wrong) = state_error(source, verb, &words)? {
         return Err(Fail::refused(wrong));
     }
     let sel = Selector {
-        ids: ids_here(source, &words)?,
+        ids: leader_ids(source, &words)?,
         ..Selector::default()
     };
     let verb = match verb {
@@ -270,7 +270,7 @@ fn act(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
 
 /// Looks up the state of the jobs, because the leader's stop and resume apply to waiting and
 /// running jobs, but each verb of scontrol only to one kind.
-fn wrong_state(source: &Source, verb: &str, words: &[SlurmJobId]) -> Result<Option<String>> {
+fn state_error(source: &Source, verb: &str, words: &[SlurmJobId]) -> Result<Option<String>> {
     let waiting = match verb {
         "hold" | "uhold" | "release" => true,
         "suspend" | "resume" => false,
@@ -305,7 +305,7 @@ fn send(source: &Source, verb: Verb) -> Result<Exit> {
     for outcome in ack.results.iter().filter(|o| o.code != Code::Ok) {
         let id = outcome.what.replacen('[', "_[", 1);
         eprintln!("scontrol: error: {} for job {id}", outcome.text);
-        exit = exit.or(Exit::of(outcome.code));
+        exit = exit.worst(Exit::of(outcome.code));
     }
     if !ack.ok {
         return Err(Fail::refused(ack.error));
@@ -324,10 +324,10 @@ fn update(source: &Source, words: &[String]) -> Result<Exit> {
     let words_of_ids = ids_of(&ids)?;
     let mut shift = |id: u32| index_shift(&source.view, id);
     let changes = words.iter().filter(|word| !ids.contains(word));
-    let chosen = changed(changes, &mut shift)?;
-    let changes = crate::client::cmod::changes_of(&chosen, &source.site)?;
+    let options = changed(changes, &mut shift)?;
+    let changes = crate::client::cmod::changes_of(&options, &source.site)?;
     let sel = Selector {
-        ids: ids_here(source, &words_of_ids)?,
+        ids: leader_ids(source, &words_of_ids)?,
         ..Selector::default()
     };
     let changes = Box::new(changes);
@@ -339,22 +339,22 @@ fn changed<'w>(
     words: impl Iterator<Item = &'w String>,
     shift: &mut dyn FnMut(u32) -> std::result::Result<u32, String>,
 ) -> Result<JobOptions> {
-    let mut chosen = JobOptions::default();
+    let mut options = JobOptions::default();
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let wrong = |why: String| Fail::usage(format!("{key}: {why}"));
         match key.to_ascii_lowercase().as_str() {
             "timelimit" => match time_limit(value).map_err(wrong)? {
-                Some(seconds) => chosen.add("W", &format!("{seconds}s")),
-                None => chosen.add("Wn", ""),
+                Some(seconds) => options.add("W", &format!("{seconds}s")),
+                None => options.add("Wn", ""),
             },
-            "partition" => chosen.add("q", value),
-            "jobname" | "name" => chosen.add("J", value),
-            "account" => chosen.add("P", value),
-            "comment" => chosen.add("Jd", value),
-            "arraytaskthrottle" => chosen.add("J", &format!("%{value}")),
-            "dependency" if value.is_empty() => chosen.add("wn", ""),
-            "dependency" => chosen.add("w", &dependency(value, shift).map_err(wrong)?),
+            "partition" => options.add("q", value),
+            "jobname" | "name" => options.add("J", value),
+            "account" => options.add("P", value),
+            "comment" => options.add("Jd", value),
+            "arraytaskthrottle" => options.add("J", &format!("%{value}")),
+            "dependency" if value.is_empty() => options.add("wn", ""),
+            "dependency" => options.add("w", &dependency(value, shift).map_err(wrong)?),
             _ => {
                 let key = crate::text::width::escape(key);
                 return Err(Fail::usage(format!(
@@ -364,7 +364,7 @@ fn changed<'w>(
             }
         }
     }
-    Ok(chosen)
+    Ok(options)
 }
 
 #[cfg(test)]
@@ -373,11 +373,11 @@ mod tests {
     use crate::client::read::test_cluster;
     use crate::client::read::test_view::NOW;
 
-    fn ask(words: &[&str]) -> Result<String> {
+    fn run_line(words: &[&str]) -> Result<String> {
         let bed = test_cluster::cluster();
         let m = command_line::parsed(options(), words);
         let words = m.all("words");
-        shown(
+        show_output(
             &m,
             &bed.source("scontrol", 10),
             &words[1..],
@@ -399,7 +399,7 @@ mod tests {
         ];
         test_cluster::compare("scontrol", &lines, |words| {
             // Groups depend on the machine.
-            let out = ask(words).unwrap();
+            let out = run_line(words).unwrap();
             let lines = out.lines().map(|line| match line.split_once("GroupId=") {
                 None => line.to_owned(),
                 Some((front, rest)) => {
@@ -413,14 +413,15 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_refused() {
-        let fail = |words: &[&str]| ask(words).unwrap_err().text;
+        let fail = |words: &[&str]| run_line(words).unwrap_err().text;
         assert_eq!(fail(&["show", "job", "99"]), "Invalid job id specified");
         assert_eq!(fail(&["show", "node", "h9"]), "Node h9 not found");
         assert_eq!(fail(&["show", "partition", "x"]), "Partition x not found");
         assert!(fail(&["show", "config"]).contains("show config is not available"));
         let bed = test_cluster::cluster();
         let source = bed.source("scontrol", 10);
-        let act = |verb: &str, id: &str| act(&source, verb, &[id.to_owned()]).unwrap_err().text;
+        let act =
+            |verb: &str, id: &str| run_verb(&source, verb, &[id.to_owned()]).unwrap_err().text;
         assert!(act("shutdown", "1").contains("shutdown is not available"));
         assert_eq!(
             act("hold", "6"),
@@ -434,9 +435,9 @@ mod tests {
     fn keys_are_options_of_cmod() {
         let read = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
-            let chosen = changed(words.iter(), &mut |_| Ok(0));
-            chosen.map(|chosen| {
-                let words = chosen.iter().map(|(id, value)| format!("-{id} {value}"));
+            let options = changed(words.iter(), &mut |_| Ok(0));
+            options.map(|options| {
+                let words = options.iter().map(|(id, value)| format!("-{id} {value}"));
                 words.collect::<Vec<_>>().join("; ")
             })
         };

@@ -163,7 +163,7 @@ fn state(node: &Node<'_>) -> String {
     };
     match node.state {
         NodeState::Drained | NodeState::Draining => format!("{busy}+DRAIN"),
-        other => other.words().0.to_ascii_uppercase(),
+        other => other.state_words().0.to_ascii_uppercase(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `sinfo`: queues and hosts, as partitions and nodes.
 
-use super::command_line::{self, RefusedOption, both, headless, refusals, refuse, words};
+use super::command_line::{self, RefusedOption, both, headless, refusals, refuse, value_words};
 use super::format::{self, FormatColumn, FormatPart};
 use super::json;
 use super::sinfo_json;
@@ -100,13 +100,13 @@ struct HostFilter {
     hosts: Option<HashSet<String>>,
     states: Option<Vec<NodeState>>,
     /// Those that respond, or those that do not.
-    up: Option<bool>,
+    responding: Option<bool>,
     reasons: bool,
 }
 
 impl HostFilter {
     fn of(m: &ArgMatches) -> Result<HostFilter> {
-        let hosts = words(m, "nodes");
+        let hosts = value_words(m, "nodes");
         let hosts = match hosts.is_empty() {
             true => None,
             false => {
@@ -116,7 +116,7 @@ impl HostFilter {
             }
         };
         let mut states = Vec::new();
-        let named = words(m, "states");
+        let named = value_words(m, "states");
         for word in &named {
             let found = NodeState::parse(word).ok_or_else(|| {
                 let word = crate::text::width::escape(word);
@@ -127,7 +127,7 @@ impl HostFilter {
         Ok(HostFilter {
             hosts,
             states: (!named.is_empty()).then_some(states),
-            up: match (m.has("responding"), m.has("dead")) {
+            responding: match (m.has("responding"), m.has("dead")) {
                 (true, false) => Some(true),
                 (false, true) => Some(false),
                 _ => None,
@@ -146,12 +146,12 @@ impl HostFilter {
                 .states
                 .as_ref()
                 .is_none_or(|all| all.contains(&node.state))
-            && self.up.is_none_or(|up| up != down)
+            && self.responding.is_none_or(|up| up != down)
             && (!self.reasons || out)
     }
 
     fn is_all(&self) -> bool {
-        self.hosts.is_none() && self.states.is_none() && self.up.is_none() && !self.reasons
+        self.hosts.is_none() && self.states.is_none() && self.responding.is_none() && !self.reasons
     }
 }
 
@@ -162,7 +162,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
         false => format_of(m),
     };
     let mut pieces = format::percent(format, &by_letter).map_err(Fail::usage)?;
-    let asked = HostFilter::of(m)?;
+    let filter = HostFilter::of(m)?;
     let hosts = source.counted_hosts()?;
     let queues = source.queues()?;
     let nodes: Vec<Node<'_>> = hosts
@@ -171,9 +171,9 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
             host,
             state: NodeState::of(host),
         })
-        .filter(|node| asked.has(node))
+        .filter(|node| filter.has(node))
         .collect();
-    let named = words(m, "partition");
+    let named = value_words(m, "partition");
     let wanted = |queue: &&QueueRow| named.is_empty() || named.contains(&queue.name);
     let mut lines = Lines::of(&pieces, m.has("Node"));
     for queue in queues.iter().filter(wanted) {
@@ -181,7 +181,7 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
             .iter()
             .filter(|node| queue.hosts.contains(&node.host.name));
         let mine: Vec<&Node<'_>> = mine.collect();
-        if mine.is_empty() && asked.is_all() {
+        if mine.is_empty() && filter.is_all() {
             lines.add_empty(queue);
         }
         for node in mine {
@@ -236,19 +236,19 @@ fn format_of(m: &ArgMatches) -> &str {
 /// of queues is shown, a node of several queues appears once.
 struct Lines<'a> {
     fields: Vec<&'static NodeField>,
-    each: bool,
+    per_node: bool,
     lines: Vec<(String, Group<'a>)>,
 }
 
 impl<'a> Lines<'a> {
-    fn of(pieces: &[FormatPart], each: bool) -> Lines<'a> {
+    fn of(pieces: &[FormatPart], per_node: bool) -> Lines<'a> {
         let fields = pieces.iter().filter_map(|piece| match piece {
             FormatPart::Field(column) => Some(&FIELDS[column.field]),
             FormatPart::Text(_) => None,
         });
         Lines {
             fields: fields.filter(|field| field.parts).collect(),
-            each,
+            per_node,
             lines: Vec::new(),
         }
     }
@@ -259,7 +259,7 @@ impl<'a> Lines<'a> {
             key.push_str(&(field.get)(group));
             key.push('\0');
         }
-        if self.each {
+        if self.per_node {
             key.extend(group.nodes.iter().map(|node| node.host.name.as_str()));
         }
         key
@@ -286,7 +286,7 @@ impl<'a> Lines<'a> {
     /// Adds a line for a queue without hosts, if a field of queues is shown.
     fn add_empty(&mut self, queue: &'a QueueRow) {
         let of_queues = self.fields.iter().any(|field| field.of_queue());
-        if of_queues && !self.each {
+        if of_queues && !self.per_node {
             let nodes = Vec::new();
             self.lines.push((String::new(), Group { queue, nodes }));
         }

@@ -31,7 +31,7 @@ impl NodeState {
     }
 
     /// The state's word, and its short form.
-    pub(crate) fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn state_words(self) -> (&'static str, &'static str) {
         match self {
             // The star means that the node does not respond.
             NodeState::Down => ("down*", "down*"),
@@ -151,7 +151,7 @@ fn load(group: &Group<'_>) -> String {
 }
 
 fn state(group: &Group<'_>, short: bool) -> String {
-    let words = group.nodes.first().map(|node| node.state.words());
+    let words = group.nodes.first().map(|node| node.state.state_words());
     let (long, code) = words.unwrap_or(("n/a", "n/a"));
     if short { code } else { long }.to_owned()
 }

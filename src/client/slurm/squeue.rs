@@ -2,13 +2,13 @@
 
 use super::command_line::{
     self, RefusedOption, both, comma_words, headless, job_words, refusals, refuse, users_named,
-    words,
+    value_words,
 };
 use super::fields::{self, Ctx, FIELDS};
 use super::format::{self, FormatPart};
 use super::jobs::{self, ItemScope, SlurmItem};
 use super::states::{State, states_of};
-use crate::client::cli::{Values, flag, maybe, operands, opt};
+use crate::client::cli::{Values, flag, operands, opt, optional_value};
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::show::job_select::Users;
@@ -61,7 +61,7 @@ fn options() -> Command {
     ))
     .arg(flag("me", "Your own jobs"))
     .arg(both(
-        maybe("jobs", "IDS", "These jobs and elements: 12,13_4"),
+        optional_value("jobs", "IDS", "These jobs and elements: 12,13_4"),
         'j',
     ))
     .arg(both(
@@ -139,8 +139,8 @@ impl JobFilter {
     fn of(m: &ArgMatches, source: &Source) -> Result<JobFilter> {
         let params = source.params()?;
         let named = users_named(m, source, &params).unwrap_or(Users::All);
-        let states = words(m, "states");
-        let hosts = words(m, "nodelist");
+        let states = value_words(m, "states");
+        let hosts = value_words(m, "nodelist");
         let hosts = match hosts.is_empty() {
             true => None,
             false => {
@@ -149,7 +149,7 @@ impl JobFilter {
                 Some(list.into_iter().collect())
             }
         };
-        let mut list = words(m, "jobs");
+        let mut list = value_words(m, "jobs");
         // The value of -j is optional, so ids may appear as operands.
         let operands = host_words(&m.all("ids").join(" "));
         list.extend(operands.split_whitespace().map(str::to_owned));
@@ -161,9 +161,9 @@ impl JobFilter {
                 (true, false) => vec![State::Pending, State::Running, State::Suspended],
                 (false, _) => states_of(&states)?,
             },
-            queues: words(m, "partition"),
+            queues: value_words(m, "partition"),
             names: comma_words(m, "name"),
-            projects: words(m, "account"),
+            projects: value_words(m, "account"),
             hosts,
         })
     }
@@ -185,16 +185,16 @@ impl JobFilter {
 
 fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result<String> {
     refuse(m, REFUSED)?;
-    let pieces = pieces(m)?;
+    let pieces = format_parts(m)?;
     let order = order(m)?;
-    let asked = JobFilter::of(m, source)?;
+    let filter = JobFilter::of(m, source)?;
     let want = JobSet {
-        ids: asked.ids.iter().map(|word| (word.id, word.id)).collect(),
-        finished: !asked.ids.is_empty() || asked.states.iter().any(|state| state.is_final()),
+        ids: filter.ids.iter().map(|word| (word.id, word.id)).collect(),
+        finished: !filter.ids.is_empty() || filter.states.iter().any(|state| state.is_final()),
         ..JobSet::default()
     };
     let known = jobs::items(source, &want)?;
-    if let [one] = asked.ids.as_slice()
+    if let [one] = filter.ids.as_slice()
         && known.is_empty()
     {
         let id = one.id;
@@ -204,12 +204,12 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
     let mut items = Vec::new();
     let unfold = m.has("array") || m.has("array-unique");
     for item in known {
-        match unfold || is_part(&asked, &item) {
-            true => item.each(&mut items),
+        match unfold || is_part(&filter, &item) {
+            true => item.push_each(&mut items),
             false => items.push(item),
         }
     }
-    items.retain(|item| asked.has(item));
+    items.retain(|item| filter.has(item));
     let ctx = Ctx {
         now,
         zone,
@@ -237,8 +237,8 @@ fn show(m: &ArgMatches, source: &Source, (now, zone): (i64, TimeZone)) -> Result
 }
 
 /// Whether only some of the waiting elements are requested.
-fn is_part(asked: &JobFilter, item: &SlurmItem) -> bool {
-    let mut of_it = asked
+fn is_part(filter: &JobFilter, item: &SlurmItem) -> bool {
+    let mut of_it = filter
         .ids
         .iter()
         .filter(|word| word.id == item.id())
@@ -255,9 +255,9 @@ fn estimates(source: &Source) -> std::collections::HashMap<crate::model::JobKey,
         .collect()
 }
 
-fn pieces(m: &ArgMatches) -> Result<Vec<FormatPart>> {
+fn format_parts(m: &ArgMatches) -> Result<Vec<FormatPart>> {
     if let Some(text) = m.last("Format") {
-        return format::named(text, &fields::by_name).map_err(Fail::usage);
+        return format::parse_named_fields(text, &fields::by_name).map_err(Fail::usage);
     }
     let from_env = std::env::var("SQUEUE_FORMAT")
         .ok()

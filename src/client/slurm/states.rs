@@ -184,12 +184,12 @@ pub(crate) fn reason(stat: JobStat, why: Option<&PendReason>) -> &'static str {
         (JobStat::Psusp, Some(P::NoSuchUser { .. })) => "BadConstraints",
         (JobStat::Psusp, _) => "JobHeldUser",
         (JobStat::Pend, None) => "None",
-        (JobStat::Pend, Some(why)) => waits(why),
+        (JobStat::Pend, Some(why)) => pending_word(why),
         _ => "None",
     }
 }
 
-fn waits(why: &PendReason) -> &'static str {
+fn pending_word(why: &PendReason) -> &'static str {
     use PendReason as P;
     match why {
         P::New | P::TooNew { .. } => "None",

@@ -15,14 +15,14 @@ use crate::sys::signals;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
     pub word: String,
-    pub about: String,
+    pub description: String,
 }
 
 impl Candidate {
     pub(super) fn new(word: impl Into<String>, about: impl Into<String>) -> Candidate {
         Candidate {
             word: word.into(),
-            about: about.into(),
+            description: about.into(),
         }
     }
 
@@ -179,23 +179,23 @@ fn states(command: &str) -> JobStates {
 
 /// The fields of `-o`.
 fn fields(command: &str) -> Vec<Candidate> {
-    fn named<G>(fields: &[Field<G>]) -> Vec<Candidate> {
+    fn field_candidates<G>(fields: &[Field<G>]) -> Vec<Candidate> {
         let fields = fields.iter();
         let named = fields.map(|f| Candidate::new(f.name, f.header));
         named.collect()
     }
     match command {
-        "cjobs" => named(job::FIELDS),
-        "cacct" => named(acct::FIELDS),
-        "cqueues" => named(queue::FIELDS),
-        "chosts" => named(host::FIELDS),
-        "cload" => named(load::FIELDS),
-        "cinfo" | "lshosts" => named(info::HOST_FIELDS),
-        "cslots" => named(slots::FIELDS),
-        "climits" => named(limit::FIELDS),
-        "cjgroup" => named(job_group::FIELDS),
-        "cusers" => named(user::FIELDS),
-        "ccron" => named(cron::FIELDS),
+        "cjobs" => field_candidates(job::FIELDS),
+        "cacct" => field_candidates(acct::FIELDS),
+        "cqueues" => field_candidates(queue::FIELDS),
+        "chosts" => field_candidates(host::FIELDS),
+        "cload" => field_candidates(load::FIELDS),
+        "cinfo" | "lshosts" => field_candidates(info::HOST_FIELDS),
+        "cslots" => field_candidates(slots::FIELDS),
+        "climits" => field_candidates(limit::FIELDS),
+        "cjgroup" => field_candidates(job_group::FIELDS),
+        "cusers" => field_candidates(user::FIELDS),
+        "ccron" => field_candidates(cron::FIELDS),
         _ => Vec::new(),
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn answer(before: &[String], last: &str, names: Names<'_>) -> Complet
 }
 
 /// The name by which these words call a command: the first one, or the one after `cb`.
-pub(super) fn called(words: &[String]) -> &str {
+pub(super) fn command_name(words: &[String]) -> &str {
     let first = words.first().map(Path::new).and_then(Path::file_name);
     let first = first.and_then(|name| name.to_str()).unwrap_or_default();
     match words {
@@ -109,12 +109,12 @@ fn of_command(called: &str, before: &[String], last: &str, names: Names<'_>) -> 
         _ => match options::of(command) {
             None => Completions::default(),
             Some(options) => {
-                let meant = KnownCommand {
+                let known_command = KnownCommand {
                     command: command.to_owned(),
                     options,
                     two_dashes: false,
                 };
-                of_options(meant, before, last, names)
+                of_options(known_command, before, last, names)
             }
         },
     }
@@ -176,12 +176,12 @@ fn of_ccron(before: &[String], last: &str, names: Names<'_>) -> Completions {
     let Some((_, options)) = sub else {
         return Completions::default();
     };
-    let meant = KnownCommand {
+    let command = KnownCommand {
         command: "ccron".to_owned(),
         options,
         two_dashes: false,
     };
-    of_options(meant, before, last, names)
+    of_options(command, before, last, names)
 }
 
 fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> Completions {
@@ -209,28 +209,33 @@ fn of_cadmin(command: &str, before: &[String], last: &str, names: Names<'_>) -> 
         options = found.clone();
         before = rest;
     }
-    let meant = KnownCommand {
+    let known_command = KnownCommand {
         command: "cadmin".to_owned(),
         options,
         two_dashes: sub.two_dashes,
     };
-    of_options(meant, before, last, names)
+    of_options(known_command, before, last, names)
 }
 
 /// Options, their values and operands.
-fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'_>) -> Completions {
+fn of_options(
+    known_command: KnownCommand,
+    before: &[String],
+    last: &str,
+    names: Names<'_>,
+) -> Completions {
     let KnownCommand {
         command,
         options,
         two_dashes,
-    } = meant;
+    } = known_command;
     let table = Table::new(options);
     let options = table.command();
-    match table.place_after(before) {
+    match table.place_of_next(before) {
         None => Completions::default(),
         Some(WordPlace::Value(id)) => match options.get_arguments().find(|arg| arg.get_id() == &id)
         {
-            Some(arg) => values(kinds::kind(&command, &id, shown(arg), 0), last, names),
+            Some(arg) => values(kinds::kind(&command, &id, placeholder(arg), 0), last, names),
             None => Completions::default(),
         },
         Some(WordPlace::Operand { options: true, .. }) if last.starts_with('-') => {
@@ -241,9 +246,10 @@ fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'
             if let Some((id, at)) = table.stuck_value(last)
                 && let Some(arg) = options.get_arguments().find(|arg| arg.get_id() == id)
             {
-                let kind = kinds::kind(&command, id, shown(arg), 0);
+                let kind = kinds::kind(&command, id, placeholder(arg), 0);
                 let stuck = values(kind, &last[at..], names).words;
-                let whole = |c: Candidate| Candidate::new(last[..at].to_owned() + &c.word, c.about);
+                let whole =
+                    |c: Candidate| Candidate::new(last[..at].to_owned() + &c.word, c.description);
                 words.extend(stuck.into_iter().map(whole));
             }
             Completions::of(words)
@@ -254,7 +260,7 @@ fn of_options(meant: KnownCommand, before: &[String], last: &str, names: Names<'
                 return Completions::default();
             };
             let id = arg.get_id().as_str();
-            let kind = kinds::kind(&command, id, shown(arg), count);
+            let kind = kinds::kind(&command, id, placeholder(arg), count);
             let mut answer = values(kind, last, names);
             // A job or host is proposed only once.
             answer.words.retain(|c| !before.contains(&c.word));
@@ -275,14 +281,19 @@ fn parameters(table: &Table, before: &[String], last: &str, names: Names<'_>) ->
     let Some(app) = app else {
         return Vec::new();
     };
-    let given = |word: &str| split.rest.iter().any(|had| had.starts_with(word));
+    let given = |word: &str| {
+        split
+            .operands
+            .iter()
+            .any(|operand| operand.starts_with(word))
+    };
     let all = names(ClusterNames::AppParams, &app.value).into_iter();
     all.filter(|c| c.word.starts_with(last) && !given(&c.word))
         .collect()
 }
 
 /// The placeholder of a value in the help.
-fn shown(arg: &Arg) -> &str {
+fn placeholder(arg: &Arg) -> &str {
     let names = arg.get_value_names().unwrap_or_default();
     names.first().map_or("", |name| name.as_str())
 }
@@ -332,25 +343,25 @@ fn values(kind: WordKind, last: &str, names: Names<'_>) -> Completions {
 /// The last name of a list: the names before it are kept and not proposed again.
 fn in_list(last: &str, names: impl FnOnce(&str) -> Vec<Candidate>) -> Completions {
     let at = last.rfind([' ', ',']).map_or(0, |at| at + 1);
-    let (kept, word) = last.split_at(at);
-    let taken: Vec<&str> = kept.split([' ', ',']).collect();
+    let (unchanged, word) = last.split_at(at);
+    let taken: Vec<&str> = unchanged.split([' ', ',']).collect();
     let words = names(word).into_iter();
     let words = words.filter(|c| !taken.contains(&c.word.as_str()));
-    let whole = words.map(|c| Candidate::new(format!("{kept}{}", c.word), c.about));
+    let whole = words.map(|c| Candidate::new(format!("{unchanged}{}", c.word), c.description));
     Completions::of(whole.collect())
 }
 
 /// The words as typed, with those joined that bash splits at `=` and `:`; and the number of bytes
 /// of the last one that bash does not replace.
-pub(super) fn joined(words: &[String]) -> (Vec<String>, usize) {
+pub(super) fn join_split_words(words: &[String]) -> (Vec<String>, usize) {
     let is_mark = |word: &str| !word.is_empty() && word.bytes().all(|b| b":=".contains(&b));
     let mut out: Vec<String> = Vec::new();
-    let (mut kept, mut glue) = (0, false);
+    let (mut unchanged_bytes, mut is_joined) = (0, false);
     for (n, word) in words.iter().enumerate() {
         let mark = is_mark(word) && n > 0;
         match out.last_mut() {
-            Some(before) if n > 1 && (mark || (glue && !word.is_empty())) => {
-                kept = if mark {
+            Some(before) if n > 1 && (mark || (is_joined && !word.is_empty())) => {
+                unchanged_bytes = if mark {
                     before.len() + word.len()
                 } else {
                     before.len()
@@ -358,13 +369,13 @@ pub(super) fn joined(words: &[String]) -> (Vec<String>, usize) {
                 before.push_str(word);
             }
             _ => {
-                kept = 0;
+                unchanged_bytes = 0;
                 out.push(word.clone());
             }
         }
-        glue = mark;
+        is_joined = mark;
     }
-    (out, kept)
+    (out, unchanged_bytes)
 }
 
 /// A word as the shell passes it on: without quotes and backslashes.

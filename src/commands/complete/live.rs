@@ -117,7 +117,7 @@ fn apps(source: &Source) -> Vec<Candidate> {
     let found = templates::all(&source.site).unwrap_or_default();
     for (name, read) in found.into_iter().map(|found| (found.name, found.read)) {
         if let Ok(template) = read {
-            all.insert(name, template.label.shown().to_owned());
+            all.insert(name, template.label.localized().to_owned());
         }
     }
     all.into_iter()
@@ -131,7 +131,7 @@ fn app_params(source: &Source, app: &str) -> Vec<Candidate> {
     };
     let params = template.params.into_iter();
     params
-        .map(|p| Candidate::new(format!("{}=", p.name), p.label.shown()))
+        .map(|p| Candidate::new(format!("{}=", p.name), p.label.localized()))
         .collect()
 }
 

@@ -120,7 +120,7 @@ fn descriptions_are_in_the_language_of_the_command() {
     }
     // Names and words of the cluster are as they are.
     assert_eq!(chinese("csub -q ni"), ["words", "night\tLong jobs"]);
-    let called = |line: &str| line::called(&words(line)).to_owned();
+    let called = |line: &str| line::command_name(&words(line)).to_owned();
     assert_eq!(called("/usr/bin/csub -"), "csub");
     assert_eq!(called("cb bsub -"), "bsub");
     assert_eq!(called("cb bsu"), "cb");
@@ -221,7 +221,7 @@ fn words_that_bash_took_apart_are_put_together() {
     assert_eq!(ask("bash", "cjobs --q = ni"), ["words"]);
     assert_eq!(ask("bash", "csub -J a:b -q ni")[1..], ["night"]);
     assert_eq!(ask("bash", "cevents --after = x -q ni")[1..], ["night"]);
-    let join = |line: &str| line::joined(&words(line));
+    let join = |line: &str| line::join_split_words(&words(line));
     assert_eq!(join("c --by = us"), (words("c --by=us"), 5));
     assert_eq!(join("c --by ="), (words("c --by="), 5));
     assert_eq!(join("c --by = _"), (words("c --by= _"), 0));

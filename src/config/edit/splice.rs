@@ -34,7 +34,7 @@ impl<'t> Source<'t> {
     }
 
     /// The byte offset of a place.
-    fn at(&self, pos: Pos) -> Option<usize> {
+    fn offset_of(&self, pos: Pos) -> Option<usize> {
         let start = *self.starts.get(pos.line.checked_sub(1)? as usize)?;
         let mut chars = self.text[start..].char_indices();
         let at = chars.nth(pos.col.checked_sub(1)? as usize).map(|(i, _)| i);
@@ -67,7 +67,7 @@ impl<'t> Source<'t> {
     }
 
     /// Inserts a line below the line of a key.
-    pub(super) fn below(&self, key: Pos, line: &str) -> String {
+    pub(super) fn insert_below(&self, key: Pos, line: &str) -> String {
         self.after_line(key.line as usize - 1, line)
     }
 
@@ -85,7 +85,7 @@ impl<'t> Source<'t> {
 
     /// The byte offset after a node with a clear end: brackets, quotes, a word on one line.
     fn end(&self, node: &Node) -> Option<usize> {
-        let at = self.at(node.pos)?;
+        let at = self.offset_of(node.pos)?;
         match &node.value {
             Value::List(_) | Value::Map(_) if self.text[at..].starts_with(['[', '{']) => {
                 closing_bracket(self.text, at)
@@ -103,18 +103,18 @@ impl<'t> Source<'t> {
     }
 
     /// The last line (from 0) that certainly contains a part of the node.
-    fn known_to(&self, node: &Node) -> usize {
+    fn last_known_line(&self, node: &Node) -> usize {
         let own = node.pos.line as usize - 1;
         if let Some(end) = self.end(node) {
             return self.line_of(end - 1);
         }
         let below = match &node.value {
-            Value::List(items) => items.iter().map(|i| self.known_to(i)).max(),
+            Value::List(items) => items.iter().map(|i| self.last_known_line(i)).max(),
             Value::Map(entries) => {
                 let lines = entries.iter().map(|e| match e.value.value {
                     // The place of a null value may be that of the next node.
                     Value::Null => e.key_pos.line as usize - 1,
-                    _ => self.known_to(&e.value),
+                    _ => self.last_known_line(&e.value),
                 });
                 lines.max()
             }
@@ -125,7 +125,7 @@ impl<'t> Source<'t> {
 
     /// The dash of an item: its line (from 0) and column in bytes; it must begin its line.
     fn dash(&self, item: &Node) -> Option<(usize, usize)> {
-        let before = self.text[..self.at(item.pos)?].trim_end();
+        let before = self.text[..self.offset_of(item.pos)?].trim_end();
         let dash = before.len().checked_sub(1)?;
         let line = self.line_of(dash);
         let indent = &self.text[self.starts[line]..dash];
@@ -136,7 +136,7 @@ impl<'t> Source<'t> {
     /// The last line (from 0) of an item in a block list whose dashes are in column `dash`: further
     /// lines, including comments, belong to it if they are indented more.
     fn last_line(&self, item: &Node, dash: usize) -> usize {
-        let mut last = self.known_to(item);
+        let mut last = self.last_known_line(item);
         for n in last + 1..self.starts.len() {
             let line = self.line(n);
             if line.trim().is_empty() {
@@ -152,7 +152,7 @@ impl<'t> Source<'t> {
 
     /// Whether a list is written in brackets.
     pub(super) fn is_flow(&self, list: &Node) -> bool {
-        self.at(list.pos)
+        self.offset_of(list.pos)
             .is_some_and(|at| self.text[at..].starts_with('['))
     }
 
@@ -172,10 +172,10 @@ impl<'t> Source<'t> {
 
     fn append_flow(&self, list: &Node, items: &[Node], item: &str) -> Option<String> {
         let Some(last) = items.last() else {
-            let inside = self.at(list.pos)? + 1;
+            let inside = self.offset_of(list.pos)? + 1;
             return Some(self.spliced(inside, inside, item));
         };
-        let (start, end) = (self.at(last.pos)?, self.end(last)?);
+        let (start, end) = (self.offset_of(last.pos)?, self.end(last)?);
         let line = self.line_of(start);
         let indent = &self.text[self.starts[line]..start];
         if !indent.trim().is_empty() {
@@ -216,7 +216,7 @@ impl<'t> Source<'t> {
 
     fn remove_flow(&self, items: &[Node], index: usize) -> Option<String> {
         let item = &items[index];
-        let (start, end) = (self.at(item.pos)?, self.end(item)?);
+        let (start, end) = (self.offset_of(item.pos)?, self.end(item)?);
         let (first, last) = (self.line_of(start), self.line_of(end));
         let before = &self.text[self.starts[first]..start];
         let after = &self.text[end..self.end_of_line(last)];
@@ -226,7 +226,7 @@ impl<'t> Source<'t> {
             return Some(self.spliced(self.starts[first], *next, ""));
         }
         if let Some(next) = items.get(index + 1) {
-            let to = self.at(next.pos)?;
+            let to = self.offset_of(next.pos)?;
             let between = self.text[end..to].trim();
             return (between == ",").then(|| self.spliced(start, to, ""));
         }
@@ -250,7 +250,7 @@ impl<'t> Source<'t> {
         let Value::Text { text, quoted } = &scalar.value else {
             return None;
         };
-        let (start, end) = (self.at(scalar.pos)?, self.end(scalar)?);
+        let (start, end) = (self.offset_of(scalar.pos)?, self.end(scalar)?);
         let written = &self.text[start..end];
         if *quoted && written.get(1..written.len() - 1) != Some(text.as_str()) {
             return None;

@@ -494,7 +494,8 @@ fn at(text: &str) -> Stamp {
 fn the_first_open_window_gives_the_limit() {
     let c = good(LIMITS);
     let named = |name: &str| c.limits.iter().find(|q| q.name == name).unwrap();
-    let slots = |text: &str| WindowedLimit::at(&named("week").slots, at(text), &TimeZone::UTC);
+    let slots =
+        |text: &str| WindowedLimit::limit_at(&named("week").slots, at(text), &TimeZone::UTC);
     // 2026-11-23 is a Monday; the end minute belongs to the window.
     for (text, want) in [
         ("2026-11-23T07:59:59Z", 5),
@@ -506,7 +507,7 @@ fn the_first_open_window_gives_the_limit() {
         assert_eq!(slots(text), Some(want), "{text}");
     }
     let (_, gpus) = &named("mixed").resources[1];
-    let gpu = |text: &str| WindowedLimit::at(gpus, at(text), &TimeZone::UTC);
+    let gpu = |text: &str| WindowedLimit::limit_at(gpus, at(text), &TimeZone::UTC);
     assert_eq!(gpu("2026-11-23T09:00:00Z"), Some(5000));
     assert_eq!(gpu("2026-11-23T20:00:00Z"), None);
     let next = WindowedLimit::next_change(gpus, at("2026-11-23T20:00:00Z"), &TimeZone::UTC);
@@ -520,11 +521,23 @@ fn the_first_open_window_gives_the_limit() {
     let both = good("limits: [{name: l, slots: '[2 9-17] [7]', jobs: '[3 9-12] [1 10-14]'}]");
     let l = &both.limits[0];
     let noon = at("2026-11-23T11:00:00Z");
-    assert_eq!(WindowedLimit::at(&l.slots, noon, &TimeZone::UTC), Some(2));
-    assert_eq!(WindowedLimit::at(&l.jobs, noon, &TimeZone::UTC), Some(3));
+    assert_eq!(
+        WindowedLimit::limit_at(&l.slots, noon, &TimeZone::UTC),
+        Some(2)
+    );
+    assert_eq!(
+        WindowedLimit::limit_at(&l.jobs, noon, &TimeZone::UTC),
+        Some(3)
+    );
     let night = at("2026-11-23T23:00:00Z");
-    assert_eq!(WindowedLimit::at(&l.slots, night, &TimeZone::UTC), Some(7));
-    assert_eq!(WindowedLimit::at(&l.jobs, night, &TimeZone::UTC), None);
+    assert_eq!(
+        WindowedLimit::limit_at(&l.slots, night, &TimeZone::UTC),
+        Some(7)
+    );
+    assert_eq!(
+        WindowedLimit::limit_at(&l.jobs, night, &TimeZone::UTC),
+        None
+    );
 }
 
 #[test]

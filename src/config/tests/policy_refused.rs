@@ -679,10 +679,10 @@ fn a_resource_that_nobody_knows_so_far_is_a_warning() {
         ),
     ] {
         let loaded = read(&with(text)).unwrap();
-        let said: Vec<&str> = loaded.warnings.iter().map(|w| w.message.as_str()).collect();
+        let output: Vec<&str> = loaded.warnings.iter().map(|w| w.message.as_str()).collect();
         let words = [format!("{name:?}"), format!("did you mean {near:?}?")];
-        let named = words.iter().all(|word| said[0].contains(word.as_str()));
-        assert!(said.len() == 1 && named, "{text}: {said:?}");
+        let named = words.iter().all(|word| output[0].contains(word.as_str()));
+        assert!(output.len() == 1 && named, "{text}: {output:?}");
     }
     let text = "queues: [{name: q, thresholds: {lic: 5/2, hot: 2/5, cold: 1}}]";
     let config = read(&with(text)).unwrap().config;

@@ -203,7 +203,7 @@ fn a_text_is_shown_in_the_language_of_the_process_if_it_is_there() {
         (&en, "Solver", "Solver"),
         (&zh, "求解器", "求解器"),
     ] {
-        assert_eq!(text.shown(), english);
-        crate::language::in_chinese(|| assert_eq!(text.shown(), chinese));
+        assert_eq!(text.localized(), english);
+        crate::language::in_chinese(|| assert_eq!(text.localized(), chinese));
     }
 }

@@ -5,7 +5,7 @@
 use super::commands::Command;
 use super::cpus;
 use super::exec::{Exec, deliver};
-use super::known_units::{WrongUnit, judged, named_on};
+use super::known_units::{WrongUnit, reason_to_end, wrong_unit_sentences_on};
 use super::recovery;
 use super::sample::{self, Snapshot};
 use super::table::{PendingAction, Shepherd};
@@ -21,16 +21,16 @@ impl Exec {
         if self.spawners.is_simulated() {
             return;
         }
-        let local = self.place.local.clone();
+        let local = self.setup.local.clone();
         let mut over = Vec::new();
         for note in command_records::list(&local) {
             let RecordName { a, pid, .. } = note;
-            if !note.over && self.parts.commands.knows(a, pid) {
+            if !note.ended && self.parts.commands.contains(a, pid) {
                 continue;
             }
             match note.read(&local) {
                 Some(TaskRec::Start {
-                    born,
+                    born: started_ms,
                     boot,
                     group,
                     t,
@@ -40,7 +40,7 @@ impl Exec {
                     let log = 0;
                     let shepherd = Shepherd {
                         pid,
-                        born,
+                        started_ms,
                         boot,
                         group,
                         t,
@@ -92,7 +92,7 @@ impl Exec {
             TaskAct::Resume => false,
             _ => return,
         };
-        if self.parts.launches.suspend(a, stop, (p.n, mark)) {
+        if self.parts.launches.suspend(a, stop, (p.number, mark)) {
             for command in self.parts.commands.of(a) {
                 deliver(&command.shepherd, p.act, TermReason::None, 0);
             }
@@ -109,10 +109,10 @@ impl Exec {
 
     /// Samples the parts of attempts, and forgets commands whose shepherds have died.
     pub(super) fn sample_parts(&mut self, snapshot: &Snapshot, wrong: &[WrongUnit]) {
-        let gone = self.parts.commands.whose(recovery::is_gone);
-        for ((a, pid), group) in gone {
-            self.parts.commands.lost(a, pid);
-            command_records::remove(&self.place.local, a, pid);
+        let ended = self.parts.commands.select(recovery::has_ended);
+        for ((a, pid), group) in ended {
+            self.parts.commands.remove_lost(a, pid);
+            command_records::remove(&self.setup.local, a, pid);
             // Processes of the job itself match every other criterion by which they could be found.
             let env = Vec::new();
             self.spawners.send(&ToSpawner::Reap { a, group, env });
@@ -126,7 +126,7 @@ impl Exec {
     fn sample_part(&mut self, a: AttemptId, snapshot: &Snapshot, wrong: &[WrongUnit]) {
         let mut now = Usage::default();
         self.add_command_usage(a, &mut now, snapshot);
-        now.wrong_units = named_on(&self.place.site.host, wrong, a);
+        now.wrong_units = wrong_unit_sentences_on(&self.setup.site.host, wrong, a);
         let idle = !self.parts.commands.has(a);
         let Some((old, run)) = self.parts.launches.part_usage(a) else {
             return;
@@ -135,7 +135,7 @@ impl Exec {
         if sample::differs(old, &u) || (idle && *old != u) {
             *old = u.clone();
             self.reports
-                .push_beside(&Report::PartUsage { a, u: u.clone() }, run);
+                .push_unlisted(&Report::PartUsage { a, u: u.clone() }, run);
         }
         if let Some(reason) = self.part_exceeds(a, &u) {
             for command in self.parts.commands.of(a) {
@@ -152,14 +152,14 @@ impl Exec {
             return Some(TermReason::MemLimit);
         }
         let units = self.parts.units_of(a)?;
-        judged(units.check, u)
+        reason_to_end(units.check, u)
     }
 
     /// All processors that are held by attempts of the table, parts and commands.
-    pub(super) fn cpus_held(&self) -> CpuSet {
-        let mut held = cpus::held(&self.table);
-        held.extend(&self.parts.launches.cpus());
-        held.extend(&self.parts.commands.cpus(None));
-        held
+    pub(super) fn cpus_in_use(&self) -> CpuSet {
+        let mut cpus_in_use = cpus::cpus_in_use(&self.table);
+        cpus_in_use.extend(&self.parts.launches.cpus());
+        cpus_in_use.extend(&self.parts.commands.cpus(None));
+        cpus_in_use
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Command {
 pub(super) struct Commands {
     running: BTreeMap<(AttemptId, i32), Command>,
     /// Usage of the commands that have ended.
-    used: BTreeMap<AttemptId, Usage>,
+    usage: BTreeMap<AttemptId, Usage>,
 }
 
 impl Commands {
@@ -28,7 +28,7 @@ impl Commands {
         all.map(|(_, command)| command)
     }
 
-    pub(super) fn knows(&self, a: AttemptId, pid: i32) -> bool {
+    pub(super) fn contains(&self, a: AttemptId, pid: i32) -> bool {
         self.running.contains_key(&(a, pid))
     }
 
@@ -37,7 +37,7 @@ impl Commands {
     }
 
     /// The commands for which `holds` is true, with their control groups.
-    pub(super) fn whose(
+    pub(super) fn select(
         &self,
         holds: impl Fn(&Shepherd) -> bool,
     ) -> Vec<((AttemptId, i32), String)> {
@@ -49,13 +49,13 @@ impl Commands {
     }
 
     /// Removes a command whose usage is not known.
-    pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
+    pub(super) fn remove_lost(&mut self, a: AttemptId, pid: i32) {
         self.running.remove(&(a, pid));
     }
 
     /// Forgets the usage of an attempt that is over.
     pub(super) fn forget(&mut self, a: AttemptId) {
-        self.used.remove(&a);
+        self.usage.remove(&a);
     }
 
     /// Whether any command is running, so that new records may appear.
@@ -93,7 +93,7 @@ impl Commands {
     /// A command has ended with this usage.
     pub(super) fn note_end(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
         self.running.remove(&(a, pid));
-        let used = self.used.entry(a).or_default();
+        let used = self.usage.entry(a).or_default();
         used.cpu_ms = used.cpu_ms.saturating_add(u.cpu_ms);
         used.read_kb = used.read_kb.saturating_add(u.read_kb);
         used.write_kb = used.write_kb.saturating_add(u.write_kb);
@@ -111,7 +111,7 @@ impl Commands {
             usage.pids.extend(u.pids);
         }
         usage.pids.truncate(sample::PIDS_MAX);
-        if let Some(used) = self.used.get(&a) {
+        if let Some(used) = self.usage.get(&a) {
             usage.add(used);
         }
     }
@@ -126,7 +126,7 @@ mod tests {
         Command {
             shepherd: Shepherd {
                 pid,
-                born: 0,
+                started_ms: 0,
                 boot: String::new(),
                 group: format!("g{pid}"),
                 t: 0,

@@ -34,24 +34,24 @@ impl HostCpus {
         Ok(&self.0.insert(known).1)
     }
 
-    /// Binds the attempt to processors that are not in `held`; `None` if its queue does not bind.
-    pub(super) fn bind(&mut self, order: &StartOrder, held: &CpuSet) -> Option<Box<Binding>> {
+    /// Binds the attempt to processors that are not in `in_use`; `None` if its queue does not bind.
+    pub(super) fn bind(&mut self, order: &StartOrder, in_use: &CpuSet) -> Option<Box<Binding>> {
         let slots = order.hosts.first().map_or(1, |share| share.1);
-        self.bind_part((order.a, order.bind, slots), held)
+        self.bind_part((order.a, order.bind, slots), in_use)
     }
 
     /// As [`HostCpus::bind`], for an attempt with this number of slots here.
     pub(super) fn bind_part(
         &mut self,
         (a, bind, slots): (AttemptId, CpuBind, u32),
-        held: &CpuSet,
+        in_use: &CpuSet,
     ) -> Option<Box<Binding>> {
         if bind.is_none() {
             return None;
         }
         let found = self.read_cpus(clock::boot_ms());
         let found = found.and_then(|all| {
-            let cpus = cpu_binding::choose(bind, slots, all, held)?;
+            let cpus = cpu_binding::choose(bind, slots, all, in_use)?;
             let slots = cpu_binding::divided(slots, all, &cpus);
             Ok((cpus, slots))
         });
@@ -79,7 +79,7 @@ pub(super) fn put(task: &mut TaskSpec, local: &Local, order: &StartOrder, bindin
         return;
     };
     let path = local.cpus_file(order.a);
-    let written = fs::mkdir_p(&local.scratch(), 0o711)
+    let written = fs::mkdir_p(&local.scratch_dir(), 0o711)
         .and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
     match written {
         Ok(()) => {
@@ -91,12 +91,12 @@ pub(super) fn put(task: &mut TaskSpec, local: &Local, order: &StartOrder, bindin
 }
 
 /// All processors that are assigned to attempts of the table.
-pub(super) fn held(table: &Table) -> CpuSet {
-    let mut held = CpuSet::default();
-    for (_, entry) in table.live() {
+pub(super) fn cpus_in_use(table: &Table) -> CpuSet {
+    let mut in_use = CpuSet::default();
+    for (_, entry) in table.live_attempts() {
         if let Some(binding) = entry.given.binding.as_deref() {
-            held.extend(&binding.cpus);
+            in_use.extend(&binding.cpus);
         }
     }
-    held
+    in_use
 }

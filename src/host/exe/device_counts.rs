@@ -65,28 +65,28 @@ impl DeviceCounts {
         if doc.boot == proc::boot_id() {
             doc.attempts
                 .into_iter()
-                .for_each(|kept| self.restore(&kept));
+                .for_each(|saved| self.restore(&saved));
         }
         self.written = bytes;
     }
 
-    fn restore(&mut self, kept: &SavedCount) {
-        let (received, sent) = kept.closed;
+    fn restore(&mut self, saved: &SavedCount) {
+        let (received, sent) = saved.closed;
         let least = Bytes {
-            received: kept.u.net_in_kb << 10,
-            sent: kept.u.net_out_kb << 10,
+            received: saved.u.net_in_kb << 10,
+            sent: saved.u.net_out_kb << 10,
         };
         let sum = AttemptBytes::restored(Bytes { received, sent }, least);
         if sum != AttemptBytes::default() {
-            self.net.sums.insert(kept.a, sum);
+            self.net.sums.insert(saved.a, sum);
         }
         let gpu = DeviceUse {
             net_in_kb: 0,
             net_out_kb: 0,
-            ..kept.u.totals()
+            ..saved.u.totals()
         };
         if gpu != DeviceUse::default() {
-            self.gpus.insert(kept.a, gpu);
+            self.gpus.insert(saved.a, gpu);
         }
     }
 
@@ -105,7 +105,7 @@ impl DeviceCounts {
             }
             return;
         }
-        let kept = attempts.into_iter().map(|a| {
+        let saved = attempts.into_iter().map(|a| {
             let closed = self.net.sums.get(&a).map(|sum| sum.closed);
             let closed = closed.unwrap_or_default();
             SavedCount {
@@ -116,7 +116,7 @@ impl DeviceCounts {
         });
         let doc = Document {
             boot: proc::boot_id().to_owned(),
-            attempts: kept.collect(),
+            attempts: saved.collect(),
         };
         let bytes = serde_json::to_vec(&doc).expect("plain data becomes JSON");
         if bytes != self.written {
@@ -139,7 +139,7 @@ impl DeviceCounts {
         }
         for (a, known) in &mut self.gpus {
             let GpuNow { util, mem_mb } = uses.get(a).copied().unwrap_or_default();
-            *known = known.then(DeviceUse {
+            *known = known.updated_by(DeviceUse {
                 gpu_util: util,
                 gpu_mem_mb: mem_mb,
                 gpu_ms: known.gpu_ms.saturating_add(util.saturating_mul(step) / 100),

@@ -51,12 +51,12 @@ impl Exec {
     pub(super) fn keep_devices(&mut self) {
         let (table, parts) = (&self.table, &self.parts);
         self.samples.devices.retain(|a| {
-            let runs = |status: &Status| matches!(status, Status::Given(_) | Status::Running(_));
+            let runs = |status: &Status| matches!(status, Status::Sent(_) | Status::Running(_));
             table.get(a).is_some_and(|entry| runs(&entry.status))
                 || parts.launches.has(a)
                 || parts.commands.has(a)
         });
-        self.samples.devices.write(&self.place.local);
+        self.samples.devices.write(&self.setup.local);
     }
 
     fn gpus_now(
@@ -93,12 +93,12 @@ pub(super) fn owner(
     (pid, unit): (u32, &UnitDoc),
 ) -> Option<AttemptId> {
     let process = i32::try_from(pid).ok()?;
-    is_seen(snapshot, process, unit).then_some(())?;
-    snapshot.above(process, |pid| shepherds.get(&pid).copied())
+    is_same_process(snapshot, process, unit).then_some(())?;
+    snapshot.nearest_ancestor(process, |pid| shepherds.get(&pid).copied())
 }
 
 /// Whether the process is the one that the sensor saw.
-pub(super) fn is_seen(snapshot: &Snapshot, process: i32, unit: &UnitDoc) -> bool {
+pub(super) fn is_same_process(snapshot: &Snapshot, process: i32, unit: &UnitDoc) -> bool {
     let begin = snapshot.begin_of(process);
     let begin = begin.map(|ticks| ticks * 1000 / proc::ticks_per_second());
     begin.is_some_and(|ms| ms <= unit.seen)

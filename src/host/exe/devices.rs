@@ -10,7 +10,7 @@ use crate::task::spec::ToSpawner;
 impl Exec {
     /// Applies the settings that concern units.
     pub(super) fn configure_units(&mut self, config: Config) {
-        self.starter.units.configure(config, &self.place.site.host);
+        self.starter.units.configure(config, &self.setup.site.host);
     }
 
     /// Updates the list of units and sends changes to the spawner.
@@ -18,8 +18,8 @@ impl Exec {
         if self.spawners.is_simulated() {
             return;
         }
-        let host = self.place.site.host.clone();
-        self.starter.units.reread(&self.place.local.units(), &host);
+        let host = self.setup.site.host.clone();
+        self.starter.units.reread(&self.setup.local.units(), &host);
         if self.starter.units.has_paths() {
             self.starter.units.renew(&host);
         }
@@ -27,8 +27,8 @@ impl Exec {
             return;
         }
         let all = self.starter.units.all();
-        if self.spawners.unheld().devices {
-            if !all.is_empty() && !std::mem::replace(&mut self.starter.units.said, true) {
+        if self.spawners.unenforced_limits().devices {
+            if !all.is_empty() && !std::mem::replace(&mut self.starter.units.warned, true) {
                 tracing::warn!(
                     "no control groups that deny devices: jobs find their units in their \
                      environment, and nothing keeps them from opening others"

@@ -5,7 +5,7 @@
 
 use super::cpus;
 use super::hints::Hints;
-use super::known_units::{judged, named};
+use super::known_units::{reason_to_end, wrong_unit_sentences};
 use super::ledger::{self, KnownShare, Ledger};
 use super::orders::OrderReader;
 use super::parts::Parts;
@@ -42,7 +42,7 @@ const FORGOTTEN: &str = "its host has lost the record of it";
 
 /// Everything the executor knows.
 pub struct Exec {
-    pub(super) place: HostSetup,
+    pub(super) setup: HostSetup,
     pub(super) table: Table,
     pub(super) ledger: Ledger,
     pub(super) orders: OrderReader,
@@ -66,7 +66,7 @@ pub struct Exec {
 #[derive(Debug, Default, Clone, Copy)]
 pub struct TurnResult {
     /// Something was read or written.
-    pub work: bool,
+    pub did_work: bool,
     /// More orders are to be read.
     pub more: bool,
     /// Orders were read.
@@ -76,14 +76,14 @@ pub struct TurnResult {
 impl Exec {
     /// An executor that has only restored its state.
     pub(super) fn new(
-        place: HostSetup,
+        setup: HostSetup,
         (table, ledger): (Table, Ledger),
         (orders, starter): (OrderReader, Starter),
         spawners: Spawners,
         share: KnownShare,
     ) -> Exec {
         Exec {
-            place,
+            setup,
             table,
             ledger,
             orders,
@@ -106,23 +106,23 @@ impl Exec {
         &self.ledger.identity.id
     }
 
-    /// Executes one turn. `look`: read the share's orders in it.
-    pub fn turn(&mut self, look: bool) -> TurnResult {
+    /// Executes one turn. `poll_orders`: read the share's orders in it.
+    pub fn turn(&mut self, poll_orders: bool) -> TurnResult {
         let mut did = TurnResult::default();
         self.receive_events();
         if !self.spawners.is_ready() {
             self.respawn();
         }
-        did.work |= self.follow_tasks();
+        did.did_work |= self.follow_tasks();
         let parts = &self.parts;
         if parts.commands.any() || parts.launches.any_launched() || parts.late_parts.any() {
             self.follow_commands();
         }
-        if look && self.spawners.is_ready() {
+        if poll_orders && self.spawners.is_ready() {
             match self.follow_orders() {
                 Ok(d) => {
                     self.share.error.clear();
-                    did.work |= d.work;
+                    did.did_work |= d.did_work;
                     (did.more, did.orders) = (d.more, d.orders);
                 }
                 Err(e) => self.share.failed(e),
@@ -132,8 +132,8 @@ impl Exec {
         if self.parts.launches.due_in(now, self.launch_pause_ms()) == Some(0) {
             self.follow_launches(now);
         }
-        if now.saturating_sub(self.samples.at) >= SAMPLE_MS {
-            self.samples.at = now;
+        if now.saturating_sub(self.samples.sampled_at) >= SAMPLE_MS {
+            self.samples.sampled_at = now;
             self.sample(now);
         }
         self.follow_late_parts(now);
@@ -149,20 +149,20 @@ impl Exec {
     /// Writes the local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
         let note = self.starter.units.note(self.spawners.note());
-        let words = self.share.beat(self.table.top(), &note);
+        let words = self.share.beat(self.table.highest_job_id(), &note);
         let text = format!("{now} {}", super::super::ls::checked(&words));
-        write_beat(&self.place.local.exe_beat(), &text);
+        write_beat(&self.setup.local.exe_beat(), &text);
         self.copy_leader();
     }
 
     /// Keeps a copy of `leader/epoch` for the commands of this host if reading the share needs
     /// requests.
     fn copy_leader(&self) {
-        if self.place.share_is_local {
+        if self.setup.share_is_local {
             return;
         }
         if let Some((doc, at_ms)) = self.orders.epoch_doc()
-            && let Err(e) = leader_copy::write(&self.place.site.leader_copy(), doc, at_ms)
+            && let Err(e) = leader_copy::write(&self.setup.site.leader_copy(), doc, at_ms)
         {
             // Commands then read the share.
             tracing::debug!("{e}");
@@ -178,11 +178,11 @@ impl Exec {
     }
 
     /// Handles a message of the spawner; `None`: its channel is closed.
-    pub fn handle_spawner_event(&mut self, heard: Option<SpawnerEvent>) {
-        match heard {
+    pub fn handle_spawner_event(&mut self, event: Option<SpawnerEvent>) {
+        match event {
             Some(SpawnerEvent::Message(FromSpawner::Died { a, pid })) => {
                 self.follow_tasks();
-                self.lost(a, pid);
+                self.note_lost(a, pid);
             }
             Some(SpawnerEvent::Message(FromSpawner::Ready { .. })) => {}
             Some(SpawnerEvent::Ended(why)) => {
@@ -205,9 +205,9 @@ impl Exec {
         self.ended(end);
     }
 
-    pub(super) fn never(&mut self, a: AttemptId, why: &str) {
+    pub(super) fn never_start(&mut self, a: AttemptId, why: &str) {
         let Some(e) = self.table.get(a) else { return };
-        let (epoch, part) = e.named;
+        let (epoch, part) = e.named_by;
         let why = why.to_owned();
         self.ledger.push(&AttemptRec::Never {
             a,
@@ -215,7 +215,7 @@ impl Exec {
             p: part,
             why: why.clone(),
         });
-        if self.table.set(a, Status::Never(why.clone())) {
+        if self.table.set(a, Status::NeverStarts(why.clone())) {
             let never = Report::Never { a, why };
             self.reports.push_end(&mut self.table, a, &never);
         }
@@ -232,7 +232,7 @@ impl Exec {
             (Some(log), true) => self.recover(log),
             _ => self.find_lost(),
         }
-        let old = |s: &Shepherd| now.saturating_sub(s.born) >= SAMPLE_MS;
+        let old = |s: &Shepherd| now.saturating_sub(s.started_ms) >= SAMPLE_MS;
         let running: Vec<(AttemptId, Shepherd)> = self
             .table
             .running()
@@ -257,15 +257,15 @@ impl Exec {
                 continue;
             };
             let mut u = sample::merge(&e.usage, usage);
-            u.wrong_units = named(&wrong, a);
+            u.wrong_units = wrong_unit_sentences(&wrong, a);
             let worth = sample::differs(&e.usage, &u);
-            let mut unheld = self.spawners.unheld();
+            let mut unheld = self.spawners.unenforced_limits();
             if self.parts.commands.has(a) {
                 // Each task has a control group with the whole limit; their sum must not exceed it.
                 (unheld.memory, unheld.procs) = (true, true);
             }
             let over = sample::exceeded(e, &u, unheld);
-            let over = over.or_else(|| judged(e.given.check, &u));
+            let over = over.or_else(|| reason_to_end(e.given.check, &u));
             if worth {
                 e.usage = u.clone();
             }
@@ -284,46 +284,46 @@ impl Exec {
         let mut did = TurnResult::default();
         // Checked before the orders are read: these cancel starts that were dispatched elsewhere
         // meanwhile.
-        let until = silence::may_start_until(&self.place.local);
+        let until = silence::may_start_until(&self.setup.local);
         for _ in 0..ROUNDS {
             // The spawner failed in the last round: new orders wait for the next one.
             if !self.spawners.is_ready() {
                 did.more = true;
                 break;
             }
-            let before = self.orders.place();
-            let look = self.orders.poll()?;
-            if self.share.judge(&look) {
+            let before = self.orders.position();
+            let poll = self.orders.poll()?;
+            if self.share.judge(&poll) {
                 self.repeat_all_reports();
             }
-            if look.new_epoch {
-                self.share.recorded.epoch = self.orders.place().0;
-                self.note_share();
+            if poll.new_epoch {
+                self.share.recorded.epoch = self.orders.position().0;
+                self.record_share();
                 self.copy_leader();
                 self.reports.forget_refused();
                 self.parts.launches.forget_reported();
                 self.parts.late_parts.forget_reported();
             }
-            if !look.orders.is_empty() {
+            if !poll.orders.is_empty() {
                 self.starter
-                    .read_part((self.share.recorded.epoch, look.part));
+                    .read_part((self.share.recorded.epoch, poll.part));
             }
             self.share
-                .check_identity(self.orders.is_foreign(), &self.place);
-            did.work |= !look.orders.is_empty();
-            did.orders |= did.work;
-            did.more = look.more;
-            if look.damage.is_some() {
+                .check_identity(self.orders.is_foreign(), &self.setup);
+            did.did_work |= !poll.orders.is_empty();
+            did.orders |= did.did_work;
+            did.more = poll.more;
+            if poll.damage.is_some() {
                 self.reports.begin_new();
-                did.work = true;
+                did.did_work = true;
             }
-            self.carry_out(look.orders, before)?;
-            if self.orders.place() != before {
-                self.table.forget(self.orders.place());
+            self.carry_out(poll.orders, before)?;
+            if self.orders.position() != before {
+                self.table.forget(self.orders.position());
             }
-            if !look.more {
+            if !poll.more {
                 // An order after the unreadable one may cancel a start.
-                if !self.spawners.held.is_empty() && !look.held_up {
+                if !self.spawners.deferred.is_empty() && !poll.blocked {
                     self.start_held_until(until?)?;
                 }
                 break;
@@ -354,7 +354,7 @@ impl Exec {
             self.spawners.send(&ToSpawner::Start(Box::new(task)));
         }
         // A task that waits for its units still names its shared part.
-        if self.spawners.held.is_empty()
+        if self.spawners.deferred.is_empty()
             && let Some(forget) = self.starter.forget_now()
         {
             self.spawners.send(&forget);
@@ -365,12 +365,12 @@ impl Exec {
     /// Cancels waiting starts that the current orders do not name: the orders after the damage are
     /// lost, and these starts are not among the orders in force.
     fn drop_unnamed(&mut self) {
-        let place = self.orders.place();
-        let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named >= place);
-        let held = self.spawners.held.iter().map(|task| task.a);
-        for a in held.filter(|a| !named(a)).collect::<Vec<_>>() {
-            self.spawners.held.retain(|task| task.a != a);
-            self.never(a, "its orders were damaged, and it is no longer in force");
+        let place = self.orders.position();
+        let named = |a: &AttemptId| self.table.get(*a).is_some_and(|e| e.named_by >= place);
+        let deferred = self.spawners.deferred.iter().map(|task| task.a);
+        for a in deferred.filter(|a| !named(a)).collect::<Vec<_>>() {
+            self.spawners.deferred.retain(|task| task.a != a);
+            self.never_start(a, "its orders were damaged, and it is no longer in force");
         }
     }
 
@@ -380,10 +380,10 @@ impl Exec {
     }
 
     /// Records what is known of the share.
-    fn note_share(&mut self) {
+    fn record_share(&mut self) {
         self.ledger.push(&AttemptRec::Epoch {
             e: self.share.recorded.epoch,
-            top: self.table.top(),
+            top: self.table.highest_job_id(),
             r: self.share.recorded.restored,
         });
     }
@@ -420,17 +420,17 @@ impl Exec {
                 Order::Journal(point) => reached = Some(point),
                 Order::Restored { above } => {
                     if self.share.is_restored(above) {
-                        self.note_share();
+                        self.record_share();
                         self.repeat_all_reports();
                     }
                 }
                 Order::ReportsDamaged { part, seq, at } => {
-                    self.reports.renew(&self.place, (part, seq, at));
+                    self.reports.renew(&self.setup, (part, seq, at));
                 }
                 Order::Ledger { .. } | Order::Next { .. } => {}
             }
         }
-        self.keep_limit();
+        self.store_limit();
         if let Some(point) = reached {
             self.share.recorded.points.reach(point);
             self.ledger.push(&AttemptRec::Journal(point));
@@ -438,13 +438,15 @@ impl Exec {
         let recorded = self.ledger.commit(true);
         if let Err(e) = &recorded {
             // No task of this batch was started: forget them and read the batch again.
-            self.spawners.held.retain(|task| !starts.contains(&task.a));
+            self.spawners
+                .deferred
+                .retain(|task| !starts.contains(&task.a));
             starts.into_iter().for_each(|a| self.table.remove(a));
-            self.orders.go_to(before.1);
+            self.orders.go_to_part(before.1);
             self.rewrite_after_failure(&e.to_string());
         }
         // Kills and suspensions do not wait for the disk.
-        acts.retain(|(a, _, mark)| !self.table.get(*a).is_some_and(|e| e.is_other(*mark)));
+        acts.retain(|(a, _, mark)| !self.table.get(*a).is_some_and(|e| e.is_other_run(*mark)));
         for (a, pending, _) in &acts {
             self.signal(*a, *pending);
         }
@@ -459,35 +461,35 @@ impl Exec {
     }
 
     /// The run with this mark, which the current orders name.
-    pub(super) fn ordered_now(&self, mark: u32) -> RunId {
-        let (epoch, _) = self.orders.place();
+    pub(super) fn ordered_run(&self, mark: u32) -> RunId {
+        let (epoch, _) = self.orders.position();
         RunId { mark, epoch }
     }
 
     /// Records a task. Returns the attempt if it is to be started.
     fn take_start(&mut self, o: StartOrder) -> Option<AttemptId> {
         let a = o.a;
-        if a.at == 0 || a.j.id == 0 || o.hosts.first().is_none_or(|s| s.0 != self.place.site.host) {
+        if a.at == 0 || a.j.id == 0 || o.hosts.first().is_none_or(|s| s.0 != self.setup.site.host) {
             tracing::error!("an order to start {a} is not for this host: refused");
             return None;
         }
-        let named = self.orders.place();
+        let named = self.orders.position();
         self.parts.note_start(&o, self.starter.spec(o.s));
         let spec = self.starter.spec(o.s);
         let rerunnable = spec.is_some_and(|s| o.is_rerunnable(s));
         let notify = spec.is_some_and(|s| !s.notify.is_empty());
         let launched = spec.is_some_and(|s| s.launch.is_some());
-        if self.table.get(a).is_some_and(|e| e.is_other(o.mark)) {
+        if self.table.get(a).is_some_and(|e| e.is_other_run(o.mark)) {
             self.refuse(a, o.mark);
             return None;
         }
         if let Some(e) = self.table.get_mut(a) {
-            let again = e.named.0 < named.0;
-            e.named = e.named.max(named);
+            let again = e.named_by.0 < named.0;
+            e.named_by = e.named_by.max(named);
             // Limits are not in the ledger: after a restart the repeated order contains them.
-            if e.limits.now.is_none() || o.limit_changes > e.limits.known {
-                e.limits.now = Some(Box::new(crate::task::build::limits(&o.limits)));
-                e.limits.known = o.limit_changes;
+            if e.limits.limits.is_none() || o.limit_changes > e.limits.last_change {
+                e.limits.limits = Some(Box::new(crate::task::build::limits(&o.limits)));
+                e.limits.last_change = o.limit_changes;
             }
             e.grace_ms = o.grace_ms;
             (e.resizes.notify, e.given.launched) = (notify, launched);
@@ -506,27 +508,27 @@ impl Exec {
             true => Err(StartRefusal::from(FORGOTTEN.to_owned())),
             false => self.starter.task(&o, &mut send),
         };
-        let mut entry = Entry::new(Status::Given(log), named, rerunnable);
+        let mut entry = Entry::new(Status::Sent(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
-        (entry.limits.known, entry.limits.spawn_record) = (o.limit_changes, o.limit_changes);
+        (entry.limits.last_change, entry.limits.spawn_record) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
-        let held = built.is_ok().then(|| self.cpus_held());
-        let binding = held.and_then(|held| self.starter.cpus.bind(&o, &held));
+        let cpus_in_use = built.is_ok().then(|| self.cpus_in_use());
+        let binding = cpus_in_use.and_then(|cpus_in_use| self.starter.cpus.bind(&o, &cpus_in_use));
         entry.given.binding = binding.as_deref().map(|b| Box::new(b.without_slots()));
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
         entry.given.check = o.units.check;
-        self.ledger.push(&ledger::given(a, &entry, log));
+        self.ledger.push(&ledger::given_record(a, &entry, log));
         match built {
             Ok(mut task) => {
                 if let Some(binding) = &binding {
-                    cpus::put(&mut task, &self.place.local, &o, binding);
+                    cpus::put(&mut task, &self.setup.local, &o, binding);
                 }
                 task.limits.devices = self.starter.units.nodes_of(&entry.given.units);
-                entry.limits.now = Some(Box::new(task.limits.clone()));
+                entry.limits.limits = Some(Box::new(task.limits.clone()));
                 self.table.insert(a, entry);
-                self.spawners.held.push(task);
+                self.spawners.deferred.push(task);
                 Some(a)
             }
             Err(refused) => {
@@ -553,10 +555,10 @@ impl Exec {
     /// Guarantees that an unknown attempt, or one that still waits here, will never start; for any
     /// other attempt, repeats its reports.
     fn cancel(&mut self, a: AttemptId) {
-        let held = &mut self.spawners.held;
-        if let Some(at) = held.iter().position(|task| task.a == a) {
-            held.remove(at);
-            self.never(a, "cancelled before it was started");
+        let deferred = &mut self.spawners.deferred;
+        if let Some(at) = deferred.iter().position(|task| task.a == a) {
+            deferred.remove(at);
+            self.never_start(a, "cancelled before it was started");
             return;
         }
         if let Some(mark) = self.reports.refused(a) {
@@ -568,47 +570,47 @@ impl Exec {
             }
             return;
         }
-        let named = self.orders.place();
+        let named = self.orders.position();
         self.table
-            .insert(a, Entry::new(Status::Given(0), named, false));
-        self.never(a, "cancelled before it was started");
+            .insert(a, Entry::new(Status::Sent(0), named, false));
+        self.never_start(a, "cancelled before it was started");
     }
 
     /// Accepts a signal whose number is higher than that of the last one.
     fn signal(&mut self, a: AttemptId, p: PendingAction) {
         let known = self.table.get_mut(a);
-        let Some(e) = known.filter(|e| !e.is_final() && p.n > e.signals) else {
+        let Some(e) = known.filter(|e| !e.is_final() && p.number > e.signals) else {
             return;
         };
-        e.signals = p.n;
+        e.signals = p.number;
         if p.act == TaskAct::Resume {
             self.end_warning(a);
         }
-        self.act(a, p);
+        self.carry_out_action(a, p);
     }
 
     /// Carries out a signal now, or when the task runs. It is recorded afterwards: a crash in
     /// between repeats it, which does less harm than losing a kill.
-    pub(super) fn act(&mut self, a: AttemptId, p: PendingAction) {
+    pub(super) fn carry_out_action(&mut self, a: AttemptId, p: PendingAction) {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
         match &e.status {
             Status::Running(s) => {
                 deliver(s, p.act, p.reason, p.grace_ms);
-                self.ledger.push(&AttemptRec::Signalled { a, n: p.n });
+                self.ledger.push(&AttemptRec::Signalled { a, n: p.number });
             }
-            Status::Given(_) => e.waiting.push(p),
+            Status::Sent(_) => e.waiting.push(p),
             _ => {}
         }
     }
 
     /// Stores the limit that the leader ordered last, for `cbls`.
-    fn keep_limit(&mut self) {
+    fn store_limit(&mut self) {
         let Some(limit) = self.limit_order else {
             return;
         };
-        match iso_limit::keep_order(&self.place.local, limit) {
+        match iso_limit::keep_order(&self.setup.local, limit) {
             Ok(()) => self.limit_order = None,
             Err(e) => tracing::error!("{e}: iso_timeout is not changed on this host"),
         }
@@ -626,7 +628,7 @@ impl Exec {
     // ---- housekeeping ----
 
     fn do_housekeeping(&mut self) {
-        self.keep_limit();
+        self.store_limit();
         self.reports.check_file();
         if self.spawners.retire_full() {
             self.respawn();
@@ -646,9 +648,9 @@ impl Exec {
             return true;
         }
         let present = self.spawners.log().unwrap_or(0);
-        self.table.live().any(|(_, e)| match &e.status {
+        self.table.live_attempts().any(|(_, e)| match &e.status {
             Status::Running(s) => s.log != present,
-            Status::Given(log) => *log != present,
+            Status::Sent(log) => *log != present,
             _ => false,
         })
     }
@@ -676,7 +678,7 @@ impl Exec {
 /// Signals a shepherd. Checks first that it still exists: this process may have been blocked for
 /// long by the share, and another process may have its id now.
 pub(super) fn deliver(s: &Shepherd, act: TaskAct, reason: TermReason, grace: u64) {
-    if !recovery::is_gone(s)
+    if !recovery::has_ended(s)
         && let Err(e) = supervise::send_order(s.pid, pack_act(act, reason, grace))
     {
         tracing::error!("{e}");

@@ -17,7 +17,7 @@ use crate::task::spec::{TaskAct, pack_act};
 use std::collections::HashMap;
 
 /// Longest pause between two looks, ms.
-const LOOK_MS: u64 = 1_000;
+const POLL_MS: u64 = 1_000;
 /// The pause is at least this many times as long as the look took.
 const REST: u64 = 10;
 
@@ -38,7 +38,7 @@ impl Fence {
 
     /// One look: kills tasks that must not continue.
     fn check(&mut self) {
-        if !self.silence.is_over() {
+        if !self.silence.exceeded_limit() {
             return;
         }
         let killed = self.end_all();
@@ -49,8 +49,9 @@ impl Fence {
 
     fn end_all(&self) -> usize {
         let order = pack_act(TaskAct::Kill, TermReason::Fenced, 0);
-        let kill = |(pid, born): &(i32, u64)| {
-            !proc::has_ended(*pid, *born) && supervise::send_order(*pid, order).unwrap_or(false)
+        let kill = |(pid, started_ms): &(i32, u64)| {
+            !proc::has_ended(*pid, *started_ms)
+                && supervise::send_order(*pid, order).unwrap_or(false)
         };
         self.rerunnable().iter().filter(|t| kill(t)).count()
     }
@@ -70,9 +71,13 @@ impl Fence {
         }) {
             match task.rec {
                 TaskRec::Start {
-                    a, pid, born, boot, ..
+                    a,
+                    pid,
+                    born: started_ms,
+                    boot,
+                    ..
                 } if boot == proc::boot_id() => {
-                    running.insert(a, (pid, born));
+                    running.insert(a, (pid, started_ms));
                 }
                 TaskRec::End(end) => drop(running.remove(&end.a)),
                 _ => {}
@@ -96,13 +101,13 @@ pub(super) fn end_all(local: &Local) -> usize {
 pub(super) fn watch(local: &Local) -> Result<(), String> {
     let mut fence = Fence::new(local);
     let body = move || {
-        let mut pause = LOOK_MS;
+        let mut pause = POLL_MS;
         loop {
             clock::sleep_ms(pause);
             let began = clock::boot_ms();
             fence.check();
             let rest = REST * (clock::boot_ms() - began);
-            pause = LOOK_MS.min(fence.silence.pause()).max(rest);
+            pause = POLL_MS.min(fence.silence.pause()).max(rest);
         }
     };
     thread::spawn("fence", 256 << 10, body)

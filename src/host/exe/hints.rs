@@ -13,11 +13,11 @@ use crate::sys::datagram::{self, Socket};
 use crossbeam::channel::{Receiver, never};
 
 /// Hints that are accepted per second, and the size of a burst.
-const HEARD_PER_S: u64 = 500;
-const HEARD_MAX: u64 = 100;
+const RECEIVED_PER_S: u64 = 500;
+const RECEIVED_MAX: u64 = 100;
 /// Looks without result that hints may cause per second, and the size of a burst.
-const VAIN_PER_S: u64 = 10;
-const VAIN_MAX: u64 = 20;
+const FALSE_PER_S: u64 = 10;
+const FALSE_MAX: u64 = 20;
 
 /// The content of hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub(super) struct HintContent {
 pub(super) struct Hints {
     socket: Option<Socket>,
     /// The address at which hints are received, as the reports state it.
-    at: Option<String>,
+    address: Option<String>,
     /// The tag of the host's name in hints.
     name: u64,
     received: Receiver<HintContent>,
-    vain: Budget,
+    false_hints: Budget,
 }
 
 impl Hints {
@@ -45,10 +45,10 @@ impl Hints {
     pub(super) fn none() -> Hints {
         Hints {
             socket: None,
-            at: None,
+            address: None,
             name: 0,
             received: never(),
-            vain: Budget::new(VAIN_PER_S, VAIN_MAX),
+            false_hints: Budget::new(FALSE_PER_S, FALSE_MAX),
         }
     }
 
@@ -67,10 +67,10 @@ impl Hints {
         let mut tag = [0u8; 8];
         clock::random(&mut tag);
         let tag = u64::from_le_bytes(tag);
-        let mut budget = Budget::new(HEARD_PER_S, HEARD_MAX);
+        let mut budget = Budget::new(RECEIVED_PER_S, RECEIVED_MAX);
         let mut numbers = HintNumbers::default();
-        let heard = socket.listen("hints", move |bytes, _| {
-            let (number, heard) = match hint::decode(bytes, tag)? {
+        let receiver = socket.listen("hints", move |bytes, _| {
+            let (number, content) = match hint::decode(bytes, tag)? {
                 Hint::Orders { number } => (
                     number,
                     HintContent {
@@ -87,39 +87,39 @@ impl Hints {
                 ),
                 _ => return None,
             };
-            (!numbers.is_repeated(u64::from(heard.launches), number)).then_some(())?;
-            let left = budget.left(clock::boot_ms());
+            (!numbers.is_repeated(u64::from(content.launches), number)).then_some(())?;
+            let left = budget.available(clock::boot_ms());
             budget.spend(1);
-            (left > 0).then_some(heard)
+            (left > 0).then_some(content)
         });
         let share = place.layout.root();
         let addresses = datagram::addresses(share, socket.port(), ADDRESSES_MAX);
-        hints.at = Some(Endpoint { tag, addresses }.to_string());
+        hints.address = Some(Endpoint { tag, addresses }.to_string());
         hints.name = hint::tag_of(&place.site.host);
-        hints.received = heard.unwrap_or_else(never);
+        hints.received = receiver.unwrap_or_else(never);
         hints.socket = Some(socket);
         hints
     }
 
     /// The address at which hints are received, if they are.
-    pub(super) fn at(&self) -> Option<&str> {
-        self.at.as_deref()
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
     }
 
-    /// The channel to wait on; its messages are for [`Hints::take`].
+    /// The channel to wait on; its messages are for [`Hints::take_all`].
     pub(super) fn receiver(&self) -> &Receiver<HintContent> {
         &self.received
     }
 
     /// Takes the hint `first` and all that are waiting. Returns what to look at, as far as the
     /// budget permits.
-    pub(super) fn take(&mut self, first: Option<HintContent>, now: u64) -> HintContent {
+    pub(super) fn take_all(&mut self, first: Option<HintContent>, now: u64) -> HintContent {
         let mut all = first.unwrap_or_default();
         while let Ok(next) = self.received.try_recv() {
             all.orders |= next.orders;
             all.launches |= next.launches;
         }
-        match self.vain.left(now) > 0 {
+        match self.false_hints.available(now) > 0 {
             true => all,
             false => HintContent::default(),
         }
@@ -127,7 +127,7 @@ impl Hints {
 
     /// A look that was caused by a hint found nothing.
     pub(super) fn note_futile_hint(&mut self) {
-        self.vain.spend(1);
+        self.false_hints.spend(1);
     }
 
     /// Sends a hint that this host's reports have grown.

@@ -24,10 +24,10 @@ pub(super) struct KnownUnits {
     /// The nodes that the current spawner denies to tasks; `None`: it was sent none.
     pub sent: Option<Vec<DeviceNode>>,
     /// A warning was logged once.
-    pub said: bool,
+    pub warned: bool,
     failing: bool,
     /// Problems with the use of units as sentences, each listed once.
-    pub wrong: BTreeSet<String>,
+    pub problems: BTreeSet<String>,
 }
 
 impl KnownUnits {
@@ -107,7 +107,7 @@ impl KnownUnits {
 
     /// The note for administrators about current problems with the use of units.
     pub(super) fn note(&self, more: &str) -> String {
-        let all = self.wrong.iter().map(String::as_str);
+        let all = self.problems.iter().map(String::as_str);
         let all = all.chain((!more.is_empty()).then_some(more));
         all.collect::<Vec<_>>().join("; ")
     }
@@ -130,21 +130,21 @@ pub(super) struct WrongUnit {
 const NAMED_MAX: usize = 8;
 
 /// The wrong units of an attempt, in words.
-pub(super) fn named(all: &[WrongUnit], a: AttemptId) -> Vec<String> {
+pub(super) fn wrong_unit_sentences(all: &[WrongUnit], a: AttemptId) -> Vec<String> {
     let of = all.iter().filter(|wrong| wrong.a == a).take(NAMED_MAX);
     of.map(|wrong| format!("{} (process {})", wrong.unit, wrong.pid))
         .collect()
 }
 
 /// The wrong units of a part, with the host, because the job's other hosts do not know it.
-pub(super) fn named_on(host: &str, all: &[WrongUnit], a: AttemptId) -> Vec<String> {
+pub(super) fn wrong_unit_sentences_on(host: &str, all: &[WrongUnit], a: AttemptId) -> Vec<String> {
     let of = all.iter().filter(|wrong| wrong.a == a).take(NAMED_MAX);
     of.map(|wrong| format!("{} (process {} on {host})", wrong.unit, wrong.pid))
         .collect()
 }
 
 /// Whether an attempt of a queue with this check is to be ended because of the units that it uses.
-pub(super) fn judged(check: UnitCheck, u: &Usage) -> Option<TermReason> {
+pub(super) fn reason_to_end(check: UnitCheck, u: &Usage) -> Option<TermReason> {
     let kill = check == UnitCheck::Kill && !u.wrong_units.is_empty();
     kill.then_some(TermReason::Units)
 }

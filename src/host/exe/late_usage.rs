@@ -16,9 +16,9 @@ const PARTS_MAX: usize = 10_000;
 #[derive(Debug)]
 struct LatePart {
     run: RunId,
-    used: Usage,
+    usage: Usage,
     /// The usage was reported to the current leader.
-    said: bool,
+    reported: bool,
     since: u64,
 }
 
@@ -27,15 +27,15 @@ struct LatePart {
 pub(super) struct LateParts(BTreeMap<AttemptId, LatePart>);
 
 impl LateParts {
-    /// Adds a part that is over, of which the usage `used` was reported.
-    pub(super) fn add(&mut self, a: AttemptId, (used, run): (Usage, RunId), now: u64) {
+    /// Adds a part that is over, of which the usage `usage` was reported.
+    pub(super) fn add(&mut self, a: AttemptId, (usage, run): (Usage, RunId), now: u64) {
         if self.0.len() >= PARTS_MAX {
             self.0.pop_first();
         }
         let part = LatePart {
             run,
-            used,
-            said: true,
+            usage,
+            reported: true,
             since: now,
         };
         self.0.insert(a, part);
@@ -51,13 +51,13 @@ impl LateParts {
 
     /// A new leader has received no reports yet.
     pub(super) fn forget_reported(&mut self) {
-        self.0.values_mut().for_each(|part| part.said = false);
+        self.0.values_mut().for_each(|part| part.reported = false);
     }
 
     /// The reports of all parts.
     pub(super) fn reports(&self) -> impl Iterator<Item = (Report, RunId)> {
         self.0.iter().map(|(a, part)| {
-            let (a, u) = (*a, part.used.clone());
+            let (a, u) = (*a, part.usage.clone());
             (Report::PartUsage { a, u }, part.run)
         })
     }
@@ -65,11 +65,11 @@ impl LateParts {
     /// The report of a part that has used this much by now, if it is to be reported.
     fn renew(&mut self, a: AttemptId, now: Usage) -> Option<(Report, RunId)> {
         let part = self.0.get_mut(&a)?;
-        let u = sample::merge(&part.used, now);
-        if part.said && !u.exceeds(&part.used) {
+        let u = sample::merge(&part.usage, now);
+        if part.reported && !u.exceeds(&part.usage) {
             return None;
         }
-        (part.used, part.said) = (u.clone(), true);
+        (part.usage, part.reported) = (u.clone(), true);
         Some((Report::PartUsage { a, u }, part.run))
     }
 
@@ -88,11 +88,11 @@ impl Exec {
             if self.parts.commands.has(a) {
                 continue;
             }
-            let mut used = Usage::default();
+            let mut usage = Usage::default();
             let none = Snapshot::default();
-            self.parts.commands.add_to(a, &mut used, &none, false);
-            if let Some((report, run)) = self.parts.late_parts.renew(a, used) {
-                self.reports.push_beside(&report, run);
+            self.parts.commands.add_to(a, &mut usage, &none, false);
+            if let Some((report, run)) = self.parts.late_parts.renew(a, usage) {
+                self.reports.push_unlisted(&report, run);
             }
             if self.parts.late_parts.leave(a, now) {
                 self.parts.commands.forget(a);

@@ -25,7 +25,7 @@ pub(super) struct LaunchableWork {
     pub tasks: bool,
     /// It has one slot: commands are rarely started beside it.
     pub is_rare: bool,
-    pub own: AttemptResources,
+    pub resources: AttemptResources,
     /// The run, if another host runs the job's command; `None`: this host does.
     pub part_of: Option<RunId>,
     /// A command was started for it.
@@ -36,21 +36,21 @@ pub(super) struct LaunchableWork {
     /// Number of the last change of its limits that was sent to the commands started here.
     limits_sent: u32,
     /// Usage that was last reported of a part.
-    used: Usage,
+    usage: Usage,
 }
 
 impl LaunchableWork {
     /// From a specification, which has the number `n` in the orders.
     pub(super) fn new(
         (spec, n): (&Spec, u32),
-        own: AttemptResources,
+        resources: AttemptResources,
         part_of: Option<RunId>,
     ) -> LaunchableWork {
         LaunchableWork {
             uid: spec.uid,
             spec: n,
             tasks: spec.launch.is_some(),
-            own,
+            resources,
             part_of,
             ..LaunchableWork::default()
         }
@@ -68,49 +68,53 @@ pub(super) struct AttemptResources {
 /// The attempts and parts to which commands may be added on this host.
 #[derive(Debug, Default)]
 pub(super) struct Launches {
-    works: BTreeMap<AttemptId, LaunchableWork>,
+    launchable: BTreeMap<AttemptId, LaunchableWork>,
     checked_at: u64,
     /// A hint requests a look now.
-    hinted: bool,
+    poll_now: bool,
 }
 
 impl Launches {
     /// Notes an attempt or part that the orders name.
     pub(super) fn note(&mut self, a: AttemptId, mut work: LaunchableWork) {
-        if let Some(known) = self.works.remove(&a) {
-            (work.launched, work.used) = (known.launched, known.used);
+        if let Some(known) = self.launchable.remove(&a) {
+            (work.launched, work.usage) = (known.launched, known.usage);
             (work.stopped, work.signals) = (known.stopped, known.signals);
             let mark = |part: Option<RunId>| part.map(|run| run.mark);
             if mark(known.part_of) == mark(work.part_of) {
                 work.limits_sent = known.limits_sent;
-                if known.own.limits.changes > work.own.limits.changes {
-                    work.own.limits = known.own.limits;
+                if known.resources.limits.changes > work.resources.limits.changes {
+                    work.resources.limits = known.resources.limits;
                 }
             }
             // Running commands are bound to these processors.
-            work.own.binding = known.own.binding.or(work.own.binding);
+            work.resources.binding = known.resources.binding.or(work.resources.binding);
         }
-        self.works.insert(a, work);
+        self.launchable.insert(a, work);
     }
 
     pub(super) fn has(&self, a: AttemptId) -> bool {
-        self.works.contains_key(&a)
+        self.launchable.contains_key(&a)
     }
 
     /// Whether it starts a task for each slot.
     pub(super) fn has_tasks(&self, a: AttemptId) -> bool {
-        self.works.get(&a).is_some_and(|work| work.tasks)
+        self.launchable.get(&a).is_some_and(|work| work.tasks)
     }
 
     /// The processors to which an attempt or part is bound here.
     pub(super) fn binding_of(&self, a: AttemptId) -> Option<Box<Binding>> {
-        self.works.get(&a)?.own.binding.clone()
+        self.launchable.get(&a)?.resources.binding.clone()
     }
 
     /// The processors to which the parts here are bound.
     pub(super) fn cpus(&self) -> CpuSet {
         let mut all = CpuSet::default();
-        for binding in self.works.values().filter_map(|w| w.own.binding.as_deref()) {
+        for binding in self
+            .launchable
+            .values()
+            .filter_map(|w| w.resources.binding.as_deref())
+        {
             all.extend(&binding.cpus);
         }
         all
@@ -118,13 +122,13 @@ impl Launches {
 
     /// Whether a command was started for any of them.
     pub(super) fn any_launched(&self) -> bool {
-        self.works.values().any(|work| work.launched)
+        self.launchable.values().any(|work| work.launched)
     }
 
     /// Accepts an order to stop or resume it, with number and mark. Returns false if the order was
     /// carried out already or is for another run.
     pub(super) fn suspend(&mut self, a: AttemptId, stop: bool, (n, mark): (u32, u32)) -> bool {
-        let Some(work) = self.works.get_mut(&a) else {
+        let Some(work) = self.launchable.get_mut(&a) else {
             return false;
         };
         let known = work.part_of.map_or(0, |run| run.mark);
@@ -138,119 +142,129 @@ impl Launches {
     /// Accepts changed limits of a part. Returns false if it has later ones or they are for another
     /// run.
     pub(super) fn limit(&mut self, a: AttemptId, limits: TaskLimits, mark: u32) -> bool {
-        let Some(work) = self.works.get_mut(&a) else {
+        let Some(work) = self.launchable.get_mut(&a) else {
             return false;
         };
         let Some(run) = work.part_of else {
             return false;
         };
         let other = mark != 0 && run.mark != 0 && mark != run.mark;
-        if other || limits.changes <= work.own.limits.changes {
+        if other || limits.changes <= work.resources.limits.changes {
             return false;
         }
-        work.own.limits = limits;
+        work.resources.limits = limits;
         true
     }
 
     /// The limits of a part; `None`: there is no such part.
     pub(super) fn limits_of(&self, a: AttemptId) -> Option<&TaskLimits> {
-        let part = self.works.get(&a).filter(|work| work.part_of.is_some());
-        part.map(|work| &work.own.limits)
+        let part = self
+            .launchable
+            .get(&a)
+            .filter(|work| work.part_of.is_some());
+        part.map(|work| &work.resources.limits)
     }
 
     /// Whether the commands started for it do not know this change of its limits.
     pub(super) fn needs_limits(&self, a: AttemptId, n: u32) -> bool {
-        self.works.get(&a).is_some_and(|work| n > work.limits_sent)
+        self.launchable
+            .get(&a)
+            .is_some_and(|work| n > work.limits_sent)
     }
 
     pub(super) fn is_launched(&self, a: AttemptId) -> bool {
-        self.works.get(&a).is_some_and(|work| work.launched)
+        self.launchable.get(&a).is_some_and(|work| work.launched)
     }
 
     /// Whether a command that starts now may have outdated limits.
     pub(super) fn has_other_limits(&self, a: AttemptId) -> bool {
-        self.works.get(&a).is_some_and(|work| work.limits_sent > 0)
+        self.launchable
+            .get(&a)
+            .is_some_and(|work| work.limits_sent > 0)
     }
 
     /// The commands started for it now know this change of its limits.
     pub(super) fn note_limits_sent(&mut self, a: AttemptId, n: u32) {
-        if let Some(work) = self.works.get_mut(&a) {
+        if let Some(work) = self.launchable.get_mut(&a) {
             work.limits_sent = n;
         }
     }
 
     pub(super) fn is_stopped(&self, a: AttemptId) -> bool {
-        self.works.get(&a).is_some_and(|work| work.stopped)
+        self.launchable.get(&a).is_some_and(|work| work.stopped)
     }
 
     /// The parts, whose usage this host reports.
     pub(super) fn parts(&self) -> Vec<AttemptId> {
-        let parts = self.works.iter().filter(|(_, work)| work.part_of.is_some());
+        let parts = self
+            .launchable
+            .iter()
+            .filter(|(_, work)| work.part_of.is_some());
         parts.map(|(a, _)| *a).collect()
     }
 
     /// The usage that was last reported of a part, and its run.
     pub(super) fn part_usage(&mut self, a: AttemptId) -> Option<(&mut Usage, RunId)> {
-        let work = self.works.get_mut(&a)?;
-        Some((&mut work.used, work.part_of?))
+        let work = self.launchable.get_mut(&a)?;
+        Some((&mut work.usage, work.part_of?))
     }
 
     /// A new leader has received no reports yet.
     pub(super) fn forget_reported(&mut self) {
-        for work in self.works.values_mut() {
-            work.used = Usage::default();
+        for work in self.launchable.values_mut() {
+            work.usage = Usage::default();
         }
     }
 
     /// Its memory limit on this host, in bytes.
     pub(super) fn memory_of(&self, a: AttemptId) -> Option<u64> {
-        self.works.get(&a)?.own.limits.mem_b
+        self.launchable.get(&a)?.resources.limits.mem_b
     }
 
     /// Forgets it. Returns true if commands may be running for it.
     pub(super) fn end(&mut self, a: AttemptId) -> bool {
-        self.works.remove(&a).is_some_and(|work| work.launched)
+        self.launchable.remove(&a).is_some_and(|work| work.launched)
     }
 
     /// Time until the next look (ms); `None`: there is nothing to look for.
     pub(super) fn due_in(&self, now: u64, pause_ms: u64) -> Option<u64> {
-        let pause_ms = match self.works.values().all(|work| work.is_rare) {
+        let pause_ms = match self.launchable.values().all(|work| work.is_rare) {
             true => pause_ms.max(RARE_MS),
             false => pause_ms,
         };
-        let next = match self.hinted {
+        let next = match self.poll_now {
             true => 0,
             false => self.checked_at + pause_ms,
         };
-        (!self.works.is_empty()).then(|| next.saturating_sub(now))
+        (!self.launchable.is_empty()).then(|| next.saturating_sub(now))
     }
 
     /// Records a look. Returns true if a hint requested it.
     pub(super) fn note_poll(&mut self, now: u64) -> bool {
         self.checked_at = now;
-        std::mem::take(&mut self.hinted)
+        std::mem::take(&mut self.poll_now)
     }
 
     /// Requests a look in the next turn.
     pub(super) fn request_poll(&mut self) {
-        self.hinted = true;
+        self.poll_now = true;
     }
 
     /// Records that a command was started for it.
     pub(super) fn launched(&mut self, a: AttemptId) {
-        if let Some(work) = self.works.get_mut(&a) {
+        if let Some(work) = self.launchable.get_mut(&a) {
             work.launched = true;
         }
     }
 
     /// All attempts and parts.
     pub(super) fn attempts(&self) -> Vec<AttemptId> {
-        self.works.keys().copied().collect()
+        self.launchable.keys().copied().collect()
     }
 
     /// Users of the attempts and parts.
     pub(super) fn uids(&self) -> Vec<u32> {
-        let mut uids: Vec<u32> = self.works.values().map(|work| work.uid).collect();
+        let mut uids: Vec<u32> = self.launchable.values().map(|work| work.uid).collect();
         uids.sort_unstable();
         uids.dedup();
         uids
@@ -265,7 +279,7 @@ impl Launches {
         launch: &LaunchRequest,
         owner: u32,
     ) -> Result<&LaunchableWork, String> {
-        match self.works.get(&launch.a) {
+        match self.launchable.get(&launch.a) {
             Some(work) if work.uid == owner => Ok(work),
             Some(_) => Err(format!("job {} belongs to another user", launch.a.j)),
             None => Err(format!("job {} has no slots on this host", launch.a.j)),
@@ -322,7 +336,7 @@ mod tests {
             ..TaskLimits::default()
         };
         let part = |changes, mem_b, mark| LaunchableWork {
-            own: AttemptResources {
+            resources: AttemptResources {
                 limits: limits(changes, mem_b),
                 ..AttemptResources::default()
             },

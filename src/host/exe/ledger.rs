@@ -27,7 +27,7 @@ const REWRITE_AT: u64 = 64 << 20;
 pub(super) struct LedgerIdentity {
     pub id: String,
     /// The ledger is older than ledger names, so orders without a name are for it too.
-    pub kept: bool,
+    pub predates_names: bool,
 }
 
 /// The open ledger.
@@ -79,7 +79,7 @@ pub(super) fn read(local: &Local) -> sys::Result<LedgerContents> {
         (false, _) => None,
         (true, None) => Some(LedgerIdentity {
             id: clock::nonce(8),
-            kept: true,
+            predates_names: true,
         }),
         (true, known) => known,
     };
@@ -116,7 +116,10 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
             out.table.raise_top(top);
         }
         AttemptRec::Journal(point) => out.share.points.reach(point),
-        AttemptRec::Ledger { id, kept } => out.identity = Some(LedgerIdentity { id, kept }),
+        AttemptRec::Ledger {
+            id,
+            kept: predates_names,
+        } => out.identity = Some(LedgerIdentity { id, predates_names }),
         AttemptRec::Given {
             a,
             e,
@@ -130,7 +133,7 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
             u,
         } => {
             if out.table.get(a).is_none() {
-                let mut entry = Entry::new(Status::Given(l), (e, p), r);
+                let mut entry = Entry::new(Status::Sent(l), (e, p), r);
                 entry.given = SpawnRecord {
                     boot: b,
                     binding: c,
@@ -145,11 +148,11 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
         }
         AttemptRec::Never { a, e, p, why } => {
             out.table
-                .insert(a, Entry::new(Status::Never(why), (e, p), false));
+                .insert(a, Entry::new(Status::NeverStarts(why), (e, p), false));
         }
         AttemptRec::Refused { a, e, p } => {
             if let Some(entry) = out.table.get_mut(a) {
-                entry.named = entry.named.max((e, p));
+                entry.named_by = entry.named_by.max((e, p));
             }
         }
         AttemptRec::Signalled { a, n } => {
@@ -173,14 +176,14 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
             }
         }
         AttemptRec::Concluded(end) => {
-            out.table.set(end.a, Status::Over(end));
+            out.table.set(end.a, Status::Ended(end));
         }
     }
 }
 
 /// Records that an attempt was given to the spawner that writes tasks log `l`.
-pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
-    let (e, p) = entry.named;
+pub(super) fn given_record(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
+    let (e, p) = entry.named_by;
     AttemptRec::Given {
         a,
         e,
@@ -197,39 +200,42 @@ pub(super) fn given(a: AttemptId, entry: &Entry, l: u64) -> AttemptRec {
 
 /// The records from which the table can be restored.
 fn records(identity: &LedgerIdentity, table: &Table, share: &KnownShare) -> Vec<AttemptRec> {
-    let (id, kept) = (identity.id.clone(), identity.kept);
+    let (id, predates_names) = (identity.id.clone(), identity.predates_names);
     let mut out = vec![
-        AttemptRec::Ledger { id, kept },
+        AttemptRec::Ledger {
+            id,
+            kept: predates_names,
+        },
         AttemptRec::Epoch {
             e: share.epoch,
-            top: table.top(),
+            top: table.highest_job_id(),
             r: share.restored,
         },
     ];
     out.extend(share.points.iter().copied().map(AttemptRec::Journal));
     for (a, entry) in table.iter() {
-        let (e, p) = entry.named;
+        let (e, p) = entry.named_by;
         let l = match &entry.status {
-            Status::Given(log) => *log,
+            Status::Sent(log) => *log,
             Status::Running(s) => s.log,
             _ => 0,
         };
         match &entry.status {
-            Status::Never(why) => out.push(AttemptRec::Never {
+            Status::NeverStarts(why) => out.push(AttemptRec::Never {
                 a,
                 e,
                 p,
                 why: why.clone(),
             }),
-            Status::Over(end) => {
-                out.push(given(a, entry, l));
+            Status::Ended(end) => {
+                out.push(given_record(a, entry, l));
                 out.push(AttemptRec::Concluded(end.clone()));
             }
-            _ => out.push(given(a, entry, l)),
+            _ => out.push(given_record(a, entry, l)),
         }
         // Signals that wait for the start were not carried out: after a crash they are to be read
         // again.
-        let waits = entry.waiting.first().map(|p| p.n.saturating_sub(1));
+        let waits = entry.waiting.first().map(|p| p.number.saturating_sub(1));
         let n = waits.unwrap_or(entry.signals);
         if n > 0 {
             out.push(AttemptRec::Signalled { a, n });
@@ -363,8 +369,8 @@ mod tests {
     }
 
     fn named(id: &str) -> LedgerIdentity {
-        let (id, kept) = (id.to_owned(), false);
-        LedgerIdentity { id, kept }
+        let (id, predates_names) = (id.to_owned(), false);
+        LedgerIdentity { id, predates_names }
     }
 
     #[test]
@@ -386,7 +392,7 @@ mod tests {
         let from = good.iter().position(|b| *b == b'\n').unwrap() + 1;
         let to = from + good[from..].iter().position(|b| *b == b'\n').unwrap() + 1;
         let old = [&good[..from], &good[to..]].concat();
-        assert!(identity(&old).is_some_and(|i| i.kept && i.id.len() == 16));
+        assert!(identity(&old).is_some_and(|i| i.predates_names && i.id.len() == 16));
         fs::remove(&path).unwrap();
         assert_eq!(read(&local).unwrap().identity, None);
     }
@@ -444,17 +450,20 @@ mod tests {
             let r = read(&local).unwrap();
             assert!(r.bad.is_empty(), "{:?}", r.bad);
             assert_eq!((r.share.epoch, r.table.iter().count()), (3, 3));
-            assert_eq!(r.table.top(), 3);
+            assert_eq!(r.table.highest_job_id(), 3);
             let one = r.table.get(a(1)).unwrap();
-            assert_eq!((one.signals, one.rerunnable, one.named), (4, true, (3, 1)));
+            assert_eq!(
+                (one.signals, one.rerunnable, one.named_by),
+                (4, true, (3, 1))
+            );
             assert_eq!(one.given.boot, "boot");
             let two = r.table.get(a(2)).unwrap();
-            assert!(two.acked && matches!(&two.status, Status::Over(e) if e.code == Some(3)));
+            assert!(two.acked && matches!(&two.status, Status::Ended(e) if e.code == Some(3)));
             assert!(matches!(
                 &r.table.get(a(3)).unwrap().status,
-                Status::Never(_)
+                Status::NeverStarts(_)
             ));
-            assert_eq!(one.status, Status::Given(7));
+            assert_eq!(one.status, Status::Sent(7));
             assert_eq!(r.identity, Some(named("one")));
             Ledger::create(&local, "c", named("one"), &r.table, &r.share).unwrap();
         }
@@ -468,9 +477,12 @@ mod tests {
             let mut r = read(&local).unwrap();
             let one = r.table.get_mut(a(1)).unwrap();
             assert_eq!((one.ordered, one.mark), (3, 5));
-            one.named = (9, 4);
+            one.named_by = (9, 4);
             Ledger::create(&local, "c", named("one"), &r.table, &r.share).unwrap();
-            assert_eq!(read(&local).unwrap().table.get(a(1)).unwrap().named, (9, 4));
+            assert_eq!(
+                read(&local).unwrap().table.get(a(1)).unwrap().named_by,
+                (9, 4)
+            );
         }
     }
 
@@ -479,14 +491,14 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());
         let mut table = Table::default();
-        let mut entry = Entry::new(Status::Given(1), (1, 1), false);
+        let mut entry = Entry::new(Status::Sent(1), (1, 1), false);
         entry.signals = 3;
         entry.waiting = [2, 3]
-            .map(|n| super::super::table::PendingAction {
+            .map(|number| super::super::table::PendingAction {
                 act: crate::task::spec::TaskAct::Kill,
                 reason: crate::model::TermReason::None,
                 grace_ms: 0,
-                n,
+                number,
             })
             .to_vec();
         table.insert(a(1), entry);

@@ -24,11 +24,11 @@ impl Exec {
             return;
         }
         let entry = self.table.get_mut(a).filter(|e| !e.is_final());
-        let Some(e) = entry.filter(|e| !e.is_other(mark) && n >= e.limits.known) else {
+        let Some(e) = entry.filter(|e| !e.is_other_run(mark) && n >= e.limits.last_change) else {
             return;
         };
-        e.limits.now = Some(Box::new(build::limits(limits)));
-        e.limits.known = n;
+        e.limits.limits = Some(Box::new(build::limits(limits)));
+        e.limits.last_change = n;
         self.limited.insert(a);
     }
 
@@ -52,7 +52,11 @@ impl Exec {
             return;
         }
         let limits = match self.table.get(a) {
-            Some(e) => e.limits.now.as_deref().map(|now| (e.limits.known, now)),
+            Some(e) => e
+                .limits
+                .limits
+                .as_deref()
+                .map(|now| (e.limits.last_change, now)),
             None => {
                 let limits = self.parts.launches.limits_of(a);
                 limits.map(|limits| (limits.changes, limits))
@@ -66,7 +70,7 @@ impl Exec {
             n,
             limits: limits.clone(),
         };
-        if let Err(text) = self.write_limits(&self.place.local.part_limits_file(a), &new) {
+        if let Err(text) = self.write_limits(&self.setup.local.part_limits_file(a), &new) {
             tracing::error!("attempt {a}: {text}; the limits of its commands are not changed");
             return;
         }
@@ -78,7 +82,7 @@ impl Exec {
 
     fn write_limits(&self, path: &Path, new: &NewLimits) -> Result<(), String> {
         let json = serde_json::to_vec(new).map_err(|e| e.to_string())?;
-        fs::mkdir_p(&self.place.local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        fs::mkdir_p(&self.setup.local.scratch_dir(), 0o711).map_err(|e| e.to_string())?;
         fs::publish_mode(path, &json, 0o600).map_err(|e| e.to_string())
     }
 
@@ -86,15 +90,15 @@ impl Exec {
         let Some(e) = self.table.get(a) else {
             return;
         };
-        let (Status::Running(shepherd), Some(limits)) = (&e.status, &e.limits.now) else {
+        let (Status::Running(shepherd), Some(limits)) = (&e.status, &e.limits.limits) else {
             return;
         };
-        let n = e.limits.known;
+        let n = e.limits.last_change;
         if n <= e.limits.spawn_record {
             return;
         }
         let (limits, shepherd) = ((**limits).clone(), shepherd.clone());
-        let path = self.place.local.limits_file(a);
+        let path = self.setup.local.limits_file(a);
         if let Err(text) = self.write_limits(&path, &NewLimits { n, limits }) {
             // Repeated with the next order that names the attempt, at the latest by the next
             // leader.

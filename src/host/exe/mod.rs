@@ -78,44 +78,44 @@ pub struct Options {
 /// # Errors
 /// The reason why it could not start.
 pub fn run(options: &Options) -> Result<(), setup::DaemonEnd> {
-    let place = HostSetup::find().map_err(setup::refused)?;
+    let setup = HostSetup::find().map_err(setup::refused)?;
     crate::sys::logging::start("info");
     let term = signals::catch_term().map_err(|e| e.to_string())?;
     signals::ignore_hangup();
     signals::ignore_sigpipe();
-    Ok(serve(place, options, &term)?)
+    Ok(serve(setup, options, &term)?)
 }
 
-/// Runs at `place` until `term` receives a signal.
+/// Runs at `setup` until `term` receives a signal.
 ///
 /// # Errors
 /// The reason why it could not start.
-pub fn serve(place: HostSetup, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
-    let config = place.config();
+pub fn serve(setup: HostSetup, options: &Options, term: &Receiver<i32>) -> Result<(), String> {
+    let config = setup.config();
     if let Err(e) = &config {
         tracing::warn!("{e}; defaults are used");
     }
-    let _alone = place.take_daemon_lock(&place.local.exe_lock(), "cbexe")?;
-    super::ls::act_as_owner(&place)?;
-    if !super::ls::is_alone(&place, term)? {
+    let _alone = setup.take_daemon_lock(&setup.local.exe_lock(), "cbexe")?;
+    super::ls::act_as_owner(&setup)?;
+    if !super::ls::is_name_unique(&setup, term)? {
         return Ok(());
     }
-    setup::warn_of_mount(&place);
+    setup::warn_of_mount(&setup);
     let mode = config
         .as_ref()
         .map_or(CgroupMode::Auto, |c| c.cluster.cgroup);
     let cgroups = !options.no_cgroups && mode != CgroupMode::Off;
-    let mut exec = adopt(place, cgroups, options)?;
+    let mut exec = adopt(setup, cgroups, options)?;
     let note = exec.spawners.note();
     if mode == CgroupMode::Required && !note.is_empty() {
         return Err(format!("{note}, but cb.yaml says 'cgroup: required'"));
     }
     if let Ok(config) = &config {
-        exec.hints = hints::Hints::open(&exec.place, &config.cluster);
+        exec.hints = hints::Hints::open(&exec.setup, &config.cluster);
         exec.configure_units(config.clone());
     }
-    fence::watch(&exec.place.local)?;
-    tracing::info!("cbexe of host {} started", exec.place.site.host);
+    fence::watch(&exec.setup.local)?;
+    tracing::info!("cbexe of host {} started", exec.setup.site.host);
     let poll = config.map_or(POLL_MS, |c| c.cluster.poll_interval_ms);
     let end = take_turns(&mut exec, term, poll);
     service::stopping();
@@ -126,11 +126,11 @@ pub fn serve(place: HostSetup, options: &Options, term: &Receiver<i32>) -> Resul
 ///
 /// # Errors
 /// The ledger cannot be read or rewritten, or the logs of tasks cannot be opened.
-pub fn adopt(place: HostSetup, cgroups: bool, options: &Options) -> Result<Exec, String> {
+pub fn adopt(setup: HostSetup, cgroups: bool, options: &Options) -> Result<Exec, String> {
     let text = |e: crate::sys::Error| e.to_string();
-    let remembered = ledger::read(&place.local).map_err(text)?;
+    let remembered = ledger::read(&setup.local).map_err(text)?;
     for (at, why) in &remembered.bad {
-        let path = place.local.attempts();
+        let path = setup.local.attempts();
         tracing::error!(
             "{} at byte {at}: {why}; this record is lost",
             path.display()
@@ -138,22 +138,22 @@ pub fn adopt(place: HostSetup, cgroups: bool, options: &Options) -> Result<Exec,
     }
     if options.replacement.is_none() {
         // Opened before any shepherd can ring it.
-        Bell::open(&place.local.bell()).map_err(text)?;
+        Bell::open(&setup.local.bell()).map_err(text)?;
     }
-    let (host, cluster) = (place.site.host.clone(), place.cluster.cluster.clone());
-    let about = place_of_tasks(&place, options);
+    let (host, cluster) = (setup.site.host.clone(), setup.cluster.cluster.clone());
+    let about = place_of_tasks(&setup, options);
     let share = remembered.share;
     let fresh = remembered.identity.is_none();
     let identity = remembered
         .identity
         .unwrap_or_else(|| ledger::LedgerIdentity {
             id: clock::nonce(8),
-            kept: false,
+            predates_names: false,
         });
     let table = &remembered.table;
-    let ledger = ledger::Ledger::create(&place.local, &cluster, identity.clone(), table, &share);
+    let ledger = ledger::Ledger::create(&setup.local, &cluster, identity.clone(), table, &share);
     let ledger = ledger.map_err(text)?;
-    super::ls::write_id(&place.local.exe_id(), &identity.id);
+    super::ls::write_id(&setup.local.exe_id(), &identity.id);
     let how = spawn::SpawnMode {
         program: child::sibling("cbtask"),
         host: host.clone(),
@@ -161,14 +161,14 @@ pub fn adopt(place: HostSetup, cgroups: bool, options: &Options) -> Result<Exec,
         privileged: about.service.is_some(),
         replacement: options.replacement.clone(),
     };
-    let orders = orders_of(&place, identity, share.epoch, options);
-    let starter = starts::Starter::new(&place.layout, &place.local, about);
-    let logs = tasklogs::TaskLogs::new(&place.local).map_err(text)?;
+    let orders = orders_of(&setup, identity, share.epoch, options);
+    let starter = starts::Starter::new(&setup.layout, &setup.local, about);
+    let logs = tasklogs::TaskLogs::new(&setup.local).map_err(text)?;
     let spawners = spawners::Spawners::new(how, logs);
     let remembered = (remembered.table, ledger);
-    let mut exec = Exec::new(place, remembered, (orders, starter), spawners, share);
+    let mut exec = Exec::new(setup, remembered, (orders, starter), spawners, share);
     if options.replacement.is_none() {
-        exec.samples.devices.read(&exec.place.local);
+        exec.samples.devices.read(&exec.setup.local);
     }
     begin(&mut exec, fresh);
     Ok(exec)
@@ -178,7 +178,7 @@ pub fn adopt(place: HostSetup, cgroups: bool, options: &Options) -> Result<Exec,
 fn begin(exec: &mut Exec, fresh: bool) {
     // The first look-up of an account loads libraries; this must not delay the first job.
     users::groups_of(&users::current_user());
-    if let Err(e) = super::command_records::prepare(&exec.place.local) {
+    if let Err(e) = super::command_records::prepare(&exec.setup.local) {
         tracing::error!("{e}: commands that jobs start here cannot begin");
     }
     exec.respawn();
@@ -190,20 +190,20 @@ fn begin(exec: &mut Exec, fresh: bool) {
 }
 
 /// The properties of this host that its tasks get.
-fn place_of_tasks(place: &HostSetup, options: &Options) -> build::HostProperties {
+fn place_of_tasks(setup: &HostSetup, options: &Options) -> build::HostProperties {
     let root = users::may_switch();
-    let (uid, gid) = (place.cluster.service_uid, place.cluster.service_gid);
+    let (uid, gid) = (setup.cluster.service_uid, setup.cluster.service_gid);
     let text = |dir: &std::path::Path| dir.to_string_lossy().into_owned();
     build::HostProperties {
-        host: place.site.host.clone(),
-        cluster: place.cluster.name.clone(),
-        envdir: text(fs::parent(&place.site.conf)),
-        bindir: text(&bindir(fs::parent(&place.site.conf))),
-        serverdir: match &place.site.servers {
+        host: setup.site.host.clone(),
+        cluster: setup.cluster.name.clone(),
+        envdir: text(fs::parent(&setup.site.conf)),
+        bindir: text(&bindir(fs::parent(&setup.site.conf))),
+        serverdir: match &setup.site.servers {
             Some(dir) => text(dir),
             None => text(fs::parent(&child::sibling("cbexe"))),
         },
-        esubdir: place.site.esubs.as_deref().map_or(String::new(), text),
+        esubdir: setup.site.esubs.as_deref().map_or(String::new(), text),
         uid: users::effective_uid(),
         // The simulated spawner sets its own user.
         may_switch: root || options.replacement.is_some(),
@@ -226,16 +226,16 @@ fn bindir(envdir: &std::path::Path) -> std::path::PathBuf {
 }
 
 fn orders_of(
-    place: &HostSetup,
+    setup: &HostSetup,
     identity: ledger::LedgerIdentity,
     epoch: u64,
     options: &Options,
 ) -> orders::OrderReader {
-    let (host, cluster) = (&place.site.host, &place.cluster.cluster);
-    let mut reader = orders::OrderReader::new(&place.layout, host, cluster, identity, epoch);
-    reader.follow_only(crate::spool::owners(&place.cluster));
+    let (host, cluster) = (&setup.site.host, &setup.cluster.cluster);
+    let mut reader = orders::OrderReader::new(&setup.layout, host, cluster, identity, epoch);
+    reader.follow_only(crate::spool::owners(&setup.cluster));
     reader.follow_lower = options.follow_lower;
-    if !place.share_is_local {
+    if !setup.share_is_local {
         reader.prefetch_attributes();
     }
     reader
@@ -272,7 +272,7 @@ fn idle_ms(events: bool, poll_ms: u64) -> u64 {
 }
 
 /// Reports that the first turn is done, if there was none at `last`.
-fn serves(last: u64) {
+fn log_first_turn(last: u64) {
     if last == 0 {
         service::ready("follows orders");
     }
@@ -281,7 +281,7 @@ fn serves(last: u64) {
 fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(), String> {
     // A simulation has no pipes: its turns are triggered by time alone.
     let bell = match exec.spawners.is_simulated() {
-        false => listen(&exec.place.local)?,
+        false => listen(&exec.setup.local)?,
         true => never(),
     };
     let own = |p: &std::path::Path| {
@@ -290,9 +290,9 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
             .is_some_and(|n| n.starts_with("orders."))
     };
     let mut watcher = Watcher::filtered(own);
-    let dir = exec.place.layout.host(&exec.place.site.host);
+    let dir = exec.setup.layout.host(&exec.setup.site.host);
     fs::mkdir_p(&dir, 0o755).map_err(|e| e.to_string())?;
-    let events = exec.place.share_is_local && watcher.add(&dir);
+    let events = exec.setup.share_is_local && watcher.add(&dir);
     let mut polling = Polling::new(idle_ms(events, poll_ms));
     polling.expect(clock::boot_ms());
     let (mut config_at, mut last) = (clock::boot_ms(), 0);
@@ -304,18 +304,18 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         if now < last + GROUP_MS {
             clock::sleep_ms(1);
         }
-        let look = hinted || heard_hint || polling.is_due(now);
+        let poll_orders = hinted || heard_hint || polling.is_due(now);
         exec.orders.set_hinted(heard_hint);
-        let did = exec.turn(look);
-        serves(last);
+        let did = exec.turn(poll_orders);
+        log_first_turn(last);
         last = clock::boot_ms();
         if heard_hint && !did.orders {
             exec.hints.note_futile_hint();
         }
-        if look {
+        if poll_orders {
             adjust_pace(&mut polling, did, last, (hinted || heard_hint, events));
         }
-        if !presumed && exec.hints.at().is_some() && exec.orders.leader().is_some() {
+        if !presumed && exec.hints.address().is_some() && exec.orders.leader().is_some() {
             presumed = true;
             polling.presume_hints();
         }
@@ -356,8 +356,8 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
 /// Adjusts the pace of the next looks to the result of a look.
 fn adjust_pace(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events): (bool, bool)) {
     polling.note_poll(now, did.orders, hinted);
-    match (did.more, did.work) {
-        (true, _) => polling.at_once(now),
+    match (did.more, did.did_work) {
+        (true, _) => polling.make_due(now),
         // What was done here may cause more orders.
         (false, true) => polling.expect(now),
         // With events, an idle share needs no frequent looks.
@@ -368,7 +368,7 @@ fn adjust_pace(polling: &mut Polling, did: TurnResult, now: u64, (hinted, events
 
 /// Applies changed settings. Returns the new `poll_interval` in ms.
 fn reconfigure(exec: &mut Exec) -> Option<u64> {
-    match exec.place.config() {
+    match exec.setup.config() {
         Ok(config) => {
             let poll_ms = config.cluster.poll_interval_ms;
             exec.configure_units(config);
@@ -467,14 +467,14 @@ mod tests {
             ..Options::default()
         };
         let share_is_local = true;
-        let place = HostSetup {
+        let setup = HostSetup {
             site,
             layout,
             cluster,
             local,
             share_is_local,
         };
-        adopt(place, false, &options).unwrap()
+        adopt(setup, false, &options).unwrap()
     }
 
     /// A ledger of an earlier executor below `dir` that gave job 1 to the spawner of log `l`.
@@ -518,7 +518,7 @@ mod tests {
         // A directory can be opened but not read.
         fs::mkdir(&local.tasks(1), 0o755).unwrap();
         let mut exec = deaf_executor(dir.path());
-        let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Given(1);
+        let is_given = |e: &Exec| e.table.get(a).unwrap().status == table::Status::Sent(1);
         assert!(is_given(&exec) && exec.spawners.unrecovered);
         let pid = i32::try_from(std::process::id()).unwrap();
         let died = crate::task::spec::FromSpawner::Died { a, pid };
@@ -575,7 +575,7 @@ mod tests {
 
     /// As [`publish`], in another epoch.
     fn publish_in(epoch: u64, exec: &Exec, part: u64, orders: &[Order]) {
-        let layout = &exec.place.layout;
+        let layout = &exec.setup.layout;
         let mut out = Vec::new();
         let head = header::Header::new(header::FileKind::Orders, "c", epoch, part);
         frame::write(&mut out, 0, &head).unwrap();
@@ -609,7 +609,7 @@ mod tests {
         assert!(exec.spawners.is_ready());
         for id in [1, 2] {
             let entry = exec.table.get(first(id)).expect("its order was read");
-            let never = matches!(entry.status, table::Status::Never(_));
+            let never = matches!(entry.status, table::Status::NeverStarts(_));
             assert!(never, "job {id}: {:?}", entry.status);
         }
     }
@@ -619,7 +619,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut exec = deaf_executor(dir.path());
         publish(&exec, 1, &[spec(1), start(1)]);
-        let local = exec.place.local.clone();
+        let local = exec.setup.local.clone();
         crate::host::iso_limit::force(&local, 60_000);
         let beat = |text: String| super::super::ls::write_beat(&local.ls_beat(), &text);
         let now = clock::boot_ms();
@@ -646,7 +646,7 @@ mod tests {
         exec.turn(true);
         for id in [1, 2] {
             let entry = exec.table.get(first(id)).expect("its order was read");
-            let failed = matches!(entry.status, table::Status::Over(_));
+            let failed = matches!(entry.status, table::Status::Ended(_));
             assert!(!failed, "job {id}: {:?}", entry.status);
         }
     }
@@ -662,7 +662,7 @@ mod tests {
         let began = crate::sys::proc::info(pid).unwrap().start;
         let mut shepherd = table::Shepherd {
             pid,
-            born: began * 1000 / crate::sys::proc::ticks_per_second() - 60_000,
+            started_ms: began * 1000 / crate::sys::proc::ticks_per_second() - 60_000,
             boot: crate::sys::proc::boot_id().to_owned(),
             group: String::new(),
             t: 1,
@@ -674,7 +674,7 @@ mod tests {
         kill(&shepherd);
         clock::sleep_ms(50);
         assert!(child.try_wait().unwrap().is_none(), "it is another process");
-        shepherd.born += 60_000;
+        shepherd.started_ms += 60_000;
         kill(&shepherd);
         // The signal of an order ends a process that does not expect it.
         assert!(!child.wait().unwrap().success());
@@ -693,7 +693,7 @@ mod tests {
         let a = first(1);
         let shepherd = table::Shepherd {
             pid,
-            born: began * 1000 / crate::sys::proc::ticks_per_second(),
+            started_ms: began * 1000 / crate::sys::proc::ticks_per_second(),
             boot: crate::sys::proc::boot_id().to_owned(),
             group: String::new(),
             t: 1,
@@ -723,7 +723,7 @@ mod tests {
             "{}",
             exec.share.error
         );
-        assert!(exec.table.get(first(2)).is_none() && exec.spawners.held.is_empty());
+        assert!(exec.table.get(first(2)).is_none() && exec.spawners.deferred.is_empty());
         assert_eq!(exec.table.get(a).unwrap().signals, 1);
         assert!(!child.wait().unwrap().success());
     }
@@ -749,7 +749,7 @@ mod tests {
     fn looks_slow_down_while_nothing_happens_and_follow_work_at_once() {
         let mut p = Polling::new(1000);
         p.expect(0);
-        let (quiet, work) = (TurnResult::default(), true);
+        let (quiet, did_work) = (TurnResult::default(), true);
         let after = |p: &mut Polling, did: TurnResult, events: bool| {
             adjust_pace(p, did, 0, (false, events));
             p.due_ms()
@@ -757,7 +757,7 @@ mod tests {
         let paces: Vec<u64> = (0..50).map(|_| after(&mut p, quiet, false)).collect();
         assert!(paces.is_sorted() && paces[0] < 20);
         assert_eq!(paces[49], 1000);
-        let busy = TurnResult { work, ..quiet };
+        let busy = TurnResult { did_work, ..quiet };
         assert!(after(&mut p, busy, false) < 20);
         let more = true;
         assert_eq!(after(&mut p, TurnResult { more, ..busy }, false), 0);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// How many times a connection is searched among the descriptors of jobs' processes before it
 /// counts as belonging to no job. A job's shepherd may become known after the job has connected.
-const LOOKS: u8 = 3;
+const LOOKUPS_MAX: u8 = 3;
 
 /// Bytes received and sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -46,23 +46,23 @@ pub(super) struct AttemptBytes {
     /// Bytes of the connections in the last list.
     live: Bytes,
     /// Bytes that were counted before this program began.
-    least: Bytes,
+    baseline: Bytes,
 }
 
 impl AttemptBytes {
     /// The sum as it was before this program began.
-    pub(super) fn restored(closed: Bytes, least: Bytes) -> AttemptBytes {
+    pub(super) fn restored(closed: Bytes, baseline: Bytes) -> AttemptBytes {
         let live = Bytes::default();
         AttemptBytes {
             closed,
             live,
-            least,
+            baseline,
         }
     }
 
     /// All bytes that the attempt has received and sent.
     pub(super) fn all(self) -> Bytes {
-        self.closed.plus(self.live).each(self.least, u64::max)
+        self.closed.plus(self.live).each(self.baseline, u64::max)
     }
 }
 
@@ -85,33 +85,33 @@ impl NetCounts {
                 received: found.received,
                 sent: found.sent,
             };
-            let seen = before.remove(&found.cookie).unwrap_or(ConnectionRecord {
+            let record = before.remove(&found.cookie).unwrap_or(ConnectionRecord {
                 owner: None,
                 inode: found.inode,
                 // No process has the socket open.
-                lookups: if found.inode == 0 { LOOKS } else { 0 },
+                lookups: if found.inode == 0 { LOOKUPS_MAX } else { 0 },
                 bytes,
             });
             self.connections
-                .insert(found.cookie, ConnectionRecord { bytes, ..seen });
+                .insert(found.cookie, ConnectionRecord { bytes, ..record });
         }
-        for gone in before.into_values() {
-            if let Some(sum) = gone.owner.and_then(|a| self.sums.get_mut(&a)) {
-                sum.closed = sum.closed.plus(gone.bytes);
+        for closed in before.into_values() {
+            if let Some(sum) = closed.owner.and_then(|a| self.sums.get_mut(&a)) {
+                sum.closed = sum.closed.plus(closed.bytes);
             }
         }
         self.add_up();
         let mut all = self.connections.values();
-        all.any(|seen| seen.owner.is_none() && seen.lookups < LOOKS)
+        all.any(|record| record.owner.is_none() && record.lookups < LOOKUPS_MAX)
     }
 
     /// Takes the sockets that processes of attempts have open. The first owner of a connection
     /// stays its owner.
     pub(super) fn claim(&mut self, open: &HashMap<u64, AttemptId>) {
-        for seen in self.connections.values_mut() {
-            if seen.owner.is_none() && seen.lookups < LOOKS {
-                seen.owner = open.get(&seen.inode).copied();
-                seen.lookups += 1;
+        for record in self.connections.values_mut() {
+            if record.owner.is_none() && record.lookups < LOOKUPS_MAX {
+                record.owner = open.get(&record.inode).copied();
+                record.lookups += 1;
             }
         }
         self.add_up();
@@ -121,10 +121,10 @@ impl NetCounts {
         for sum in self.sums.values_mut() {
             sum.live = Bytes::default();
         }
-        for seen in self.connections.values() {
-            if let Some(a) = seen.owner {
+        for record in self.connections.values() {
+            if let Some(a) = record.owner {
                 let sum = self.sums.entry(a).or_default();
-                sum.live = sum.live.plus(seen.bytes);
+                sum.live = sum.live.plus(record.bytes);
             }
         }
     }
@@ -132,9 +132,9 @@ impl NetCounts {
     /// Forgets attempts. The rest of their connections counts for no job.
     pub(super) fn retain(&mut self, keep: impl Fn(AttemptId) -> bool) {
         self.sums.retain(|a, _| keep(*a));
-        for seen in self.connections.values_mut() {
-            if seen.owner.is_some_and(|a| !keep(a)) {
-                (seen.owner, seen.lookups) = (None, LOOKS);
+        for record in self.connections.values_mut() {
+            if record.owner.is_some_and(|a| !keep(a)) {
+                (record.owner, record.lookups) = (None, LOOKUPS_MAX);
             }
         }
     }
@@ -205,7 +205,7 @@ mod tests {
             ..open(9, 1, 1)
         };
         assert!(!counts.note(&[orphan]));
-        for _ in 0..LOOKS {
+        for _ in 0..LOOKUPS_MAX {
             assert!(counts.note(&[open(1, 10, 20)]));
             counts.claim(&HashMap::new());
         }

@@ -88,7 +88,7 @@ impl KnownLeader {
 /// The position of reading.
 #[derive(Debug)]
 pub(super) struct OrderReader {
-    from: OrdersLocation,
+    location: OrdersLocation,
     epoch: u64,
     /// 0: no part found yet.
     part: u64,
@@ -120,12 +120,12 @@ pub(super) struct OrdersPoll {
     /// More can be read at once.
     pub more: bool,
     /// Orders after this place cannot be read, now or ever: one of them may cancel a start.
-    pub held_up: bool,
+    pub blocked: bool,
     /// Damage that became certain in this look.
     pub damage: Option<Report>,
     /// The highest epoch ever claimed here, if it is lower than the epoch that was followed before:
     /// the share is an older copy.
-    pub went_back: Option<u64>,
+    pub reverted_epoch: Option<u64>,
 }
 
 impl OrderReader {
@@ -138,7 +138,7 @@ impl OrderReader {
         epoch: u64,
     ) -> OrderReader {
         OrderReader {
-            from: OrdersLocation {
+            location: OrdersLocation {
                 layout: layout.clone(),
                 host: host.to_owned(),
                 cluster: cluster.to_owned(),
@@ -161,7 +161,7 @@ impl OrderReader {
 
     /// Accepts only files of these owners.
     pub(super) fn follow_only(&mut self, owners: Owners) {
-        self.from.owners = Some(owners);
+        self.location.owners = Some(owners);
     }
 
     /// On a network file system a look begins with requests for the attributes of the epoch's file
@@ -173,7 +173,7 @@ impl OrderReader {
     /// Whether a hint caused the next look: it then skips the check whether reading is worth the
     /// requests.
     pub(super) fn set_hinted(&mut self, hinted: bool) {
-        self.unchanged.hinted = hinted;
+        self.unchanged.skip_next = hinted;
     }
 
     /// Whether the leader's orders are for another ledger of this host; `None`: not known.
@@ -182,7 +182,7 @@ impl OrderReader {
     }
 
     /// Epoch and part being read.
-    pub(super) fn place(&self) -> (u64, u64) {
+    pub(super) fn position(&self) -> (u64, u64) {
         (self.epoch, self.part)
     }
 
@@ -209,27 +209,27 @@ impl OrderReader {
     /// The share does not answer, as a sentence; nothing is lost.
     pub(super) fn poll(&mut self) -> Result<OrdersPoll, String> {
         let now = clock::boot_ms();
-        if self.unchanged.may_skip_read() && self.is_quiet(now) {
+        if self.unchanged.may_skip_read() && self.is_unchanged(now) {
             return Ok(OrdersPoll::default());
         }
         self.unchanged.since = None;
-        let look = self.read_all(now)?;
-        let stops = look.more || look.new_epoch || look.held_up;
-        if !stops && look.went_back.is_none() {
+        let poll = self.read_all(now)?;
+        let stops = poll.more || poll.new_epoch || poll.blocked;
+        if !stops && poll.reverted_epoch.is_none() {
             self.unchanged.since = Some(now);
         }
-        Ok(look)
+        Ok(poll)
     }
 
     /// Whether the epoch and the orders are unchanged since the last look, which found nothing. As
     /// in a full look, no order is read before the epoch.
-    fn is_quiet(&mut self, now: u64) -> bool {
+    fn is_unchanged(&mut self, now: u64) -> bool {
         if !self.unchanged.is_recent(now) {
             return false;
         }
         let has_more = match self.part {
-            0 => self.unchanged.has_changed(&self.from.dir(), now),
-            part => fs::mark(&self.from.file(self.epoch, part))
+            0 => self.unchanged.has_changed(&self.location.dir(), now),
+            part => fs::mark(&self.location.file(self.epoch, part))
                 .map_or(true, |mark| mark.len != self.offset),
         };
         !has_more && self.epoch_unchanged(now)
@@ -242,7 +242,7 @@ impl OrderReader {
         }
         let stands = self
             .unchanged
-            .epoch_unchanged(&self.from.layout.epoch(), now);
+            .epoch_unchanged(&self.location.layout.epoch(), now);
         if stands {
             self.leader.read_at = now;
         }
@@ -250,7 +250,7 @@ impl OrderReader {
     }
 
     fn read_all(&mut self, now: u64) -> Result<OrdersPoll, String> {
-        let mut look = OrdersPoll::default();
+        let mut poll = OrdersPoll::default();
         let epoch = match self.unchanged.checks_attributes && self.epoch_unchanged(now) {
             true => self.epoch,
             false => {
@@ -262,32 +262,32 @@ impl OrderReader {
         };
         if epoch > self.epoch {
             if self.follow_lower && self.part > 0 {
-                self.read_part(&mut look)?;
+                self.read_part(&mut poll)?;
             }
             self.epoch = epoch;
-            self.go_to(0);
-            look.new_epoch = true;
+            self.go_to_part(0);
+            poll.new_epoch = true;
         }
         if epoch < self.epoch && !self.follow_lower {
             // A late claimant may have overwritten the file; the claim of its successor exists as
             // well.
             let highest = self.highest_claim()?.max(epoch);
-            look.went_back = Some(highest).filter(|highest| *highest < self.epoch);
+            poll.reverted_epoch = Some(highest).filter(|highest| *highest < self.epoch);
         }
         if self.epoch == 0 {
-            return Ok(look);
+            return Ok(poll);
         }
         if self.part == 0 {
             match self.highest_part()? {
-                Some(part) => self.go_to(part),
-                None => return Ok(look),
+                Some(part) => self.go_to_part(part),
+                None => return Ok(poll),
             }
         }
-        self.read_part(&mut look)?;
-        if look.orders.is_empty() && !look.more {
-            look.more = self.find_next()?;
+        self.read_part(&mut poll)?;
+        if poll.orders.is_empty() && !poll.more {
+            poll.more = self.find_next()?;
         }
-        Ok(look)
+        Ok(poll)
     }
 
     /// A leader whose share was full continues in a further part, and may have had no space to
@@ -305,20 +305,20 @@ impl OrderReader {
         }
         self.next_at = now;
         let next = self.part.saturating_add(1);
-        let there = || fs::exists(&self.from.file(self.epoch, next));
+        let there = || fs::exists(&self.location.file(self.epoch, next));
         if self.read_problem.damage.is_none() && !there() {
             return Ok(false);
         }
         let highest = self.highest_part()?;
         let next = highest.filter(|part| *part > self.part);
         if let Some(part) = next {
-            self.go_to(part);
+            self.go_to_part(part);
         }
         Ok(next.is_some())
     }
 
     /// Continues in another part, from its first byte.
-    pub(super) fn go_to(&mut self, part: u64) {
+    pub(super) fn go_to_part(&mut self, part: u64) {
         (self.part, self.offset, self.seq) = (part, 0, 0);
         self.ours = None;
         self.read_problem.damage = None;
@@ -333,7 +333,7 @@ impl OrderReader {
     }
 
     /// Reading of this part ends here.
-    fn give_up(&mut self, look: &mut OrdersPoll, why: &str) {
+    fn give_up(&mut self, poll: &mut OrdersPoll, why: &str) {
         if self.read_problem.damage.is_some() {
             return;
         }
@@ -345,13 +345,13 @@ impl OrderReader {
             why: why.chars().take(WHY_MAX).collect(),
         };
         tracing::error!("{why}; another part is requested from the leader");
-        (self.read_problem.damage, look.damage) = (Some(report.clone()), Some(report));
+        (self.read_problem.damage, poll.damage) = (Some(report.clone()), Some(report));
     }
 
     fn read_epoch(&mut self) -> Result<u64, String> {
-        let path = self.from.layout.epoch();
+        let path = self.location.layout.epoch();
         let limit = 2 * FIXED_LEN as u64;
-        let bytes = match self.from.owners {
+        let bytes = match self.location.owners {
             Some(owners) => owners.read_small(&path, limit),
             None => fs::read_small(&path, limit),
         };
@@ -370,7 +370,7 @@ impl OrderReader {
                 Ok(epoch)
             }
             // If it followed a number without a claim, this host would follow no later leader.
-            Ok(doc) => match epoch_known(&self.from.layout, doc.epoch) {
+            Ok(doc) => match epoch_known(&self.location.layout, doc.epoch) {
                 Ok(None) => {
                     let epoch = doc.epoch;
                     self.leader = KnownLeader::now(doc);
@@ -393,12 +393,12 @@ impl OrderReader {
     }
 
     fn highest_claim(&self) -> Result<u64, String> {
-        let claims = crate::spool::claims(&self.from.layout).map_err(|e| e.to_string())?;
+        let claims = crate::spool::claims(&self.location.layout).map_err(|e| e.to_string())?;
         Ok(claims.into_iter().max().unwrap_or(0))
     }
 
     fn highest_part(&self) -> Result<Option<u64>, String> {
-        let dir = self.from.dir();
+        let dir = self.location.dir();
         let names = match fs::list_dir(&dir, 100_000) {
             Ok(names) => names,
             Err(e) if e.is_not_found() => return Ok(None),
@@ -415,14 +415,14 @@ impl OrderReader {
 
     /// A file of a foreign owner must not hide the leader's file.
     fn is_trusted(&self, epoch: u64, part: u64) -> bool {
-        let (path, owners) = (self.from.file(epoch, part), self.from.owners);
+        let (path, owners) = (self.location.file(epoch, part), self.location.owners);
         owners.is_none_or(|o| o.refusal_of(&path).is_none())
     }
 
-    fn read_part(&mut self, look: &mut OrdersPoll) -> Result<(), String> {
-        let path = self.from.file(self.epoch, self.part);
+    fn read_part(&mut self, poll: &mut OrdersPoll) -> Result<(), String> {
+        let path = self.location.file(self.epoch, self.part);
         let chunk = self.tail.read_from(&path, self.offset, CHUNK);
-        let chunk = chunk.and_then(|chunk| match self.from.owners {
+        let chunk = chunk.and_then(|chunk| match self.location.owners {
             Some(owners) => owners.check("believe", &path, chunk.uid).map(|()| chunk),
             None => Ok(chunk),
         });
@@ -430,10 +430,10 @@ impl OrderReader {
             Ok(chunk) => chunk,
             // Named before this client can see it, or removed; the share itself has just answered.
             Err(e) => {
-                look.held_up = true;
+                poll.blocked = true;
                 let suspect = &mut self.read_problem.suspect;
                 if suspect.unreadable(self.offset, clock::boot_ms()) {
-                    self.give_up(look, &e.to_string());
+                    self.give_up(poll, &e.to_string());
                 }
                 return match e.is_not_found() {
                     true => Ok(()),
@@ -441,32 +441,32 @@ impl OrderReader {
                 };
             }
         };
-        look.part = self.part;
+        poll.part = self.part;
         let before = self.offset;
         let mut reader = Reader::resume(&chunk.bytes, before, self.seq);
         let mut found = Vec::new();
-        let result = read_orders(&mut reader, &self.from.cluster, &mut found);
-        found.retain(|order| self.concerns(order));
-        look.orders.append(&mut found);
+        let result = read_orders(&mut reader, &self.location.cluster, &mut found);
+        found.retain(|order| self.is_for_ledger(order));
+        poll.orders.append(&mut found);
         (self.offset, self.seq) = (reader.offset(), reader.next_seq());
         // Not if reading stopped at a damaged order: the next look would find the same.
         let moved = self.offset > before;
-        look.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
+        poll.more = moved && chunk.file_len > self.offset && chunk.bytes.len() == CHUNK;
         let shorter = chunk.file_len < self.offset;
         match result {
             Ok(()) if !shorter => self.read_problem.suspect.clear(),
             Ok(()) => {
                 let why = format!("{} has become shorter", path.display());
-                self.stop_at(look, &Damage::Torn, chunk.file_len, why);
+                self.stop_at(poll, &Damage::Torn, chunk.file_len, why);
             }
             Err(e) => {
                 let why = format!("{}: {e}", path.display());
-                self.stop_at(look, &e.damage, chunk.file_len, why);
+                self.stop_at(poll, &e.damage, chunk.file_len, why);
             }
         }
-        if let Some(part) = look.orders.iter().rev().find_map(next_part) {
-            self.go_to(part);
-            look.more = true;
+        if let Some(part) = poll.orders.iter().rev().find_map(next_part) {
+            self.go_to_part(part);
+            poll.more = true;
         }
         Ok(())
     }
@@ -474,8 +474,8 @@ impl OrderReader {
 
 impl OrderReader {
     /// Reading stops here in this look.
-    fn stop_at(&mut self, look: &mut OrdersPoll, damage: &Damage, file_len: u64, why: String) {
-        look.held_up = true;
+    fn stop_at(&mut self, poll: &mut OrdersPoll, damage: &Damage, file_len: u64, why: String) {
+        poll.blocked = true;
         let now = clock::boot_ms();
         let suspect = &mut self.read_problem.suspect;
         let lasts = suspect.is_damage(damage, self.offset, file_len, now);
@@ -484,19 +484,21 @@ impl OrderReader {
             self.read_problem.logged.clone_from(&why);
         }
         if lasts {
-            self.give_up(look, &why);
+            self.give_up(poll, &why);
         }
     }
 
     /// Starts and cancellations are for one ledger only: a host with another ledger cannot know
     /// whether they were carried out. All other orders are harmless if the attempt is unknown.
-    fn concerns(&mut self, order: &Order) -> bool {
+    fn is_for_ledger(&mut self, order: &Order) -> bool {
         match order {
             Order::Ledger { id } => {
                 self.ours = Some(*id == self.identity.id);
                 false
             }
-            Order::Start(_) | Order::Cancel { .. } => self.ours.unwrap_or(self.identity.kept),
+            Order::Start(_) | Order::Cancel { .. } => {
+                self.ours.unwrap_or(self.identity.predates_names)
+            }
             _ => true,
         }
     }

@@ -147,7 +147,7 @@ impl Exec {
                 self.limited.insert(a);
             }
             let how = how.map(|()| self.parts.launches.binding_of(a));
-            self.reports.push_beside(&report(a, &how), run);
+            self.reports.push_unlisted(&report(a, &how), run);
             self.parts.prepared.insert(a, (how, run));
         }
     }
@@ -165,7 +165,7 @@ impl Exec {
             ..
         } = order
         {
-            let run = self.ordered_now(mark);
+            let run = self.ordered_run(mark);
             self.parts.add_part(a, (s, slots, *own), run);
         }
     }
@@ -182,8 +182,10 @@ impl Exec {
             })),
             true if self.parts.launches.has(a) => None,
             true => {
-                let held = self.cpus_held();
-                self.starter.cpus.bind_part((a, own.bind, slots), &held)
+                let cpus_in_use = self.cpus_in_use();
+                self.starter
+                    .cpus
+                    .bind_part((a, own.bind, slots), &cpus_in_use)
             }
         };
         AttemptResources {
@@ -229,8 +231,8 @@ mod tests {
         }));
         let run = RunId::marked(7);
         parts.prepared.insert(a, (Ok(bind.clone()), run));
-        let said: Vec<_> = parts.reports().collect();
-        assert_eq!(said, [(Report::PartReady { a, bind }, run)]);
+        let reports: Vec<_> = parts.reports().collect();
+        assert_eq!(reports, [(Report::PartReady { a, bind }, run)]);
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()

@@ -14,8 +14,8 @@ use crate::task::ending;
 use crate::task::spec::ToSpawner;
 
 /// Whether a shepherd has certainly ended.
-pub(super) fn is_gone(s: &Shepherd) -> bool {
-    s.boot != proc::boot_id() || proc::has_ended(s.pid, s.born)
+pub(super) fn has_ended(s: &Shepherd) -> bool {
+    s.boot != proc::boot_id() || proc::has_ended(s.pid, s.started_ms)
 }
 
 impl Exec {
@@ -23,12 +23,15 @@ impl Exec {
     pub fn respawn(&mut self) {
         // Also above the numbers of recorded logs that no longer exist: their content is not in the
         // new log.
-        let known = self.table.live().filter_map(|(_, e)| match e.status {
-            Status::Given(log) => Some(log.saturating_add(1)),
-            _ => None,
-        });
-        let log = known.fold(spawn::next_log(&self.place.local), u64::max);
-        match self.spawners.start(&self.place.local, log) {
+        let known = self
+            .table
+            .live_attempts()
+            .filter_map(|(_, e)| match e.status {
+                Status::Sent(log) => Some(log.saturating_add(1)),
+                _ => None,
+            });
+        let log = known.fold(spawn::next_log(&self.setup.local), u64::max);
+        match self.spawners.start(&self.setup.local, log) {
             Ok(()) => {
                 self.starter.new_spawner();
                 self.starter.units.new_spawner();
@@ -49,8 +52,8 @@ impl Exec {
         self.follow_tasks();
         self.spawners.unrecovered = self.spawners.logs.any_fails();
         let logs = &self.spawners.logs;
-        let waits = |e: &Entry| matches!(e.status, Status::Given(n) if n != log && !logs.fails(n));
-        let given = self.table.live().filter(|(_, e)| waits(e));
+        let waits = |e: &Entry| matches!(e.status, Status::Sent(n) if n != log && !logs.fails(n));
+        let given = self.table.live_attempts().filter(|(_, e)| waits(e));
         let given: Vec<AttemptId> = given.map(|(a, _)| a).collect();
         for a in given {
             let Some(e) = self.table.get(a) else { continue };
@@ -58,7 +61,7 @@ impl Exec {
             // The log of started tasks may have lost its last records at a power failure.
             let unknown = if e.given.boot != proc::boot_id() {
                 Some("the host was restarted before its start was safely on record")
-            } else if matches!(e.status, Status::Given(n) if n > 0 && !logs.is_whole(n)) {
+            } else if matches!(e.status, Status::Sent(n) if n > 0 && !logs.is_complete(n)) {
                 Some("the host's log of started tasks is damaged or gone")
             } else {
                 None
@@ -69,7 +72,7 @@ impl Exec {
                     end.t = clock::wall_ms();
                     self.record_end(end);
                 }
-                None => self.never(a, "the spawner ended before it was started"),
+                None => self.never_start(a, "the spawner ended before it was started"),
             }
         }
         self.find_lost();
@@ -93,11 +96,11 @@ impl Exec {
 
     /// A shepherd has ended without a record: the end of its task is unknown, and its processes are
     /// killed.
-    pub(super) fn lost(&mut self, a: AttemptId, pid: i32) {
+    pub(super) fn note_lost(&mut self, a: AttemptId, pid: i32) {
         let Some(e) = self.table.get(a) else { return };
         let log = match &e.status {
             Status::Running(s) => s.log,
-            Status::Given(n) => *n,
+            Status::Sent(n) => *n,
             _ => return,
         };
         // The log that cannot be read may contain its record.
@@ -112,7 +115,7 @@ impl Exec {
                 let (group, rebooted) = (s.group.clone(), s.boot != proc::boot_id());
                 self.conclude_lost(a, group, rebooted);
             }
-            Status::Given(_) => self.never(a, "its shepherd ended before it was started"),
+            Status::Sent(_) => self.never_start(a, "its shepherd ended before it was started"),
             _ => {}
         }
     }
@@ -149,9 +152,9 @@ impl Exec {
 
     /// Variables that every process of a job on this host has in its environment.
     fn host_env(&self) -> Vec<String> {
-        let conf = crate::sys::fs::parent(&self.place.site.conf);
+        let conf = crate::sys::fs::parent(&self.setup.site.conf);
         vec![
-            format!("CB_EXEC_HOST={}", self.place.site.host),
+            format!("CB_EXEC_HOST={}", self.setup.site.host),
             format!("CB_ENVDIR={}", conf.to_string_lossy()),
         ]
     }
@@ -159,15 +162,15 @@ impl Exec {
     /// Checks whether the shepherds of running tasks are alive.
     pub(super) fn find_lost(&mut self) {
         let mut dead = std::mem::take(&mut self.spawners.died);
-        let gone = self.table.running().filter(|(_, s)| is_gone(s));
-        dead.extend(gone.map(|(a, s)| (a, s.pid)));
+        let ended = self.table.running().filter(|(_, s)| has_ended(s));
+        dead.extend(ended.map(|(a, s)| (a, s.pid)));
         if dead.is_empty() {
             return;
         }
         // A shepherd that ended normally has written its record before.
         self.follow_tasks();
         for (a, pid) in dead {
-            self.lost(a, pid);
+            self.note_lost(a, pid);
         }
     }
 
@@ -175,7 +178,7 @@ impl Exec {
     /// is lost, and no attempt of the leader refers to them. On hosts with control groups, the
     /// spawner's sweep has ended them.
     pub fn clear_away(&mut self) {
-        if self.spawners.unrecovered || self.table.live().next().is_some() {
+        if self.spawners.unrecovered || self.table.live_attempts().next().is_some() {
             return;
         }
         let (a, group, env) = (AttemptId::default(), String::new(), self.host_env());
@@ -191,11 +194,11 @@ impl Exec {
         }
         self.spawners.send(&ToSpawner::ClearTmp);
         self.spawners.flush();
-        let dir = self.place.local.scratch();
+        let dir = self.setup.local.scratch_dir();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
         let live: Vec<String> = self
             .table
-            .live()
+            .live_attempts()
             .map(|(a, _)| Local::scratch_prefix(a))
             .collect();
         for name in names.iter().filter_map(|e| e.text()) {

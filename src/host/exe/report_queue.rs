@@ -48,7 +48,7 @@ pub(super) struct ReportQueue {
     /// report.
     pause: (u64, u64),
     /// The leader knows a file with this number.
-    above: u64,
+    known_file: u64,
 }
 
 /// The report of the start of a running task.
@@ -132,7 +132,7 @@ impl ReportQueue {
     }
 
     /// Adds a report on something that is not in the table of attempts.
-    pub(super) fn push_beside(&mut self, report: &Report, run: RunId) {
+    pub(super) fn push_unlisted(&mut self, report: &Report, run: RunId) {
         if let Some(r) = self.file.as_mut() {
             r.push(report, run);
         }
@@ -154,7 +154,7 @@ impl ReportQueue {
         if self.refused.insert(a, mark) != Some(mark) {
             tracing::warn!("attempt {a} is known here as another run: it is not started");
         }
-        self.push_beside(&refusal(a), RunId::marked(mark));
+        self.push_unlisted(&refusal(a), RunId::marked(mark));
     }
 
     /// The mark of the run that was refused with this id.
@@ -200,7 +200,7 @@ impl ReportQueue {
                 "the leader knows reports file {part} of this host, the present one is {number}: \
                  its directory on the share was lost; reports continue in another file"
             );
-            self.above = part;
+            self.known_file = part;
             return self.begin_new();
         }
         let path = place.layout.reports(&place.site.host, part);
@@ -235,7 +235,7 @@ impl ReportQueue {
             return;
         }
         self.checked_at = now;
-        if self.file.as_ref().is_some_and(|r| !r.is_in_place()) {
+        if self.file.as_ref().is_some_and(|r| !r.is_same_file()) {
             tracing::warn!("the reports file was replaced: reports continue in a new file");
             self.close();
         }
@@ -252,7 +252,7 @@ impl ReportQueue {
         let (host, cluster) = (&place.site.host, &place.cluster.cluster);
         let sync = !place.share_is_local;
         // If the directory was lost, the leader still expects a number above the last one.
-        let above = self.above.max(read_reports_position(&place.local).0);
+        let above = self.known_file.max(read_reports_position(&place.local).0);
         let named = (host.as_str(), above);
         match Reporter::create(&place.layout, named, cluster, sync) {
             Ok(r) => Some(r),
@@ -287,7 +287,7 @@ impl ReportQueue {
 
     /// Publishes to `cbls` how far the file has grown.
     pub(super) fn publish_place(&mut self, local: &Local) {
-        let place = self.file.as_ref().map(Reporter::place);
+        let place = self.file.as_ref().map(Reporter::position);
         if let Some(place) = place.filter(|place| *place != self.published) {
             self.published = place;
             write_reports_position(local, place);

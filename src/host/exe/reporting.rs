@@ -12,9 +12,9 @@ impl Exec {
     /// Answers an order to start a run whose id another run has here: the ordered run is never
     /// started here, and the known run is not confused with it. The job gets its next attempt.
     pub(super) fn refuse(&mut self, a: AttemptId, mark: u32) {
-        let (e, p) = self.orders.place();
+        let (e, p) = self.orders.position();
         if let Some(entry) = self.table.get_mut(a) {
-            entry.named = entry.named.max((e, p));
+            entry.named_by = entry.named_by.max((e, p));
         }
         self.ledger.push(&AttemptRec::Refused { a, e, p });
         self.reports.push_refusal(a, mark);
@@ -37,12 +37,12 @@ impl Exec {
         if self.reports.flush() {
             self.hints.reported(self.orders.leader());
         }
-        self.reports.publish_place(&self.place.local);
+        self.reports.publish_place(&self.setup.local);
     }
 
     /// Begins a reports file with everything that the leader has not acknowledged.
     fn new_reports(&mut self) {
-        let Some(mut r) = self.reports.create(&self.place) else {
+        let Some(mut r) = self.reports.create(&self.setup) else {
             return;
         };
         self.table.new_file();
@@ -91,9 +91,9 @@ impl Exec {
         let identity = self.ledger.identity.clone();
         let ledger = Report::Ledger {
             id: identity.id,
-            kept: identity.kept,
+            kept: identity.predates_names,
         };
-        let hints = self.hints.at();
+        let hints = self.hints.address();
         let hints = hints.map(|at| Report::Hints { at: at.to_owned() });
         [hello, ledger].into_iter().chain(hints)
     }

@@ -77,7 +77,7 @@ impl Reporter {
     }
 
     /// The file's number and length.
-    pub(super) fn place(&self) -> (u64, u64) {
+    pub(super) fn position(&self) -> (u64, u64) {
         (self.number, self.file.valid_len())
     }
 
@@ -109,7 +109,7 @@ impl Reporter {
 
     /// Returns false if another file has this name by now, or the file has lost data: the share was
     /// restored from a copy, and the leader does not read what is written here.
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(super) fn is_same_file(&self) -> bool {
         match fs::mark(self.file.path()) {
             Ok(mark) => mark.ino == self.ino && mark.len >= self.file.valid_len(),
             Err(e) => !e.is_not_found(),

@@ -71,8 +71,8 @@ impl Exec {
         devices: Option<Vec<DeviceNode>>,
     ) -> Result<(), String> {
         let Resize { hosts, n, units } = new;
-        let local = &self.place.local;
-        fs::mkdir_p(&local.scratch(), 0o711).map_err(|e| e.to_string())?;
+        let local = &self.setup.local;
+        fs::mkdir_p(&local.scratch_dir(), 0o711).map_err(|e| e.to_string())?;
         let path = local.hosts_file(a);
         let read = |path| fs::read_optional(path, FILE_MAX).map_err(|e| e.to_string());
         let before = String::from_utf8(read(&path)?.unwrap_or_default()).unwrap_or_default();

@@ -28,7 +28,7 @@ const LEVELS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     /// When the last sample was taken.
-    pub at: u64,
+    pub sampled_at: u64,
     pub devices: DeviceCounts,
 }
 
@@ -68,7 +68,11 @@ impl Snapshot {
     }
 
     /// The first result of `found` for the process or one of its ancestors.
-    pub(super) fn above<T: Copy>(&self, pid: i32, found: impl Fn(i32) -> Option<T>) -> Option<T> {
+    pub(super) fn nearest_ancestor<T: Copy>(
+        &self,
+        pid: i32,
+        found: impl Fn(i32) -> Option<T>,
+    ) -> Option<T> {
         let mut at = pid;
         // A process may have moved while they were read, so the parents may form a cycle.
         for _ in 0..DEPTH_MAX {
@@ -80,7 +84,7 @@ impl Snapshot {
         None
     }
 
-    fn below(&self, shepherd: i32) -> Vec<&ProcInfo> {
+    fn descendants(&self, shepherd: i32) -> Vec<&ProcInfo> {
         let mut found: Vec<&ProcInfo> = Vec::new();
         let mut parents = vec![shepherd];
         while let Some(pid) = parents.pop() {
@@ -94,12 +98,12 @@ impl Snapshot {
 
     /// The processes of the task below a shepherd.
     pub(super) fn pids_below(&self, shepherd: i32) -> Vec<i32> {
-        self.below(shepherd).iter().map(|p| p.pid).collect()
+        self.descendants(shepherd).iter().map(|p| p.pid).collect()
     }
 
     /// The usage of the task below a shepherd; `details` reads swap and I/O of each process.
     pub(super) fn usage(&self, shepherd: i32, details: impl Fn(i32) -> (u64, u64, u64)) -> Usage {
-        let procs = self.below(shepherd);
+        let procs = self.descendants(shepherd);
         let ticks: u64 = procs
             .iter()
             .map(|p| p.utime + p.stime + p.children_time)
@@ -149,7 +153,7 @@ impl Snapshot {
     /// A task with the usage of its process and of all descendants.
     fn used(&self, own: &ProcInfo, task: TaskUse) -> TaskUse {
         let (mut ticks, mut rss) = (0, 0);
-        for p in std::iter::once(own).chain(self.below(own.pid)) {
+        for p in std::iter::once(own).chain(self.descendants(own.pid)) {
             ticks += p.utime + p.stime + p.children_time;
             rss += p.rss;
         }
@@ -179,13 +183,13 @@ pub(super) fn named_task(pid: i32) -> Option<TaskUse> {
 
 /// The current tasks and the previous ones; previous tasks that no longer exist have ended.
 fn merge_tasks(old: &[TaskUse], mut new: Vec<TaskUse>) -> Vec<TaskUse> {
-    let gone = old.iter().filter(|o| !new.iter().any(|n| n.rank == o.rank));
-    let gone = gone.cloned().map(|task| TaskUse {
+    let ended_tasks = old.iter().filter(|o| !new.iter().any(|n| n.rank == o.rank));
+    let ended_tasks = ended_tasks.cloned().map(|task| TaskUse {
         ended: true,
         ..task
     });
-    let gone: Vec<TaskUse> = gone.collect();
-    new.extend(gone);
+    let ended_tasks: Vec<TaskUse> = ended_tasks.collect();
+    new.extend(ended_tasks);
     new.sort_by_key(|task| task.rank);
     new.truncate(TASKS_MAX);
     new
@@ -204,18 +208,18 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.cpu_ms = new.cpu_ms.max(old.cpu_ms);
     new.read_kb = new.read_kb.max(old.read_kb);
     new.write_kb = new.write_kb.max(old.write_kb);
-    new.devices = old.devices().then(new.devices()).boxed();
+    new.devices = old.devices().updated_by(new.devices()).boxed();
     new.tasks = merge_tasks(&old.tasks, new.tasks);
     new
 }
 
 /// The usage recorded with an end: the shepherd's own figures, and the maxima of the samples.
-pub(super) fn at_end(end: &Usage, seen: &Usage) -> Usage {
-    let mut u = merge(seen, end.clone());
-    u.procs = seen.procs.max(1);
-    u.threads = seen.threads.max(1);
+pub(super) fn final_usage(end: &Usage, sampled: &Usage) -> Usage {
+    let mut u = merge(sampled, end.clone());
+    u.procs = sampled.procs.max(1);
+    u.threads = sampled.threads.max(1);
     (u.pids, u.tasks) = (Vec::new(), Vec::new());
-    u.wrong_units = seen.wrong_units.clone();
+    u.wrong_units = sampled.wrong_units.clone();
     u
 }
 
@@ -255,7 +259,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
 
 /// The limit that a task exceeds, if any. Limits that its control group enforces are not checked.
 pub(super) fn exceeded(entry: &Entry, u: &Usage, unheld: UnenforcedLimits) -> Option<TermReason> {
-    let limits: &TaskLimits = entry.limits.now.as_deref()?;
+    let limits: &TaskLimits = entry.limits.limits.as_deref()?;
     let Status::Running(shepherd) = &entry.status else {
         return None;
     };
@@ -340,7 +344,7 @@ mod tests {
         let ended: Vec<_> = later.tasks.iter().map(|t| (t.rank, t.ended)).collect();
         assert_eq!(ended, [(0, false), (1, true)]);
         assert!(differs(&usage(&tasks), &later) && !differs(&later, &later));
-        assert_eq!(at_end(&usage(&[]), &later).tasks, []);
+        assert_eq!(final_usage(&usage(&[]), &later).tasks, []);
         assert_eq!(Snapshot::of(vec![p(11, 10, 1)]).tasks(10, |_| None), []);
     }
 
@@ -361,7 +365,7 @@ mod tests {
             },
         );
         assert_eq!((u.mem_kb, u.maxmem_kb, u.cpu_ms, u.read_kb), (20, 50, 9, 7));
-        let end = at_end(
+        let end = final_usage(
             &Usage {
                 maxmem_kb: 60,
                 ..Usage::default()
@@ -403,7 +407,7 @@ mod tests {
     fn samples_enforce_only_what_no_group_does() {
         let shepherd = |group: &str| Shepherd {
             pid: 5,
-            born: 0,
+            started_ms: 0,
             boot: String::new(),
             group: group.into(),
             t: 0,
@@ -416,7 +420,7 @@ mod tests {
         };
         let none = UnenforcedLimits::default();
         let mut e = Entry::new(Status::Running(shepherd("")), (1, 1), false);
-        e.limits.now = Some(Box::new(limits));
+        e.limits.limits = Some(Box::new(limits));
         let fat = Usage {
             mem_kb: 2048,
             ..Usage::default()

@@ -18,19 +18,19 @@ pub(super) struct ShareWatch {
     /// The recorded state.
     pub recorded: KnownShare,
     /// The newest epoch on a share that is older than what this host has followed; logged once.
-    went_back: Option<u64>,
+    reverted_epoch: Option<u64>,
     /// The last error of the share, so that it is logged once.
     pub error: String,
     /// Since when the orders are for another ledger than this one; 0 = they are for this one.
-    foreign_at: u64,
+    foreign_since: u64,
     /// The leader has addressed orders to this ledger.
     addressed: bool,
 }
 
 impl ShareWatch {
-    pub(super) fn new(seen: KnownShare) -> ShareWatch {
+    pub(super) fn new(known_share: KnownShare) -> ShareWatch {
         ShareWatch {
-            recorded: seen,
+            recorded: known_share,
             ..ShareWatch::default()
         }
     }
@@ -39,8 +39,8 @@ impl ShareWatch {
     /// job id here.
     pub(super) fn beat(&self, top: u32, note: &str) -> String {
         let epoch = self.recorded.epoch;
-        let back = match self.went_back {
-            Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
+        let back = match self.reverted_epoch {
+            Some(newest) => format!("the share went back from epoch {epoch} to {newest}; "),
             None => String::new(),
         };
         let note = format!("{back}{note}");
@@ -61,19 +61,19 @@ impl ShareWatch {
 
     /// Notes that the share was replaced by an older copy. Returns true if it is current again:
     /// then everything is reported again, because the acknowledgements were lost.
-    pub(super) fn judge(&mut self, look: &OrdersPoll) -> bool {
-        let current = look.new_epoch && self.went_back.take().is_some();
+    pub(super) fn judge(&mut self, poll: &OrdersPoll) -> bool {
+        let current = poll.new_epoch && self.reverted_epoch.take().is_some();
         if current {
             tracing::info!("the share has a later epoch again; all attempts are reported again");
         }
-        if look.went_back.is_some() && self.went_back != look.went_back {
-            let (seen, here) = (self.recorded.epoch, look.went_back.unwrap_or_default());
+        if poll.reverted_epoch.is_some() && self.reverted_epoch != poll.reverted_epoch {
+            let (followed, newest) = (self.recorded.epoch, poll.reverted_epoch.unwrap_or_default());
             tracing::error!(
-                "the share went back: this host has followed epoch {seen}, the newest here is \
-                 {here}. Was it restored from a backup? No order is followed until an \
+                "the share went back: this host has followed epoch {followed}, the newest here is \
+                 {newest}. Was it restored from a backup? No order is followed until an \
                  administrator runs 'cadmin restored --confirm'; tasks go on"
             );
-            self.went_back = look.went_back;
+            self.reverted_epoch = poll.reverted_epoch;
         }
         current
     }
@@ -97,12 +97,12 @@ impl ShareWatch {
     pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &HostSetup) {
         self.addressed |= foreign == Some(false);
         if foreign != Some(true) {
-            self.foreign_at = 0;
+            self.foreign_since = 0;
             return;
         }
         let now = clock::boot_ms();
-        if self.foreign_at == 0 {
-            self.foreign_at = now;
+        if self.foreign_since == 0 {
+            self.foreign_since = now;
             if self.addressed {
                 let host = &place.site.host;
                 let ended = fence::end_all(&place.local);
@@ -111,8 +111,8 @@ impl ShareWatch {
                      its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
                 );
             }
-        } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.addressed {
-            self.foreign_at = now;
+        } else if now.saturating_sub(self.foreign_since) > FOREIGN_MS && !self.addressed {
+            self.foreign_since = now;
             tracing::warn!(
                 "orders are for an earlier ledger of this host; nothing is started until the \
                  leader has read its reports"

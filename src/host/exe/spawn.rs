@@ -46,7 +46,7 @@ impl Wire for Process {
     }
 
     fn close(&mut self) {
-        ipc::no_more_writes(&self.stream);
+        ipc::shut_down_writes(&self.stream);
     }
 
     fn has_ended(&mut self) -> bool {
@@ -106,16 +106,16 @@ impl Spawner {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(how: &SpawnMode, local: &Local, log: u64) -> Result<Spawner, String> {
-        let (tx, heard) = unbounded();
-        let wire = match &how.replacement {
+    pub fn start(mode: &SpawnMode, local: &Local, log: u64) -> Result<Spawner, String> {
+        let (tx, events) = unbounded();
+        let wire = match &mode.replacement {
             Some(stand) => stand(local, log, tx)?,
-            None => Box::new(start_process(how, local, log, tx)?),
+            None => Box::new(start_process(mode, local, log, tx)?),
         };
         Ok(Spawner {
             wire,
             buf: Vec::new(),
-            received: heard,
+            received: events,
             log,
         })
     }
@@ -164,7 +164,7 @@ impl Spawner {
 }
 
 fn start_process(
-    how: &SpawnMode,
+    mode: &SpawnMode,
     local: &Local,
     log: u64,
     tx: Sender<SpawnerEvent>,
@@ -176,15 +176,15 @@ fn start_process(
     let mut args = vec![text("--spawner"), text("--local"), dir];
     args.extend([
         text("--host"),
-        how.host.clone(),
+        mode.host.clone(),
         text("--log"),
         log.to_string(),
     ]);
-    if !how.cgroups {
+    if !mode.cgroups {
         args.push(text("--no-cgroups"));
     }
     let helper =
-        child::start(&how.program, &args, theirs, how.privileged).map_err(|e| e.to_string())?;
+        child::start(&mode.program, &args, theirs, mode.privileged).map_err(|e| e.to_string())?;
     let listen = ours.try_clone().map_err(|e| e.to_string())?;
     std::thread::Builder::new()
         .name("spawner".to_owned())
@@ -212,8 +212,8 @@ fn listen_to(stream: &File, tx: &Sender<SpawnerEvent>) -> Result<(), String> {
         let mut used = 0;
         while let Some((json, n)) = split(&buf[used..])? {
             used += n;
-            let said = serde_json::from_slice(json).map_err(|e| e.to_string())?;
-            if tx.send(SpawnerEvent::Message(said)).is_err() {
+            let message = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+            if tx.send(SpawnerEvent::Message(message)).is_err() {
                 return Ok(());
             }
         }

@@ -17,13 +17,13 @@ const LOG_BYTES: u64 = 64 << 20;
 
 /// The spawners of this executor.
 pub(super) struct Spawners {
-    how: SpawnMode,
+    mode: SpawnMode,
     current: Option<Spawner>,
     /// Earlier spawners, which end when their tasks have started.
     retired: Vec<Spawner>,
     pub logs: TaskLogs,
     /// Recorded tasks that wait for the rest of the current orders: a later order may cancel them.
-    pub held: Vec<TaskSpec>,
+    pub deferred: Vec<TaskSpec>,
     /// A tasks log could not be read when a spawner became ready: the state of its tasks is open.
     pub unrecovered: bool,
     /// Shepherds that ended while the tasks log with their records could not be read.
@@ -34,25 +34,25 @@ pub(super) struct Spawners {
 
 /// The note for administrators on the control groups that a spawner found; empty: none needed.
 pub(super) fn note(cgroups: String, unheld: UnenforcedLimits) -> String {
-    let lacks = match (unheld.memory, unheld.procs) {
+    let unenforced = match (unheld.memory, unheld.procs) {
         _ if cgroups.starts_with("no cgroups") => return cgroups,
         (true, true) => "memory and processes",
         (true, false) => "memory",
         (false, true) => "processes",
         (false, false) => return String::new(),
     };
-    format!("{cgroups} cannot limit {lacks}: samples of usage do")
+    format!("{cgroups} cannot limit {unenforced}: samples of usage do")
 }
 
 impl Spawners {
     /// Without a running spawner.
-    pub(super) fn new(how: SpawnMode, logs: TaskLogs) -> Spawners {
+    pub(super) fn new(mode: SpawnMode, logs: TaskLogs) -> Spawners {
         Spawners {
-            how,
+            mode,
             current: None,
             retired: Vec::new(),
             logs,
-            held: Vec::new(),
+            deferred: Vec::new(),
             unrecovered: false,
             died: Vec::new(),
             note: String::new(),
@@ -61,7 +61,7 @@ impl Spawners {
     }
 
     pub(super) fn is_simulated(&self) -> bool {
-        self.how.replacement.is_some()
+        self.mode.replacement.is_some()
     }
 
     /// Whether a spawner accepts messages.
@@ -81,7 +81,7 @@ impl Spawners {
 
     /// Limits that samples must enforce even for tasks in control groups: also for tasks of earlier
     /// spawners, since the machine is the same.
-    pub(super) fn unheld(&self) -> UnenforcedLimits {
+    pub(super) fn unenforced_limits(&self) -> UnenforcedLimits {
         self.unheld
     }
 
@@ -107,7 +107,7 @@ impl Spawners {
         self.unheld = unheld;
         self.current = Some(spawner);
         self.logs.add(log);
-        self.held.clear();
+        self.deferred.clear();
         Ok(())
     }
 
@@ -118,13 +118,13 @@ impl Spawners {
     ) -> Result<(Spawner, String, UnenforcedLimits), String> {
         // Created here, so that this process can read it if only the spawner runs as root.
         fs::ensure_file(&local.tasks(log), 0o600).map_err(|e| e.to_string())?;
-        let spawner = Spawner::start(&self.how, local, log)?;
+        let spawner = Spawner::start(&self.mode, local, log)?;
         match thread::recv_timeout(&spawner.received, READY_MS) {
             Ok(SpawnerEvent::Message(FromSpawner::Ready {
                 cgroups, unheld, ..
             })) => Ok((spawner, cgroups, unheld)),
             other => {
-                let program = self.how.program.display().to_string();
+                let program = self.mode.program.display().to_string();
                 spawner.give_up();
                 Err(format!(
                     "{program} --spawner did not become ready: {other:?}"
@@ -170,7 +170,8 @@ impl Spawners {
     /// started.
     pub(super) fn retire_full(&mut self) -> bool {
         self.retired.retain_mut(|s| !s.has_ended());
-        let full = |s: &mut Spawner| self.held.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
+        let full =
+            |s: &mut Spawner| self.deferred.is_empty() && self.logs.len_of(s.log) > LOG_BYTES;
         let Some(mut old) = self.current.take_if(full) else {
             return false;
         };

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 
 /// Pause between two looks, ms: on a local file system, and where a look costs requests to a
 /// server.
-const LOOK_MS: u64 = 100;
+const POLL_MS: u64 = 100;
 const REMOTE_MS: u64 = 1_000;
 /// Maximum number of names of one user that one look reads, and of commands that it starts.
 const NAMES_MAX: usize = 1_000;
@@ -25,19 +25,19 @@ const STARTS_MAX: usize = 64;
 impl Exec {
     /// Pause between two looks for commands to start.
     pub(super) fn launch_pause_ms(&self) -> u64 {
-        match self.place.share_is_local {
-            true => LOOK_MS,
+        match self.setup.share_is_local {
+            true => POLL_MS,
             false => REMOTE_MS,
         }
     }
 
     /// Accepts hints. Returns true if a hint requests a look at the orders.
     pub(super) fn receive_hints(&mut self, first: Option<HintContent>) -> bool {
-        let heard = self.hints.take(first, clock::boot_ms());
-        if heard.launches {
+        let hint_content = self.hints.take_all(first, clock::boot_ms());
+        if hint_content.launches {
             self.parts.launches.request_poll();
         }
-        heard.orders
+        hint_content.orders
     }
 
     /// Time until the next look for commands (ms).
@@ -75,7 +75,7 @@ impl Exec {
 
     /// Handles the requests of one user. Returns their number.
     fn follow_user(&mut self, uid: u32) -> Result<usize, DropError> {
-        let layout = self.place.layout.clone();
+        let layout = self.setup.layout.clone();
         let inbox = DropBox::open(&layout.inbox()).map_err(DropError::System)?;
         let place = match inbox.enter(OsStr::new(&Layout::launches_below_inbox(uid))) {
             Ok(place) => place,
@@ -86,7 +86,7 @@ impl Exec {
             return Ok(0);
         }
         let names = place.names(NAMES_MAX).map_err(DropError::System)?;
-        let host = self.place.site.host.clone();
+        let host = self.setup.site.host.clone();
         let mine = |name: &&str| Layout::launch_host(name) == Some(host.as_str());
         let names: Vec<&str> = names.iter().filter_map(|e| e.text()).filter(mine).collect();
         let found = names.len();
@@ -109,12 +109,12 @@ impl Exec {
 
     fn start_launch(&mut self, launch: &LaunchRequest, owner: u32) -> Result<(), String> {
         let work = self.parts.launches.judge(launch, owner)?;
-        let (spec, mut own) = (work.spec, work.own.clone());
+        let (spec, mut own) = (work.spec, work.resources.clone());
         // For an attempt that began here, the table has the current values.
         if let Some(e) = self.table.get(launch.a) {
             own.binding = e.given.binding.clone();
-            own.limits = e.limits.now.as_deref().cloned().unwrap_or_default();
-            own.limits.changes = e.limits.known;
+            own.limits = e.limits.limits.as_deref().cloned().unwrap_or_default();
+            own.limits.changes = e.limits.last_change;
         }
         let spawners = &mut self.spawners;
         let mut send = |m: &ToSpawner| spawners.push(m);
@@ -140,8 +140,8 @@ impl Exec {
             let (group, env) = (String::new(), self.env_of(a));
             self.spawners.send(&ToSpawner::Reap { a, group, env });
             self.spawners.flush();
-            let _ = fs::remove(&self.place.local.hosts_file(a));
-            let _ = fs::remove(&self.place.local.part_limits_file(a));
+            let _ = fs::remove(&self.setup.local.hosts_file(a));
+            let _ = fs::remove(&self.setup.local.part_limits_file(a));
         }
     }
 }

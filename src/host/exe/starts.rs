@@ -56,7 +56,7 @@ impl From<sys::Error> for StartRefusal {
 pub(super) struct Starter {
     layout: Layout,
     local: Local,
-    place: HostProperties,
+    host_properties: HostProperties,
     /// Epoch and part of the orders that contain these specifications.
     part: (u64, u64),
     specs: HashMap<u32, Box<Spec>>,
@@ -74,11 +74,11 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    pub(super) fn new(layout: &Layout, local: &Local, place: HostProperties) -> Starter {
+    pub(super) fn new(layout: &Layout, local: &Local, host_properties: HostProperties) -> Starter {
         Starter {
             layout: layout.clone(),
             local: local.clone(),
-            place,
+            host_properties,
             part: (0, 0),
             specs: HashMap::new(),
             bases: HashMap::new(),
@@ -133,7 +133,7 @@ impl Starter {
 
     /// The number of stored specifications.
     #[cfg(test)]
-    pub(super) fn known(&self) -> usize {
+    pub(super) fn spec_count(&self) -> usize {
         self.specs.len()
     }
 
@@ -160,7 +160,7 @@ impl Starter {
                 false => path_text(self.local.notice(order.a)),
             },
             warning: path_text(self.local.warning_file(order.a)),
-            bindir: self.place.bindir.clone(),
+            bindir: self.host_properties.bindir.clone(),
         };
         let mut task = build::task(order, &spec, base, &files);
         task.hooks = self.hooks(order, &spec)?;
@@ -201,8 +201,8 @@ impl Starter {
         let Some(spec) = self.specs.get(&s).cloned() else {
             return Err(format!("specification {s} is missing in the orders").into());
         };
-        let account = account(&spec, &self.place)?;
-        let hosts_file = self.hosts_beside(launch)?;
+        let account = account(&spec, &self.host_properties)?;
+        let hosts_file = self.write_host_list(launch)?;
         let n = self.next;
         let mut task =
             launched_command::launched(launch, (&own.limits, &own.units), n, &hosts_file);
@@ -212,7 +212,7 @@ impl Starter {
         }
         let of_launch = launched_command::launch_spec(&spec, launch);
         let env = launched_command::shared_env(launch, &task.env);
-        let mut base = build::base(&of_launch, 0, &env, &account, &self.place, None)?;
+        let mut base = build::base(&of_launch, 0, &env, &account, &self.host_properties, None)?;
         let session = Session {
             token: launch.session,
             ..Session::default()
@@ -235,10 +235,10 @@ impl Starter {
     }
 
     /// Writes the job's list of hosts on this host; the job's own list is on its first host.
-    fn hosts_beside(&self, launch: &LaunchRequest) -> Result<String, StartRefusal> {
+    fn write_host_list(&self, launch: &LaunchRequest) -> Result<String, StartRefusal> {
         let path = self.local.hosts_file(launch.a);
         if !fs::exists(&path) {
-            fs::mkdir_p(&self.local.scratch(), 0o711)?;
+            fs::mkdir_p(&self.local.scratch_dir(), 0o711)?;
             fs::publish_mode(
                 &path,
                 launched_command::hosts_text(launch).as_bytes(),
@@ -251,7 +251,7 @@ impl Starter {
     /// Whether the user of specification `s` has no account on this host.
     pub(super) fn lacks_account(&self, s: u32) -> bool {
         let spec = self.specs.get(&s);
-        let found = spec.map(|spec| account(spec, &self.place));
+        let found = spec.map(|spec| account(spec, &self.host_properties));
         // An account that could not be looked up may exist.
         matches!(found, Some(Err(refused)) if !refused.elsewhere)
     }
@@ -264,10 +264,10 @@ impl Starter {
         let Some(spec) = self.specs.get(&s) else {
             return Err(format!("specification {s} is missing in the orders"));
         };
-        let who = account(spec, &self.place).map_err(|refused| refused.text)?;
-        let who = who.who;
-        if !self.place.may_switch && who.uid != self.place.uid {
-            let (host, uid) = (&self.place.host, who.uid);
+        let who = account(spec, &self.host_properties).map_err(|refused| refused.text)?;
+        let who = who.identity;
+        if !self.host_properties.may_switch && who.uid != self.host_properties.uid {
+            let (host, uid) = (&self.host_properties.host, who.uid);
             return Err(format!(
                 "host {host} runs without privilege and cannot become uid {uid}"
             ));
@@ -312,7 +312,7 @@ impl Starter {
     }
 
     fn build_base(&mut self, spec: &Spec, nice: i32) -> Result<TaskBase, StartRefusal> {
-        let account = account(spec, &self.place)?;
+        let account = account(spec, &self.host_properties)?;
         let env: Vec<(String, String)> = match spec.env.is_empty() {
             true => Vec::new(),
             false => self.environment(spec)?.into_iter().collect(),
@@ -321,7 +321,14 @@ impl Starter {
             true => None,
             false => Some(path_text(self.layout.blob(&spec.stdin_blob))),
         };
-        let mut base = build::base(spec, nice, &env, &account, &self.place, stdin.as_deref())?;
+        let mut base = build::base(
+            spec,
+            nice,
+            &env,
+            &account,
+            &self.host_properties,
+            stdin.as_deref(),
+        )?;
         base.caller = spec.session.as_deref().map(|session| {
             let file = path_text(self.layout.session(spec.uid, session.token));
             let session = *session;
@@ -351,9 +358,9 @@ impl Starter {
         if let Some(task) = all.as_mut().and_then(|all| all.checkpoint.as_mut()) {
             task.job = self.saved_job(order, spec)?;
         }
-        let eexec = format!("{}/eexec", self.place.esubdir);
-        if !self.place.esubdir.is_empty() && fs::exists(eexec.as_ref()) {
-            let job = account(spec, &self.place)?;
+        let eexec = format!("{}/eexec", self.host_properties.esubdir);
+        if !self.host_properties.esubdir.is_empty() && fs::exists(eexec.as_ref()) {
+            let job = account(spec, &self.host_properties)?;
             let data = match spec.env.is_empty() {
                 true => String::new(),
                 false => self
@@ -362,7 +369,7 @@ impl Starter {
                     .unwrap_or_default(),
             };
             let hooks = all.get_or_insert_default();
-            hooks::add_eexec(hooks, spec, &job, &self.place, &data);
+            hooks::add_eexec(hooks, spec, &job, &self.host_properties, &data);
         }
         Ok(all)
     }
@@ -404,14 +411,14 @@ impl Starter {
         let Some(hooks) = order.hooks.as_deref() else {
             return Ok(None);
         };
-        let job = account(spec, &self.place)?;
+        let job = account(spec, &self.host_properties)?;
         let queue = match hooks.user.as_str() {
             "" => job.clone(),
-            name => hook_account(name, &self.place)?,
+            name => hook_account(name, &self.host_properties)?,
         };
-        let mut all = hooks::of_task(order.a.j, hooks, spec, &job, &queue, &self.place);
+        let mut all = hooks::of_task(order.a.j, hooks, spec, &job, &queue, &self.host_properties);
         if let Some(saved) = &hooks.checkpoint {
-            checkpoints::add(&mut all, order.a, saved, spec, &job, &self.place);
+            checkpoints::add(&mut all, order.a, saved, spec, &job, &self.host_properties);
             self.check_methods(&all, saved.what.method())?;
         }
         Ok(Some(Box::new(all)))
@@ -427,7 +434,7 @@ impl Starter {
         match named.find(|file| !fs::exists(file.as_ref())) {
             None => Ok(()),
             Some(file) => {
-                let host = &self.place.host;
+                let host = &self.host_properties.host;
                 let why = format!("host {host} has no checkpoint method {method}: no file {file}");
                 Err(why.into())
             }
@@ -464,7 +471,7 @@ impl Starter {
         if !build::has_hosts_file(&order.hosts, spec) {
             return Ok(String::new());
         }
-        fs::mkdir_p(&self.local.scratch(), 0o711)?;
+        fs::mkdir_p(&self.local.scratch_dir(), 0o711)?;
         let path = self.local.hosts_file(order.a);
         let text = build::hosts_text(&order.hosts);
         fs::publish_mode(&path, text.as_bytes(), 0o644)?;
@@ -478,7 +485,7 @@ impl Starter {
             return Ok(String::new());
         }
         let bytes = self.blob(&spec.script)?;
-        let dir = self.local.scratch();
+        let dir = self.local.scratch_dir();
         fs::mkdir_p(&dir, 0o711)?;
         let name = Local::scratch_prefix(order.a) + &clock::nonce(8);
         let path = dir.join(name);
@@ -517,7 +524,7 @@ fn account_of(facts: users::UserFacts, place: &HostProperties) -> Account {
         false => Vec::new(),
     };
     Account {
-        who: TaskIdentity {
+        identity: TaskIdentity {
             uid: facts.uid,
             gid: facts.gid,
             groups,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Shepherd {
     pub pid: i32,
     /// When it began, in ms of the boot-time clock.
-    pub born: u64,
+    pub started_ms: u64,
     pub boot: String,
     /// Its control group, empty = none.
     pub group: String,
@@ -31,7 +31,7 @@ pub(super) struct PendingAction {
     pub act: TaskAct,
     pub reason: TermReason,
     pub grace_ms: u64,
-    pub n: u32,
+    pub number: u32,
 }
 
 impl PendingAction {
@@ -43,7 +43,7 @@ impl PendingAction {
                 act,
                 reason,
                 grace_ms,
-                n,
+                n: number,
                 mark,
             } => {
                 let act = task_act(act);
@@ -51,19 +51,23 @@ impl PendingAction {
                     act,
                     reason,
                     grace_ms,
-                    n,
+                    number,
                 };
                 Some((a, pending, mark))
             }
             Order::Warn {
-                a, signal, n, mark, ..
+                a,
+                signal,
+                n: number,
+                mark,
+                ..
             } if signal > 0 => {
                 let (act, reason) = (TaskAct::Number(signal), TermReason::None);
                 let pending = PendingAction {
                     act,
                     reason,
                     grace_ms: 0,
-                    n,
+                    number,
                 };
                 Some((a, pending, mark))
             }
@@ -87,11 +91,11 @@ fn task_act(act: Act) -> TaskAct {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Status {
     /// Durably given to this spawner (its log number); no start recorded yet.
-    Given(u64),
+    Sent(u64),
     Running(Shepherd),
-    Over(Box<Ended>),
+    Ended(Box<Ended>),
     /// Not started, and never will be; with the reason.
-    Never(String),
+    NeverStarts(String),
 }
 
 /// The resources of an attempt after slots were added.
@@ -117,9 +121,9 @@ pub(super) struct Resizes {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct HeldLimits {
     /// Known only after this process has read the start order.
-    pub now: Option<Box<TaskLimits>>,
-    /// The last change that is included in `now`.
-    pub known: u32,
+    pub limits: Option<Box<TaskLimits>>,
+    /// The last change that is included in `limits`.
+    pub last_change: u32,
     /// The last change that its shepherd was sent.
     pub spawn_record: u32,
 }
@@ -152,7 +156,7 @@ impl SpawnRecord {
 pub(super) struct Entry {
     pub status: Status,
     /// Epoch and part of the orders that named it.
-    pub named: (u64, u64),
+    pub named_by: (u64, u64),
     pub rerunnable: bool,
     /// The mark in its start order (`StartOrder::mark`); 0 = not known.
     pub mark: u32,
@@ -176,13 +180,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(status: Status, named: (u64, u64), rerunnable: bool) -> Entry {
+    pub(super) fn new(status: Status, named_by: (u64, u64), rerunnable: bool) -> Entry {
         Entry {
             status,
-            named,
+            named_by,
             rerunnable,
             mark: 0,
-            ordered: named.0,
+            ordered: named_by.0,
             limits: HeldLimits::default(),
             grace_ms: 10_000,
             signals: 0,
@@ -197,7 +201,7 @@ impl Entry {
     }
 
     /// Whether an order with this mark is for another run.
-    pub(super) fn is_other(&self, mark: u32) -> bool {
+    pub(super) fn is_other_run(&self, mark: u32) -> bool {
         self.mark != 0 && mark != 0 && self.mark != mark
     }
 
@@ -209,7 +213,7 @@ impl Entry {
 
     /// Whether its state can no longer change.
     pub(super) fn is_final(&self) -> bool {
-        matches!(self.status, Status::Over(_) | Status::Never(_))
+        matches!(self.status, Status::Ended(_) | Status::NeverStarts(_))
     }
 
     /// The report that it was started by this shepherd.
@@ -225,12 +229,12 @@ impl Entry {
     /// The reports that describe its complete current state.
     pub(super) fn reports(&self, a: AttemptId) -> Vec<Report> {
         match &self.status {
-            Status::Given(_) => Vec::new(),
-            Status::Never(why) => vec![Report::Never {
+            Status::Sent(_) => Vec::new(),
+            Status::NeverStarts(why) => vec![Report::Never {
                 a,
                 why: why.clone(),
             }],
-            Status::Over(e) => vec![Report::Ended(e.clone())],
+            Status::Ended(e) => vec![Report::Ended(e.clone())],
             Status::Running(s) => {
                 let mut out = vec![self.started(a, s)];
                 match self.suspended {
@@ -260,7 +264,7 @@ pub(super) struct Table {
     /// Final reports in the current file that are not acknowledged: sequence number, attempt.
     waiting: BTreeMap<u64, AttemptId>,
     /// Highest job id that was ever in the table.
-    top: u32,
+    highest_job_id: u32,
 }
 
 impl Table {
@@ -278,7 +282,7 @@ impl Table {
             true => self.live.remove(&a),
             false => self.live.insert(a),
         };
-        self.top = self.top.max(a.j.id);
+        self.highest_job_id = self.highest_job_id.max(a.j.id);
         self.map.insert(a, entry);
     }
 
@@ -295,13 +299,13 @@ impl Table {
     }
 
     /// Highest job id that was ever in the table.
-    pub(super) fn top(&self) -> u32 {
-        self.top
+    pub(super) fn highest_job_id(&self) -> u32 {
+        self.highest_job_id
     }
 
     /// Notes a job id that was in the table before.
     pub(super) fn raise_top(&mut self, id: u32) {
-        self.top = self.top.max(id);
+        self.highest_job_id = self.highest_job_id.max(id);
     }
 
     /// Drops all acknowledgements: the leader's record of them is lost.
@@ -328,7 +332,7 @@ impl Table {
     }
 
     /// Attempts that are given or running.
-    pub(super) fn live(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
+    pub(super) fn live_attempts(&self) -> impl Iterator<Item = (AttemptId, &Entry)> {
         self.live
             .iter()
             .filter_map(|a| Some((*a, self.map.get(a)?)))
@@ -336,7 +340,7 @@ impl Table {
 
     /// Running attempts with their shepherds.
     pub(super) fn running(&self) -> impl Iterator<Item = (AttemptId, &Shepherd)> {
-        self.live().filter_map(|(a, e)| match &e.status {
+        self.live_attempts().filter_map(|(a, e)| match &e.status {
             Status::Running(s) => Some((a, s)),
             _ => None,
         })
@@ -373,7 +377,7 @@ impl Table {
     pub(super) fn forget(&mut self, now: (u64, u64)) -> usize {
         let before = self.map.len();
         self.map
-            .retain(|_, e| !(e.acked && e.is_final() && e.named < now));
+            .retain(|_, e| !(e.acked && e.is_final() && e.named_by < now));
         before - self.map.len()
     }
 }
@@ -388,7 +392,7 @@ mod tests {
         let mut t = Table::default();
         t.insert(
             a(1),
-            Entry::new(Status::Over(Box::default()), (1, 1), false),
+            Entry::new(Status::Ended(Box::default()), (1, 1), false),
         );
         t.reported(a(1), 5);
         assert_eq!(t.acknowledge(u64::MAX), [a(1)]);
@@ -398,14 +402,14 @@ mod tests {
     fn an_attempt_is_forgotten_only_when_acknowledged_and_unnamed() {
         let mut t = Table::default();
         for id in 1..=3 {
-            let over = Status::Over(Box::default());
+            let over = Status::Ended(Box::default());
             t.insert(a(id), Entry::new(over, (1, 1), false));
             t.reported(a(id), u64::from(id));
         }
         assert_eq!(t.acknowledge(2), [a(1), a(2)]);
         assert_eq!(t.acknowledge(2), []);
         assert_eq!(t.forget((1, 1)), 0);
-        t.get_mut(a(2)).unwrap().named = (1, 2);
+        t.get_mut(a(2)).unwrap().named_by = (1, 2);
         assert_eq!((t.forget((1, 2)), t.iter().count()), (1, 2));
         assert!(t.get(a(1)).is_none());
     }
@@ -413,32 +417,32 @@ mod tests {
     #[test]
     fn a_share_that_went_back_is_told_everything_and_what_has_no_mark_is_meant_anew() {
         let mut t = Table::default();
-        let over = Status::Over(Box::default());
+        let over = Status::Ended(Box::default());
         t.insert(a(7), Entry::new(over, (1, 1), false));
-        t.insert(a(9), Entry::new(Status::Given(1), (1, 1), false));
+        t.insert(a(9), Entry::new(Status::Sent(1), (1, 1), false));
         t.reported(a(7), 1);
         assert_eq!(t.acknowledge(1), [a(7)]);
         t.unacknowledge();
         assert!(!t.get(a(7)).unwrap().acked);
-        let mut marked = Entry::new(Status::Over(Box::default()), (1, 1), false);
+        let mut marked = Entry::new(Status::Ended(Box::default()), (1, 1), false);
         marked.mark = 5;
         t.insert(a(8), marked);
         t.drop_unmarked();
         assert!(t.get(a(7)).is_none() && t.get(a(8)).is_some() && t.get(a(9)).is_some());
-        assert_eq!(t.top(), 9);
+        assert_eq!(t.highest_job_id(), 9);
         t.raise_top(12);
-        assert_eq!(t.top(), 12);
+        assert_eq!(t.highest_job_id(), 12);
     }
 
     #[test]
     fn running_attempts_are_not_acknowledged_away() {
         let mut t = Table::default();
-        t.insert(a(1), Entry::new(Status::Given(1), (1, 1), false));
+        t.insert(a(1), Entry::new(Status::Sent(1), (1, 1), false));
         t.reported(a(1), 1);
         assert_eq!(t.acknowledge(9), []);
-        assert_eq!(t.live().count(), 1);
-        assert!(t.set(a(1), Status::Over(Box::default())));
-        assert!(!t.set(a(1), Status::Never(String::new())));
-        assert_eq!(t.live().count(), 0);
+        assert_eq!(t.live_attempts().count(), 1);
+        assert!(t.set(a(1), Status::Ended(Box::default())));
+        assert!(!t.set(a(1), Status::NeverStarts(String::new())));
+        assert_eq!(t.live_attempts().count(), 0);
     }
 }

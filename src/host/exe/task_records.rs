@@ -35,12 +35,12 @@ impl Exec {
         match self.table.get(a) {
             // The record of a run from before the share was restored; the log is kept for other
             // tasks.
-            Some(e) if e.is_other(mark) => return None,
+            Some(e) if e.is_other_run(mark) => return None,
             Some(_) => {}
             None if matches!(rec, TaskRec::Susp { .. } | TaskRec::Saved { .. }) => return None,
             None => {
                 // The ledger was lost or has dropped an acknowledged attempt; the run exists.
-                let mut found = Entry::new(Status::Given(0), (0, 0), false);
+                let mut found = Entry::new(Status::Sent(0), (0, 0), false);
                 found.mark = mark;
                 self.table.insert(a, found);
             }
@@ -48,7 +48,7 @@ impl Exec {
         match rec {
             TaskRec::Start {
                 pid,
-                born,
+                born: started_ms,
                 boot,
                 group,
                 t,
@@ -58,7 +58,7 @@ impl Exec {
                 self.hold_cpus(a, cpus);
                 let status = Status::Running(Shepherd {
                     pid,
-                    born,
+                    started_ms,
                     boot,
                     group,
                     t,
@@ -111,9 +111,9 @@ impl Exec {
             return;
         }
         let waiting = std::mem::take(&mut e.waiting);
-        self.reports.push_start(a, self.place.share_is_local);
+        self.reports.push_start(a, self.setup.share_is_local);
         for p in waiting {
-            self.act(a, p);
+            self.carry_out_action(a, p);
         }
         self.resize(a);
         self.limit(a);
@@ -126,12 +126,12 @@ impl Exec {
             return;
         };
         // Waiting acts never reached the task, so they do not affect this end.
-        end.u = sample::at_end(&end.u, &e.usage);
+        end.u = sample::final_usage(&end.u, &e.usage);
         // Small changes were not reported.
         let used = self.samples.devices.of(a).totals();
-        end.u.devices = end.u.devices().then(used).boxed();
+        end.u.devices = end.u.devices().updated_by(used).boxed();
         let end = Box::new(end);
-        if self.table.set(a, Status::Over(end.clone())) {
+        if self.table.set(a, Status::Ended(end.clone())) {
             let ended = Report::Ended(end);
             self.reports.push_end(&mut self.table, a, &ended);
         }

@@ -43,9 +43,9 @@ impl Tail {
                 tracing::error!("{} at byte {at}: {why}", path.display());
             }
             self.damaged |= !lines.bad.is_empty();
-            self.offset += lines.used as u64;
+            self.offset += lines.end as u64;
             lines.recs.into_iter().for_each(&mut take);
-            if lines.used == 0 || chunk.bytes.len() < CHUNK {
+            if lines.end == 0 || chunk.bytes.len() < CHUNK {
                 return Ok(());
             }
         }
@@ -117,7 +117,7 @@ impl TaskLogs {
 
     /// Whether log `n` exists and everything in it was understood: what it does not contain did not
     /// happen.
-    pub(super) fn is_whole(&self, n: u64) -> bool {
+    pub(super) fn is_complete(&self, n: u64) -> bool {
         let whole = |t: &Tail| !t.damaged && !t.missing && t.fails.is_empty();
         self.tails.get(&n).is_some_and(whole)
     }
@@ -177,10 +177,10 @@ mod tests {
         logs.sync().unwrap();
         logs.remove_unless(|n| n == 2);
         assert!(!fs::exists(&local.tasks(1)) && logs.numbers() == [2]);
-        assert!(logs.is_whole(2) && !logs.is_whole(1));
+        assert!(logs.is_complete(2) && !logs.is_complete(1));
         let mut f = SharedAppender::open(&local.tasks(2)).unwrap();
         f.append(b"- {not a record} #0 1 00000000\n").unwrap();
-        assert!(logs.read().is_empty() && !logs.is_whole(2));
+        assert!(logs.read().is_empty() && !logs.is_complete(2));
     }
     #[test]
     fn a_log_that_cannot_be_read_hides_no_other_and_says_nothing_of_what_is_not_on_it() {
@@ -198,14 +198,14 @@ mod tests {
         f.append(&encode_task(&rec, 0).unwrap()).unwrap();
         let mut logs = TaskLogs::new(&local).unwrap();
         assert_eq!(logs.read(), [(2, MarkedTask { rec, mark: 0 })]);
-        assert!(logs.fails(1) && logs.any_fails() && !logs.is_whole(1));
-        assert!(logs.is_whole(2) && !logs.fails(2));
+        assert!(logs.fails(1) && logs.any_fails() && !logs.is_complete(1));
+        assert!(logs.is_complete(2) && !logs.fails(2));
         fs::remove_dir(&local.tasks(1)).unwrap();
-        assert!(logs.read().is_empty() && !logs.is_whole(1) && !logs.any_fails());
+        assert!(logs.read().is_empty() && !logs.is_complete(1) && !logs.any_fails());
         SharedAppender::open(&local.tasks(1)).unwrap();
-        assert!(logs.read().is_empty() && logs.is_whole(1) && !logs.any_fails());
+        assert!(logs.read().is_empty() && logs.is_complete(1) && !logs.any_fails());
         // A log that was read and is gone may have contained more.
         fs::remove(&local.tasks(2)).unwrap();
-        assert!(logs.read().is_empty() && !logs.is_whole(2) && !logs.any_fails());
+        assert!(logs.read().is_empty() && !logs.is_complete(2) && !logs.any_fails());
     }
 }

@@ -5,7 +5,7 @@
 //! The environment of a process is not trusted, because it could be used to end another user's job.
 //! Kills nothing itself: a sample ends a job that is to be killed.
 
-use super::device_sample::{is_seen, owner};
+use super::device_sample::{is_same_process, owner};
 use super::exec::Exec;
 use super::known_units::WrongUnit;
 use super::sample::Snapshot;
@@ -16,9 +16,9 @@ use crate::sys::proc;
 impl Exec {
     /// Current violations of `gpu_check`; each is logged once and is in the host's note.
     pub(super) fn wrong_units(&mut self, snapshot: &Snapshot) -> Vec<WrongUnit> {
-        let seen = self.seen_on_units(snapshot);
+        let processes = self.processes_on_units(snapshot);
         let (mut wrong, mut sentences) = (Vec::new(), Vec::new());
-        for (unit, pid, owner) in seen {
+        for (unit, pid, owner) in processes {
             match owner.and_then(|a| Some((a, self.own_units(a)?))) {
                 Some((_, own)) if own.has(&unit) => {}
                 Some((a, own)) if !own.check.is_off() => {
@@ -31,12 +31,12 @@ impl Exec {
                 _ => sentences.extend(self.foreign_process(&unit, pid, owner)),
             }
         }
-        let before = std::mem::take(&mut self.starter.units.wrong);
+        let before = std::mem::take(&mut self.starter.units.problems);
         for sentence in sentences {
             if !before.contains(&sentence) {
                 tracing::warn!("{sentence}");
             }
-            self.starter.units.wrong.insert(sentence);
+            self.starter.units.problems.insert(sentence);
         }
         wrong
     }
@@ -50,7 +50,10 @@ impl Exec {
     /// A sentence about a process that belongs to no job with `gpu_check`, if the job that has the
     /// unit is checked.
     fn foreign_process(&self, unit: &str, pid: u32, owner: Option<AttemptId>) -> Option<String> {
-        let live = self.table.live().map(|(a, e)| (a, e.given.own_units()));
+        let live = self
+            .table
+            .live_attempts()
+            .map(|(a, e)| (a, e.given.own_units()));
         let mut all = live.chain(self.parts.all_units());
         let wants = |own: OwnUnits<'_>| !own.check.is_off() && own.has(unit);
         let (a, _) = all.find(|(_, own)| wants(*own))?;
@@ -62,7 +65,7 @@ impl Exec {
     }
 
     /// Processes on units, with the attempts to which they belong.
-    fn seen_on_units(&self, snapshot: &Snapshot) -> Vec<(String, u32, Option<AttemptId>)> {
+    fn processes_on_units(&self, snapshot: &Snapshot) -> Vec<(String, u32, Option<AttemptId>)> {
         if self.starter.units.boot() != proc::boot_id() {
             return Vec::new();
         }
@@ -72,7 +75,7 @@ impl Exec {
             for unit in units {
                 for pid in &unit.processes {
                     let process = i32::try_from(*pid);
-                    if process.is_ok_and(|process| is_seen(snapshot, process, unit)) {
+                    if process.is_ok_and(|process| is_same_process(snapshot, process, unit)) {
                         let owner = owner(snapshot, &shepherds, (*pid, unit));
                         out.push((format!("{res} {}", unit.name), *pid, owner));
                     }

@@ -54,12 +54,12 @@ pub(super) struct OwnUnits<'a> {
 impl OwnUnits<'_> {
     /// Whether the unit is one of them (`gpu 0`).
     pub(super) fn has(self, unit: &str) -> bool {
-        self.names.iter().any(|held| is_unit(held, unit))
+        self.names.iter().any(|name| is_unit(name, unit))
     }
 }
 
 /// Whether a unit of an attempt (`gpu 0 250`) is this one (`gpu 0`).
-fn is_unit(held: &str, unit: &str) -> bool {
-    let (res, name, _) = read(held);
+fn is_unit(unit_name: &str, unit: &str) -> bool {
+    let (res, name, _) = read(unit_name);
     unit.split_once(' ') == Some((res, name))
 }

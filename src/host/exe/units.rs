@@ -36,7 +36,7 @@ impl<'a> InUse<'a> {
     }
 
     /// Whether these units are free beside what is in use.
-    fn leaves(&self, wanted: &'a [String], size: SizeOf<'_>) -> bool {
+    fn leaves_free(&self, wanted: &'a [String], size: SizeOf<'_>) -> bool {
         let mut all = InUse::default();
         all.add(wanted);
         let parts = all.parts.iter().all(|(unit, part)| {
@@ -54,20 +54,23 @@ impl<'a> InUse<'a> {
 impl Exec {
     /// Takes the held tasks that may start now.
     pub(super) fn take_ready(&mut self) -> Vec<TaskSpec> {
-        let held = std::mem::take(&mut self.spawners.held);
+        let deferred = std::mem::take(&mut self.spawners.deferred);
         let units = |task: &TaskSpec| self.table.get(task.a).map_or(&[][..], |e| &e.given.units);
-        if held.iter().all(|task| units(task).is_empty()) {
-            return held;
+        if deferred.iter().all(|task| units(task).is_empty()) {
+            return deferred;
         }
-        let waiting: BTreeSet<_> = held.iter().map(|task| task.a).collect();
+        let waiting: BTreeSet<_> = deferred.iter().map(|task| task.a).collect();
         let mut used = InUse::default();
-        let live = self.table.live().filter(|(a, _)| !waiting.contains(a));
+        let live = self
+            .table
+            .live_attempts()
+            .filter(|(a, _)| !waiting.contains(a));
         live.for_each(|(_, e)| used.add(&e.given.units));
         let size = |(res, name, own): UnitResource<'_>| self.starter.units.size(res, name, own);
         let (mut ready, mut wait) = (Vec::new(), Vec::new());
-        for task in held {
+        for task in deferred {
             let wanted = self.table.get(task.a).map_or(&[][..], |e| &e.given.units);
-            match used.leaves(wanted, &size) {
+            match used.leaves_free(wanted, &size) {
                 false => wait.push(task),
                 true => {
                     used.add(wanted);
@@ -75,7 +78,7 @@ impl Exec {
                 }
             }
         }
-        self.spawners.held = wait;
+        self.spawners.deferred = wait;
         ready
     }
 }

@@ -6,7 +6,7 @@ use super::windows::WindowForward;
 use super::{LINE_MAX, RelayEnds, RelayMessage, RelayRequest, ToRelay, send_line};
 use crate::channel::{
     ChannelError, ConnectFailure, DATA_MAX, Finish, Hello, Link, Message, RENDEZVOUS_MAX, ROOM,
-    Rendezvous, Screen, Stream, Welcome, about,
+    Rendezvous, Screen, Stream, Welcome, channel_name,
 };
 use crate::spool::Layout;
 use crate::sys::stream::{self, PollEntry, Wire};
@@ -23,7 +23,7 @@ const ANSWER_MS: u64 = 5_000;
 /// How long a command that cannot be reached has to react to a notice on the share, and how often
 /// that is checked (ms).
 const NOTICE_MS: u64 = 60_000;
-const LOOK_MS: u64 = 200;
+const POLL_MS: u64 = 200;
 /// Maximum amount of output that waits to be sent; beyond it the task's output is not read.
 const WAITING_MAX: usize = 256 << 10;
 /// How long after the task's end the end of its output may be missing (ms).
@@ -44,7 +44,7 @@ pub(super) fn report(control: &File, what: &RelayMessage) {
 pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> i32 {
     let file = Path::new(&ask.caller.file);
     let reached = match find(file) {
-        Err(gone) => Err(RelayMessage::Gone(gone)),
+        Err(remover) => Err(RelayMessage::Gone(remover)),
         Ok(at) => call(ask, &at).map_err(|why| instead(ask, file, why)),
     };
     let (mut link, wire, welcome) = match reached {
@@ -57,10 +57,10 @@ pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> 
     if let Some(master) = &sides.master {
         terminal::set_size(master, welcome.screen.rows, welcome.screen.cols);
     }
-    let asked = welcome
+    let forward = welcome
         .x11
         .map(|cookie| WindowForward::open(&cookie, ask.dir));
-    let (windows, env) = match asked {
+    let (windows, env) = match forward {
         None => (None, Vec::new()),
         Some(Ok((windows, env))) => (Some(windows), env),
         Some(Err(why)) => {
@@ -89,15 +89,15 @@ pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> 
 
 /// Reads the address of the waiting command.
 fn find(file: &Path) -> Result<Rendezvous, String> {
-    let gone = "the command that waited for this job is gone";
+    let client_gone = "the command that waited for this job is gone";
     match fs::read_small_owned(file, RENDEZVOUS_MAX) {
-        Err(e) if e.is_not_found() => Err(gone.to_owned()),
+        Err(e) if e.is_not_found() => Err(client_gone.to_owned()),
         Err(e) => Err(e.to_string()),
         Ok((_, owner)) if owner != crate::sys::users::effective_uid() => Err(format!(
             "{} does not belong to the job's user",
             file.display()
         )),
-        Ok((bytes, _)) if bytes.is_empty() => Err(gone.to_owned()),
+        Ok((bytes, _)) if bytes.is_empty() => Err(client_gone.to_owned()),
         Ok((bytes, _)) => Rendezvous::from_bytes(&bytes)
             .map_err(|e| format!("{} cannot be understood: {e}", file.display())),
     }
@@ -109,8 +109,8 @@ fn find(file: &Path) -> Result<Rendezvous, String> {
 /// The error of each address.
 fn call(ask: &RelayRequest<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome), String> {
     let mut wrong: Vec<String> = Vec::new();
-    for address in &at.at {
-        match call_one(ask, at, address) {
+    for address in &at.addresses {
+        match connect_address(ask, at, address) {
             Ok(connected) => return Ok(connected),
             Err(e) => wrong.push(format!("{address}: {e}")),
         }
@@ -118,7 +118,7 @@ fn call(ask: &RelayRequest<'_>, at: &Rendezvous) -> Result<(Link, Wire, Welcome)
     Err(wrong.join("; "))
 }
 
-fn call_one(
+fn connect_address(
     ask: &RelayRequest<'_>,
     at: &Rendezvous,
     address: &SocketAddr,
@@ -129,7 +129,7 @@ fn call_one(
         host: ask.host.to_owned(),
         task: ask.caller.task,
     };
-    let mut link = Link::caller(&at.key, &about(ask.caller.session.token), &hello);
+    let mut link = Link::caller(&at.key, &channel_name(ask.caller.session.token), &hello);
     let until = clock::boot_ms() + ANSWER_MS;
     let mut buf = [0; 4096];
     loop {
@@ -189,7 +189,7 @@ fn instead(ask: &RelayRequest<'_>, file: &Path, why: String) -> RelayMessage {
                     "the command that waited for this job is gone".to_owned(),
                 );
             }
-            _ => clock::sleep_ms(LOOK_MS),
+            _ => clock::sleep_ms(POLL_MS),
         }
     }
     RelayMessage::Gone(format!(
@@ -241,7 +241,7 @@ impl RelayLoop {
     fn run(mut self) -> i32 {
         let mut moved_at = clock::boot_ms();
         loop {
-            let turned = match self.turn() {
+            let turned = match self.forward_ready() {
                 Ok(false) if self.wire.is_lost() => Err(WorkEnd::Lost),
                 turned => turned,
             };
@@ -267,7 +267,7 @@ impl RelayLoop {
 
     /// The descriptors of command, shepherd and the task's streams; `reads`: read the task's
     /// output.
-    fn watched(&self, reads: bool) -> Vec<PollEntry> {
+    fn poll_entries(&self, reads: bool) -> Vec<PollEntry> {
         let mut list = vec![
             PollEntry {
                 fd: self.wire.as_raw_fd(),
@@ -294,15 +294,15 @@ impl RelayLoop {
     }
 
     /// Waits for events and forwards available bytes. Returns true if something was forwarded.
-    fn turn(&mut self) -> Result<bool, WorkEnd> {
+    fn forward_ready(&mut self) -> Result<bool, WorkEnd> {
         let now = clock::boot_ms();
         let room = self.link.outgoing().len() < WAITING_MAX;
         let reads = room && now >= self.quiet_until;
-        let mut list = self.watched(reads);
+        let mut list = self.poll_entries(reads);
         let lanes_at = list.len();
         let budget = if room { BUDGET } else { 0 };
         let windows = self.windows.iter();
-        list.extend(windows.flat_map(|windows| windows.watched(budget)));
+        list.extend(windows.flat_map(|windows| windows.poll_entries(budget)));
         let wait = match (room && !reads, self.finish.is_some()) {
             (true, _) => Some(QUIET_MS),
             (false, true) => Some(1_000),
@@ -441,8 +441,8 @@ impl RelayLoop {
                     }
                 }
                 Message::Signal(n) => self.signal(n),
-                Message::X(said) => match &mut self.windows {
-                    Some(windows) => windows.handle_message(said, &mut self.link)?,
+                Message::X(failure) => match &mut self.windows {
+                    Some(windows) => windows.handle_message(failure, &mut self.link)?,
                     None => return Err(WorkEnd::Lost),
                 },
                 _ => return Err(WorkEnd::Lost),
@@ -499,7 +499,7 @@ mod tests {
             host: "h1",
             caller,
             user: None,
-            own: [false; 3],
+            own_files: [false; 3],
             dir: None,
         }
     }
@@ -519,8 +519,8 @@ mod tests {
         assert_eq!(serve(&ask(&caller), sides(), b), SENT);
         let mut line = String::new();
         (&a).read_to_string(&mut line).unwrap();
-        let said: RelayMessage = serde_json::from_str(&line).unwrap();
-        assert!(matches!(said, RelayMessage::Gone(_)));
+        let message: RelayMessage = serde_json::from_str(&line).unwrap();
+        assert!(matches!(message, RelayMessage::Gone(_)));
         fs::publish(file, b"").unwrap();
         assert!(find(file).unwrap_err().ends_with("is gone"));
         fs::publish(file, b"{}").unwrap();
@@ -539,9 +539,9 @@ mod tests {
             let file = file.clone();
             move || loop {
                 let bytes = fs::read_small(&word, RENDEZVOUS_MAX).unwrap();
-                if let Some(said) = ConnectFailure::from_bytes(&bytes) {
+                if let Some(failure) = ConnectFailure::from_bytes(&bytes) {
                     fs::overwrite_unsynced(&file, b"").unwrap();
-                    return said;
+                    return failure;
                 }
                 clock::sleep_ms(5);
             }
@@ -552,13 +552,13 @@ mod tests {
         // A command that ends meanwhile.
         fs::publish(&file, b"x").unwrap();
         let file_ = file.clone();
-        let gone = std::thread::spawn(move || {
+        let remover = std::thread::spawn(move || {
             clock::sleep_ms(50);
             fs::remove(&file_).unwrap();
         });
         let how = instead(&ask(&caller), &file, "refused".into());
         assert!(matches!(how, RelayMessage::Gone(_)), "{how:?}");
-        gone.join().unwrap();
+        remover.join().unwrap();
     }
 
     #[test]
@@ -570,7 +570,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let caller = caller(d.path());
         let at = Rendezvous {
-            at: vec![([127, 0, 0, 1], listener.port()).into()],
+            addresses: vec![([127, 0, 0, 1], listener.port()).into()],
             key: Key::new([1; 32]),
         };
         let impostor = std::thread::spawn(move || {
@@ -580,7 +580,8 @@ mod tests {
                     None => clock::sleep_ms(2),
                 }
             };
-            let mut link = Link::called(&Key::new([2; 32]), &about(Default::default()));
+            let mut link =
+                Link::accepting_end(&Key::new([2; 32]), &channel_name(Default::default()));
             let mut buf = [0; 4096];
             loop {
                 match wire.read(&mut buf).unwrap() {

@@ -1,7 +1,7 @@
 //! The job's side of its windows: a port to which its X11 clients connect, and the file with the
 //! cookie that they present. Never judges a client: the waiting command decides which are accepted.
 
-use crate::channel::{ChannelError, Cookie, Link, Message, XMessage};
+use crate::channel::{ChannelError, Cookie, Link, Message, X11Message};
 use crate::sys::stream::{Listener, PollEntry};
 use crate::sys::{fs, host};
 use crate::x11::{Address, Lanes, PORT, entry};
@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// Display numbers that are tried. Lower ones are used by local sessions of the machine.
-const FIRST: u16 = 10;
-const TRIED: u16 = 500;
+const FIRST_DISPLAY: u16 = 10;
+const DISPLAYS_TRIED: u16 = 500;
 /// Maximum number of new clients in one turn.
 const CLIENTS_MAX: usize = 16;
 
@@ -31,8 +31,8 @@ impl WindowForward {
         dir: Option<&Path>,
     ) -> Result<(WindowForward, Vec<String>), String> {
         let dir = dir.ok_or("the job has no directory of its own for the cookie")?;
-        let free =
-            (FIRST..FIRST + TRIED).find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
+        let free = (FIRST_DISPLAY..FIRST_DISPLAY + DISPLAYS_TRIED)
+            .find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
         let (number, listener) = free.ok_or("no port from 6010 to 6509 is free")?;
         let file = dir.join(".Xauthority");
         // For programs that look up the machine's name, and for those that use another name for it.
@@ -53,7 +53,7 @@ impl WindowForward {
     }
 
     /// The descriptors to wait for.
-    pub(super) fn watched(&self, budget: usize) -> impl Iterator<Item = PollEntry> {
+    pub(super) fn poll_entries(&self, budget: usize) -> impl Iterator<Item = PollEntry> {
         let listener = PollEntry {
             fd: self.listener.as_raw_fd(),
             read: true,
@@ -80,7 +80,7 @@ impl WindowForward {
             };
             // A client beyond the maximum is closed at once.
             if self.lanes.open(self.next, Some(client)).is_ok() {
-                link.send(&Message::X(XMessage::Open(self.next)));
+                link.send(&Message::X(X11Message::Open(self.next)));
                 self.next = self.next.wrapping_add(1);
             }
         }
@@ -93,16 +93,16 @@ impl WindowForward {
     /// The message is not allowed.
     pub(super) fn handle_message(
         &mut self,
-        said: XMessage,
+        message: X11Message,
         link: &mut Link,
     ) -> Result<(), ChannelError> {
-        match said {
-            XMessage::Data(n, bytes) => self.lanes.handle_message(n, &bytes, link),
-            XMessage::Took(n, bytes) => {
+        match message {
+            X11Message::Data(n, bytes) => self.lanes.handle_message(n, &bytes, link),
+            X11Message::Took(n, bytes) => {
                 self.lanes.note_consumed(n, bytes);
                 Ok(())
             }
-            XMessage::Open(_) => Err(ChannelError::Garbled),
+            X11Message::Open(_) => Err(ChannelError::Corrupt),
         }
     }
 }
@@ -120,7 +120,7 @@ mod tests {
     fn links() -> (Link, Link) {
         let key = Key::new([1; 32]);
         let mut mine = Link::caller(&key, "x", &Hello::default());
-        let mut its = Link::called(&key, "x");
+        let mut its = Link::accepting_end(&key, "x");
         pass(&mut mine, &mut its);
         its.hello().unwrap();
         its.welcome(&Welcome::default()).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn turn(forward: &mut WindowForward, link: &mut Link) {
-        let list: Vec<PollEntry> = forward.watched(9_999).collect();
+        let list: Vec<PollEntry> = forward.poll_entries(9_999).collect();
         let ready = stream::wait(&list, Some(1_000)).unwrap();
         assert!(forward.transfer(&ready, 9_999, link), "nothing came");
     }
@@ -164,14 +164,14 @@ mod tests {
         let call = || TcpStream::connect(("127.0.0.1", port)).unwrap();
         let clients: Vec<TcpStream> = (0..64).map(|_| call()).collect();
         for n in 0..64 {
-            let said = loop {
-                if let Some(said) = its.next_message().unwrap() {
-                    break said;
+            let message = loop {
+                if let Some(message) = its.next_message().unwrap() {
+                    break message;
                 }
                 turn(&mut forward, &mut mine);
                 pass(&mut mine, &mut its);
             };
-            assert_eq!(said, Message::X(XMessage::Open(n)));
+            assert_eq!(message, Message::X(X11Message::Open(n)));
         }
         // Another client is closed without a message; once one has ended there is room.
         let mut late = call();
@@ -182,19 +182,19 @@ mod tests {
         assert!(mine.outgoing().is_empty());
         assert!(
             forward
-                .handle_message(XMessage::Open(99), &mut mine)
+                .handle_message(X11Message::Open(99), &mut mine)
                 .is_err()
         );
         forward
-            .handle_message(XMessage::Data(5, Vec::new()), &mut mine)
+            .handle_message(X11Message::Data(5, Vec::new()), &mut mine)
             .unwrap();
         assert_eq!((&clients[5]).read(&mut [0; 9]).unwrap(), 0);
         let more = call();
         turn(&mut forward, &mut mine);
         pass(&mut mine, &mut its);
-        let closed = Message::X(XMessage::Data(5, Vec::new()));
+        let closed = Message::X(X11Message::Data(5, Vec::new()));
         assert_eq!(its.next_message(), Ok(Some(closed)));
-        let opened = Message::X(XMessage::Open(64));
+        let opened = Message::X(X11Message::Open(64));
         assert_eq!(its.next_message(), Ok(Some(opened)));
         drop(forward);
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err());

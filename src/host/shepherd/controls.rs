@@ -28,7 +28,7 @@ impl Shepherd<'_> {
                 Effect::Freeze => self.freeze(),
                 Effect::Thaw => {
                     self.end_warning();
-                    self.go_on();
+                    self.resume();
                 }
                 Effect::Terminate if self.control(ControlOf::Terminate) => {}
                 Effect::Terminate => self.signal_all(crate::task::machine::signal::INT),
@@ -52,7 +52,7 @@ impl Shepherd<'_> {
         let local = &self.inherited.local;
         // The job's own umask might make the file unreadable for the job.
         userfile::set_umask(0o022);
-        let scratch = fs::mkdir_p(&local.scratch(), 0o711);
+        let scratch = fs::mkdir_p(&local.scratch_dir(), 0o711);
         let path = local.warning_file(self.task.a);
         let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
         userfile::set_umask(self.prepared.base.umask);
@@ -109,7 +109,7 @@ impl Shepherd<'_> {
 
     /// Lets the task continue. A task that is being ended gets the signal, not an action of the
     /// queue.
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.thaw();
         if !self.machine.is_ending() {
             self.control(ControlOf::Resume);

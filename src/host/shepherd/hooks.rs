@@ -21,7 +21,7 @@ impl Shepherd<'_> {
     ///
     /// # Errors
     /// The end of the job, which is not to be started, and the owner of the last hook.
-    pub(super) fn before(&mut self) -> Result<(), (HookOf, Box<Ended>)> {
+    pub(super) fn run_pre_exec(&mut self) -> Result<(), (HookOf, Box<Ended>)> {
         let Some(all) = self.task.hooks.as_deref() else {
             return Ok(());
         };
@@ -64,7 +64,7 @@ impl Shepherd<'_> {
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
         let machine = machine.saved(self.checkpoints(now));
         self.follow_with(machine.ends_at(deadline));
-        (self.phase, self.times.begun) = (Phase::Command, clock::wall_ms());
+        (self.phase, self.times.command_start) = (Phase::Command, clock::wall_ms());
     }
 
     /// Runs all post-exec commands that apply to this end. Returns the problems with them.
@@ -194,13 +194,13 @@ impl Shepherd<'_> {
         if self.phase == Phase::Command && self.machine.is_over() {
             return act == TaskAct::Stop;
         }
-        let held = matches!(
+        let is_limit = matches!(
             reason,
             TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit
         );
         self.phase == Phase::Post
             && match act {
-                TaskAct::Terminate => !held,
+                TaskAct::Terminate => !is_limit,
                 TaskAct::Stop | TaskAct::Number(_) | TaskAct::Checkpoint(_) => true,
                 TaskAct::Kill | TaskAct::Resume | TaskAct::Resize | TaskAct::Limits => false,
             }

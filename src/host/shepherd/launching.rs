@@ -33,7 +33,7 @@ impl Shepherd<'_> {
     /// The variables that this attempt has in its environment in addition to its specification.
     pub(super) fn own_env(&self) -> Vec<String> {
         let mut own = self.task.env.clone();
-        own.extend(self.task.deadline_env(self.times.begun));
+        own.extend(self.task.deadline_env(self.times.command_start));
         if !self.prepared.names_tmp {
             let tmp = self
                 .tmp

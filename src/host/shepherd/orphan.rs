@@ -19,13 +19,13 @@ impl Shepherd<'_> {
         self.leave_group_of_task();
         // A spawner that starts meanwhile waits for this lock before it creates a group.
         let file = fs::open_rw(&self.inherited.local.spawner_lock());
-        let held = match &file {
+        let spawner_lock = match &file {
             Ok(file) => lock::wait_for(file, 0),
             // The host's directory was removed, so no spawner works there.
             Err(e) if e.is_not_found() => None,
             Err(_) => return,
         };
-        if (held.is_some() || file.is_err())
+        if (spawner_lock.is_some() || file.is_err())
             && let Some(group) = self.group.as_mut()
         {
             group.remove();

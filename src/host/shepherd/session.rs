@@ -31,7 +31,7 @@ impl Shepherd<'_> {
         // Processes in the group get the task's signals.
         self.leave_group_of_task();
         let failed = |s: &Self, e: &dyn std::fmt::Display| Box::new(s.failed(None, e.to_string()));
-        let begun = relay::begin(&self.ask(caller));
+        let begun = relay::begin(&self.relay_request(caller));
         let (mut relay, ends) = begun.map_err(|e| failed(self, &e))?;
         self.relay = relay.pid;
         match self.until_reached(&mut relay)? {
@@ -55,14 +55,14 @@ impl Shepherd<'_> {
         }
     }
 
-    fn ask<'a>(&'a self, caller: &'a WaitingClient) -> RelayRequest<'a> {
+    fn relay_request<'a>(&'a self, caller: &'a WaitingClient) -> RelayRequest<'a> {
         let base = &self.prepared.base;
         RelayRequest {
             a: self.task.a,
             host: &self.inherited.host,
             caller,
             user: self.prepared.user.as_ref(),
-            own: [
+            own_files: [
                 !base.stdin.is_empty(),
                 !base.stdout.path.is_empty(),
                 !base.stderr.path.is_empty(),
@@ -77,7 +77,7 @@ impl Shepherd<'_> {
     /// The job is ended before its command could begin.
     fn until_reached(&mut self, relay: &mut Relay) -> Result<RelayMessage, Box<Ended>> {
         loop {
-            if let Some(reached) = relay.reached(LISTEN_MS) {
+            if let Some(reached) = relay.wait_for_result(LISTEN_MS) {
                 return Ok(reached);
             }
             let effects = self.machine.tick(clock::boot_ms());

@@ -9,7 +9,7 @@ use crate::sys::clock;
 use crate::sys::supervise::{self, Reaped, WakeReason};
 
 /// Longest wait for an order (ms).
-const LOOK_MS: u64 = 60_000;
+const POLL_MS: u64 = 60_000;
 
 impl Shepherd<'_> {
     /// Accepts orders until the task may continue.
@@ -30,14 +30,14 @@ impl Shepherd<'_> {
             let next = self
                 .machine
                 .next_at(now)
-                .map_or(LOOK_MS, |at| at.saturating_sub(now));
+                .map_or(POLL_MS, |at| at.saturating_sub(now));
             let look = self
                 .silence
                 .as_ref()
-                .map_or(LOOK_MS, |silence| silence.pause());
+                .map_or(POLL_MS, |silence| silence.pause());
             match supervise::wait_signal(Some(next.min(look))) {
                 WakeReason::Order(value, uid) => self.order(value, uid, None),
-                WakeReason::Child => self.look_for_client(),
+                WakeReason::Child => self.check_client(),
                 WakeReason::Timeout => {}
             }
         }
@@ -47,7 +47,7 @@ impl Shepherd<'_> {
         }
     }
 
-    fn look_for_client(&mut self) {
+    fn check_client(&mut self) {
         while let Reaped::Child(pid, _) = supervise::reap() {
             if pid == self.relay {
                 self.client_lost();

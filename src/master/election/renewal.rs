@@ -32,7 +32,7 @@ pub(super) struct RenewalState {
     pub rules: Rules,
     pub check: Check,
     pub owners: Owners,
-    pub own: EpochDoc,
+    pub own_doc: EpochDoc,
     pub local: bool,
     /// When the last successful renewal was sent (boot clock, ms): no process saw it earlier.
     pub renewed: AtomicU64,
@@ -95,11 +95,11 @@ impl RenewalState {
             Ok(read) => read,
             Err(e) => return Err(self.lose(e.to_string())),
         };
-        match judge(&self.own, read.as_ref()) {
+        match judge(&self.own_doc, read.as_ref()) {
             Verdict::Mine => Ok(()),
             Verdict::Higher | Verdict::Lower => {
                 let found = read.map_or_else(|| "damage".to_owned(), |d| d.epoch.to_string());
-                let own = self.own.epoch;
+                let own = self.own_doc.epoch;
                 Err(self.lose(format!("the epoch file names {found}, not {own}")))
             }
         }
@@ -132,12 +132,12 @@ impl RenewalThreads {
     ) -> RenewalThreads {
         let (wake, stopped) = bounded(1);
         let (end_look, look_ended) = bounded(1);
-        let (alive, gone) = bounded::<()>(0);
+        let (alive, ended) = bounded::<()>(0);
         let mut beat = Beat {
             shared: shared.clone(),
             file: None,
             count,
-            complained_at: None,
+            logged_at: None,
         };
         let mut look = EpochChecker {
             shared: shared.clone(),
@@ -148,16 +148,16 @@ impl RenewalThreads {
         let threads = vec![
             spawn("beat", move || {
                 let shared = beat.shared.clone();
-                keep_on(&shared, &stopped, "renewing the lease", || beat.renew());
+                call_at_interval(&shared, &stopped, "renewing the lease", || beat.renew());
                 drop(alive);
             }),
             spawn("look", move || {
                 let shared = look.shared.clone();
-                keep_on(&shared, &look_ended, "looking at the lease", || {
+                call_at_interval(&shared, &look_ended, "looking at the lease", || {
                     look.check_epoch()
                 });
             }),
-            spawn("watchdog", move || watchdog(&watched, &gone, on_lost)),
+            spawn("watchdog", move || watchdog(&watched, &ended, on_lost)),
         ];
         RenewalThreads {
             stop: Some((wake, end_look)),
@@ -194,7 +194,7 @@ pub(super) fn spawn(name: &str, f: impl FnOnce() + Send + 'static) -> Thread {
 }
 
 /// Calls a function every T/6 from start to start, or as fast as possible.
-fn keep_on(
+fn call_at_interval(
     shared: &RenewalState,
     stopped: &Receiver<()>,
     what: &str,
@@ -220,15 +220,15 @@ fn keep_on(
     }
 }
 
-/// Reads only the clock and atomics. `gone` is disconnected when the beat ended in good order.
-fn watchdog(shared: &RenewalState, gone: &Receiver<()>, on_lost: impl Fn(&LeadershipLost)) {
+/// Reads only the clock and atomics. `ended` is disconnected when the beat ended in good order.
+fn watchdog(shared: &RenewalState, ended: &Receiver<()>, on_lost: impl Fn(&LeadershipLost)) {
     let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
     loop {
         if let Err(lost) = shared.check_lease() {
             on_lost(&lost);
             return;
         }
-        match thread::recv_timeout(gone, every) {
+        match thread::recv_timeout(ended, every) {
             Err(RecvTimeoutError::Timeout) => {}
             _ if shared.is_lost() => {}
             _ => return,
@@ -241,7 +241,7 @@ struct Beat {
     shared: Arc<RenewalState>,
     file: Option<OverwriteFile>,
     count: u64,
-    complained_at: Option<u64>,
+    logged_at: Option<u64>,
 }
 
 impl Beat {
@@ -249,12 +249,12 @@ impl Beat {
         let shared = self.shared.clone();
         let path = shared.layout.beat();
         let doc = BeatDoc {
-            epoch: shared.own.epoch,
+            epoch: shared.own_doc.epoch,
             beat: self.count + 1,
             leading: shared.leading.load(Ordering::Acquire),
             full: shared.full.load(Ordering::Acquire),
             locked: shared.locked.load(Ordering::Acquire),
-            fresh: shared.own.fresh,
+            fresh: shared.own_doc.fresh,
         };
         let bytes = encode(&path, &doc)?;
         let began = clock::boot_ms();
@@ -286,12 +286,12 @@ impl Beat {
         let now = clock::boot_ms();
         let took = now.saturating_sub(began);
         let rested = |at| now.saturating_sub(at) > COMPLAIN_MS;
-        if took > self.shared.rules.renew_ms() && self.complained_at.is_none_or(rested) {
+        if took > self.shared.rules.renew_ms() && self.logged_at.is_none_or(rested) {
             tracing::warn!(
                 "renewing the lease took {took} ms: {}",
                 self.shared.rules.advice(took)
             );
-            self.complained_at = Some(now);
+            self.logged_at = Some(now);
         }
     }
 }
@@ -327,19 +327,19 @@ impl EpochChecker {
             LockState::Held(lock) if !shared.local => {
                 // Only a write through the locked descriptor shows that the server revoked the
                 // lock.
-                if let Err(e) = lock.write(format!("{}\n", shared.own.epoch).as_bytes()) {
+                if let Err(e) = lock.write(format!("{}\n", shared.own_doc.epoch).as_bytes()) {
                     shared.lose(e.to_string());
                     return Ok(());
                 }
             }
             LockState::Held(_) => {}
-            LockState::Free | LockState::Asked(_) => {
+            LockState::Free | LockState::Requested(_) => {
                 let old = std::mem::replace(&mut self.lock, LockState::Free);
                 self.lock = try_lock(old, &shared.layout.lock(), shared.local)?;
             }
         }
-        let held = matches!(self.lock, LockState::Held(_));
-        shared.locked.store(held, Ordering::Release);
+        let is_held = matches!(self.lock, LockState::Held(_));
+        shared.locked.store(is_held, Ordering::Release);
         Ok(())
     }
 }

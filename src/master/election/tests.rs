@@ -105,7 +105,7 @@ fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
             clock::boot_ms() - t < 500,
             "a restart in place waits for nothing"
         );
-        assert_eq!(lead.led, None);
+        assert_eq!(lead.led_epoch, None);
     }
 }
 
@@ -128,7 +128,7 @@ fn a_second_candidate_waits_while_the_first_beats() {
     assert!(beat.leading && beat.locked && beat.epoch == 1);
     drop(lead);
     let next = fixture.campaign(|_| {});
-    assert_eq!((next.epoch(), next.led), (2, Some(1)));
+    assert_eq!((next.epoch(), next.led_epoch), (2, Some(1)));
 }
 
 #[test]
@@ -306,9 +306,9 @@ fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
         lock: LockState::Free,
         last_beat: None,
         last_complaint: String::new(),
-        gave_at: None,
-        named: 0,
-        wrong: None,
+        reserve_released_at: None,
+        found_epoch: 0,
+        not_found_reason: None,
         notes: Vec::new(),
         slow_logged_at: None,
         beat_mark: None,

@@ -16,17 +16,17 @@ const PAUSE_MS: (u64, u64) = (2_000, 60_000);
 pub(super) struct AccountPace {
     debt: u64,
     /// When the debt had that size.
-    at: u64,
+    updated_at: u64,
     /// No account is looked up before this time.
     until: u64,
 }
 
 impl AccountPace {
     /// Notes that a look-up at `now` took `took` ms.
-    pub(super) fn spent(&mut self, took: u64, failed: bool, now: u64) {
-        let paid = now.saturating_sub(self.at) / ONE_IN;
+    pub(super) fn note_look_up(&mut self, took: u64, failed: bool, now: u64) {
+        let paid = now.saturating_sub(self.updated_at) / ONE_IN;
         self.debt = self.debt.saturating_sub(paid).saturating_add(took);
-        self.at = now;
+        self.updated_at = now;
         let wait = match failed {
             true => took.saturating_mul(ONE_IN),
             false if self.debt > DEBT_MS => (self.debt - DEBT_MS).saturating_mul(ONE_IN),
@@ -54,12 +54,12 @@ mod tests {
     #[test]
     fn one_slow_answer_makes_no_user_wait() {
         let mut pace = AccountPace::default();
-        pace.spent(900, false, 10_000);
+        pace.note_look_up(900, false, 10_000);
         assert!(!pace.is_pause(10_000));
         // Almost paid off after nine seconds.
-        pace.spent(900, false, 19_000);
+        pace.note_look_up(900, false, 19_000);
         assert!(!pace.is_pause(19_000));
-        pace.spent(3_000, false, 30_000);
+        pace.note_look_up(3_000, false, 30_000);
         assert!(pace.is_pause(49_999) && !pace.is_pause(50_000));
     }
 
@@ -72,7 +72,7 @@ mod tests {
                 false => {
                     now += 600;
                     spent += 600;
-                    pace.spent(600, false, now);
+                    pace.note_look_up(600, false, now);
                 }
             }
         }
@@ -83,7 +83,7 @@ mod tests {
     fn after_a_failure_there_is_a_pause_of_two_seconds_to_a_minute() {
         for (took, pause) in [(0, 2_000), (1_000, 10_000), (30_000, 60_000)] {
             let mut pace = AccountPace::default();
-            pace.spent(took, true, 100_000);
+            pace.note_look_up(took, true, 100_000);
             assert!(pace.is_pause(100_000 + pause - 1));
             assert!(!pace.is_pause(100_000 + pause));
         }

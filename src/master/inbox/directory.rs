@@ -139,7 +139,7 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be created.
-    pub(super) fn make_again(&mut self) -> sys::Result<()> {
+    pub(super) fn recreate(&mut self) -> sys::Result<()> {
         let path = self.path();
         match fs::stat(&path)?.map(|found| found.kind) {
             None | Some(Kind::Dir) => {}

@@ -11,7 +11,7 @@ use crossbeam::channel::{Receiver, TryRecvError, bounded};
 /// A request with more bytes is not read within a turn.
 pub(super) const LARGE: u64 = 1 << 20;
 /// How often the leader checks whether it has been read, in milliseconds.
-const LOOK_MS: u64 = 20;
+const POLL_MS: u64 = 20;
 /// A request that no turn has looked for in this time was withdrawn, in milliseconds.
 const KEPT_MS: u64 = 60_000;
 
@@ -37,7 +37,7 @@ pub(super) fn decode(file: DroppedFile) -> Result<DecodedRequest, DropError> {
 pub(super) struct LargeRead(Option<ReadInProgress>);
 
 struct ReadInProgress {
-    place: RequestLocation,
+    location: RequestLocation,
     done: Receiver<Result<DecodedRequest, DropError>>,
     begun_ms: u64,
     searched_ms: u64,
@@ -54,13 +54,13 @@ pub(super) enum Progress {
 impl LargeRead {
     /// Whether it has been read: its user's box must be checked.
     pub(super) fn is_ready(&self, uid: u32) -> bool {
-        let ready = |under: &ReadInProgress| under.place.uid == uid && !under.done.is_empty();
+        let ready = |under: &ReadInProgress| under.location.uid == uid && !under.done.is_empty();
         self.0.as_ref().is_some_and(ready)
     }
 
     /// When to check whether it has been read.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        self.0.as_ref().map(|under| under.searched_ms + LOOK_MS)
+        self.0.as_ref().map(|under| under.searched_ms + POLL_MS)
     }
 
     /// Notes that a turn looks for requests.
@@ -74,8 +74,8 @@ impl LargeRead {
     }
 
     /// Takes this request, if it has been read.
-    pub(super) fn take(&mut self, place: &RequestLocation) -> Progress {
-        let Some(under) = self.0.as_ref().filter(|under| under.place == *place) else {
+    pub(super) fn take_read(&mut self, place: &RequestLocation) -> Progress {
+        let Some(under) = self.0.as_ref().filter(|under| under.location == *place) else {
             return Progress::Other;
         };
         match under.done.try_recv() {
@@ -102,7 +102,7 @@ impl LargeRead {
         match thread::spawn("request", 2 << 20, work) {
             Ok(_) => {
                 self.0 = Some(ReadInProgress {
-                    place: place.clone(),
+                    location: place.clone(),
                     done,
                     begun_ms: now_ms,
                     searched_ms: now_ms,

@@ -19,8 +19,8 @@ impl PartialRequests {
     pub(super) fn may_grow(&mut self, place: &RequestLocation, now: u64) -> bool {
         if self.0.len() >= MOST {
             // The command may have withdrawn the file of some of them.
-            let young = |seen: &u64| now.saturating_sub(*seen) < 2 * GROW_MS;
-            self.0.retain(|_, seen| young(seen));
+            let young = |seen_at: &u64| now.saturating_sub(*seen_at) < 2 * GROW_MS;
+            self.0.retain(|_, seen_at| young(seen_at));
         }
         if self.0.len() >= MOST && !self.0.contains_key(place) {
             return false;
@@ -41,7 +41,7 @@ impl PartialRequests {
     }
 
     /// Whether incomplete requests are expected to be completed in this user's box.
-    pub(super) fn are_in(&self, uid: u32) -> bool {
+    pub(super) fn are_expected(&self, uid: u32) -> bool {
         let first = RequestLocation {
             uid,
             name: std::ffi::OsString::new(),
@@ -67,13 +67,13 @@ mod tests {
         let mut partial = PartialRequests::default();
         let (at, own) = (1_000, place(7, 1));
         assert!(partial.may_grow(&own, at));
-        assert!(partial.are_in(7) && !partial.are_in(6) && !partial.are_in(8));
+        assert!(partial.are_expected(7) && !partial.are_expected(6) && !partial.are_expected(8));
         assert!(partial.may_grow(&own, at + GROW_MS - 1));
         assert!(!partial.may_grow(&own, at + GROW_MS));
-        assert!(!partial.are_in(7));
+        assert!(!partial.are_expected(7));
         assert!(partial.may_grow(&own, at + GROW_MS), "another of that name");
         partial.forget(&own);
-        assert!(!partial.are_in(7));
+        assert!(!partial.are_expected(7));
     }
 
     #[test]

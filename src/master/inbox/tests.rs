@@ -63,7 +63,7 @@ impl TestInbox {
         for bad in &rejected {
             self.inbox.set_aside(bad, 1);
         }
-        let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.place).collect();
+        let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
         self.inbox.remove_done(&places);
         (taken.len(), rejected.len())
     }
@@ -127,7 +127,7 @@ fn a_request_that_another_user_owns_is_refused() {
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, rejected) = s.inbox.take(1, BoxSelection::All);
     assert_eq!((taken.len(), rejected.len()), (0, 1));
-    let why = &rejected[0].why;
+    let why = &rejected[0].reason;
     assert!(why.contains(&format!("owned by uid {OTHER}")), "{why}");
 }
 
@@ -147,7 +147,7 @@ fn a_link_to_another_users_box_takes_nothing_from_it() {
     fs::chown(&request, OTHER, OTHER).unwrap();
     fs::remove_dir(&own).unwrap();
     symlink(&theirs, &own).unwrap();
-    s.inbox.served = s.uid.wrapping_sub(1);
+    s.inbox.last_served = s.uid.wrapping_sub(1);
     assert_eq!(s.turn(), (1, 0), "the request was taken as its owner's");
     assert_eq!(s.lost(), 0);
 }
@@ -275,7 +275,7 @@ fn a_request_that_is_being_written_is_taken_when_it_is_whole() {
     let mut look = |at: u64, hinted: bool| {
         let named = NamedBoxes::from([(uid, BTreeSet::from([Token(1)]))]);
         let boxes = if hinted {
-            BoxSelection::Of(&named)
+            BoxSelection::Named(&named)
         } else {
             BoxSelection::All
         };
@@ -311,7 +311,7 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.request(&own, 1);
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, BoxSelection::All);
-    let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.place).collect();
+    let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
     // Root can remove the contents of a directory with any mode, but not a directory that is not
     // empty.
     let path = own.join(&places[0].name);
@@ -372,7 +372,7 @@ fn one_users_flood_leaves_room_for_the_others() {
     }
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, BoxSelection::All);
-    let of = |uid: u32| taken.iter().filter(|t| t.place.uid == uid).count();
+    let of = |uid: u32| taken.iter().filter(|t| t.location.uid == uid).count();
     assert_eq!((of(s.uid), of(OTHER)), (TAKE_MAX - 3, 3));
 }
 
@@ -383,7 +383,7 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     s.inbox.find_users(clock::boot_ms()).unwrap();
     s.inbox.set_poll(1000);
     let none = NamedBoxes::new();
-    let take = |inbox: &mut Inbox, now: u64| inbox.take(now, BoxSelection::Of(&none)).0.len();
+    let take = |inbox: &mut Inbox, now: u64| inbox.take(now, BoxSelection::Named(&none)).0.len();
     assert_eq!(take(&mut s.inbox, 1), 0);
     s.request(&own, 1);
     assert_eq!(take(&mut s.inbox, 2), 0, "not due");
@@ -405,7 +405,10 @@ fn a_box_is_polled_quickly_after_a_request_and_rarely_when_nothing_comes() {
     // A hint needs no poll.
     s.request(&own, 2);
     let named = NamedBoxes::from([(s.uid, BTreeSet::new())]);
-    assert_eq!(s.inbox.take(now + 1, BoxSelection::Of(&named)).0.len(), 1);
+    assert_eq!(
+        s.inbox.take(now + 1, BoxSelection::Named(&named)).0.len(),
+        1
+    );
 }
 
 #[test]
@@ -416,25 +419,25 @@ fn a_named_request_is_read_without_a_listing_and_the_others_wait_for_the_poll() 
     s.inbox.set_poll(1000);
     assert!(
         s.inbox
-            .take(1, BoxSelection::Of(&NamedBoxes::new()))
+            .take(1, BoxSelection::Named(&NamedBoxes::new()))
             .0
             .is_empty()
     );
     (1..=3).for_each(|n| drop(s.request(&own, n)));
     let tokens = BTreeSet::from([Token(2), Token(99)]);
     let named = NamedBoxes::from([(s.uid, tokens)]);
-    let (taken, rejected) = s.inbox.take(2, BoxSelection::Of(&named));
+    let (taken, rejected) = s.inbox.take(2, BoxSelection::Named(&named));
     assert_eq!(
         (taken.len(), rejected.len()),
         (1, 0),
         "nobody made request 99"
     );
     assert_eq!(taken[0].head.token, Token(2));
-    s.inbox.remove_done(&[&taken[0].place]);
+    s.inbox.remove_done(&[&taken[0].location]);
     let due = s.inbox.due_ms().unwrap();
     assert_eq!(
         s.inbox
-            .take(due, BoxSelection::Of(&NamedBoxes::new()))
+            .take(due, BoxSelection::Named(&NamedBoxes::new()))
             .0
             .len(),
         2
@@ -461,14 +464,14 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     s.request(&own, 1);
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (mut taken, _) = s.inbox.take(1, BoxSelection::All);
-    let number = s.inbox.hold(taken.remove(0).place);
+    let number = s.inbox.record_held(taken.remove(0).location);
     s.request(&own, 2);
     assert!(s.inbox.take(2, BoxSelection::All).0.is_empty());
     assert_eq!(s.inbox.due_ms(), None, "no look is due meanwhile");
     let places = s.inbox.release(&[number], 3);
     s.inbox.remove_done(&places.iter().collect::<Vec<_>>());
     assert_eq!(s.inbox.due_ms(), Some(3));
-    let (taken, _) = s.inbox.take(3, BoxSelection::Of(&NamedBoxes::new()));
+    let (taken, _) = s.inbox.take(3, BoxSelection::Named(&NamedBoxes::new()));
     assert_eq!(taken[0].head.token, Token(2));
 }
 
@@ -479,7 +482,7 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     let mut s = TestInbox::new();
     let own = s.own();
     s.request(&own, 1);
-    s.inbox.look_up = |_| {
+    s.inbox.look_up_account = |_| {
         ASKED.fetch_add(1, Ordering::Relaxed);
         let e = std::io::Error::from_raw_os_error(5);
         Err(sys::Error::new("look up", "a user".as_ref(), e))
@@ -491,12 +494,12 @@ fn a_user_database_that_does_not_answer_is_not_asked_in_each_turn() {
     }
     assert_eq!(ASKED.load(Ordering::Relaxed), 1);
     assert!(s.inbox.is_waiting(1_000));
-    s.inbox.look_up = account;
+    s.inbox.look_up_account = account;
     let (taken, _) = s.inbox.take(100_000, BoxSelection::All);
     assert_eq!(taken.len(), 1);
     // Known users are still served while it is unavailable again, and for longer than an account is
     // considered valid.
-    s.inbox.look_up = |_| Err(sys::Error::invalid("look up", "a user".as_ref(), "away"));
+    s.inbox.look_up_account = |_| Err(sys::Error::invalid("look up", "a user".as_ref(), "away"));
     s.request(&own, 2);
     let (taken, _) = s.inbox.take(100_000 + 2 * ACCOUNT_MS, BoxSelection::All);
     assert_eq!(taken.len(), 2);
@@ -518,7 +521,7 @@ fn many_names_among_the_boxes_are_looked_through_in_parts() {
         s.inbox.find_users(now).unwrap();
         looks += 1;
     }
-    assert_eq!((looks, s.inbox.knows(s.uid)), (3, true));
+    assert_eq!((looks, s.inbox.has_box(s.uid)), (3, true));
     let alarm = s.inbox.take_alarm().unwrap();
     let owner = format!("of uid {}", s.uid);
     let due = ["/inbox holds 1000 hidden names or more", &owner];
@@ -567,7 +570,7 @@ fn a_directory_of_boxes_that_is_gone_is_made_again() {
         }
         let e = s.inbox.find_users(clock::boot_ms()).unwrap_err();
         assert!(is_missing(&e), "{e}");
-        s.inbox.make_again().unwrap();
+        s.inbox.recreate().unwrap();
         assert_eq!(std::fs::metadata(&dir).unwrap().permissions(), before);
         s.request(&s.own(), 1);
         assert_eq!(s.turn(), (1, 0));
@@ -576,7 +579,7 @@ fn a_directory_of_boxes_that_is_gone_is_made_again() {
     symlink("nowhere", &dir).unwrap();
     assert!(s.inbox.find_users(clock::boot_ms()).is_err());
     assert!(
-        s.inbox.make_again().is_err(),
+        s.inbox.recreate().is_err(),
         "what a link means is not for the leader to say"
     );
 }
@@ -610,12 +613,12 @@ fn a_large_request_is_read_beside_the_turns() {
     while tokens.len() < 2 && now < 20_000 {
         clock::sleep_ms(1);
         now = s.inbox.due_ms().unwrap().max(now + 1);
-        let (taken, rejected) = s.inbox.take(now, BoxSelection::Of(&none));
+        let (taken, rejected) = s.inbox.take(now, BoxSelection::Named(&none));
         assert!(rejected.is_empty() && taken.len() <= 1);
         for request in taken {
             assert!(request.verbs.len() > 1000);
             tokens.push(request.head.token.0);
-            s.inbox.remove_done(&[&request.place]);
+            s.inbox.remove_done(&[&request.location]);
         }
     }
     assert_eq!(tokens, [1, 2]);

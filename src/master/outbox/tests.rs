@@ -82,7 +82,7 @@ impl TestOutbox {
     }
 
     fn write(&mut self, orders: Vec<(String, Order)>, now: u64) -> Vec<(String, AttemptId)> {
-        self.orders.write(orders, now, &self.state, &none).held_up
+        self.orders.write(orders, now, &self.state, &none).blocked
     }
 
     /// The orders in a part, without the records before them.
@@ -124,8 +124,10 @@ fn a_host_whose_orders_cannot_be_made_waits_alone_and_is_tried_ever_more_rarely(
     assert_eq!(fixture.write(both, 1_000), []);
     assert_eq!(fixture.read("h2", 1), [cancel(2)]);
     assert!(fixture.orders.take_failed() && !fixture.orders.take_failed());
-    let news = fixture.orders.take_changes();
-    assert!(matches!(&news[..], [(host, Some(why))] if host == "h1" && why.contains("hosts/h1")));
+    let changes = fixture.orders.take_changes();
+    assert!(
+        matches!(&changes[..], [(host, Some(why))] if host == "h1" && why.contains("hosts/h1"))
+    );
     let alarm = fixture.orders.alarm().unwrap();
     assert!(
         alarm.contains("1 host,") && alarm.contains("h1: "),
@@ -276,13 +278,13 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     let unsent = fixture
         .orders
         .write(to("h1", start(7, "h1")), 2_000, &fixture.state, &none);
-    assert_eq!((unsent.held_up.len(), unsent.for_room.len()), (0, 1));
+    assert_eq!((unsent.blocked.len(), unsent.without_space.len()), (0, 1));
     fixture.orders.have_room(2_000);
     assert_eq!(fixture.orders.lacks_room(), None);
-    let news = fixture.orders.take_changes();
+    let changes = fixture.orders.take_changes();
     assert!(
-        matches!(&news[..], [(host, Some(_))] if host == "h1"),
-        "{news:?}"
+        matches!(&changes[..], [(host, Some(_))] if host == "h1"),
+        "{changes:?}"
     );
     assert!(
         fixture
@@ -296,10 +298,10 @@ fn room_that_one_host_lacks_is_its_own_trouble_where_the_share_has_some() {
     assert!(fixture.orders.lacks_room().is_none() && fixture.orders.take_changes().is_empty());
     let tried = fixture.orders.retry_writes(600_000, &fixture.state, &none);
     assert_eq!(tried, ["h1"]);
-    let news = fixture.orders.take_changes();
+    let changes = fixture.orders.take_changes();
     assert!(
-        matches!(&news[..], [(host, None)] if host == "h1"),
-        "{news:?}"
+        matches!(&changes[..], [(host, None)] if host == "h1"),
+        "{changes:?}"
     );
 }
 
@@ -313,13 +315,13 @@ fn a_file_is_made_with_the_first_order_and_says_first_for_whom_it_is() {
         fs::publish(&fixture.layout.orders("h1", epoch, 1), b"of before").unwrap();
     }
     let there = |fixture: &TestOutbox| fs::list_dir(&fixture.layout.host("h1"), 9).unwrap().len();
-    fixture.orders.sweep();
+    fixture.orders.remove_older_epochs();
     assert_eq!(there(&fixture), 2, "nothing to say, nothing to do");
     for id in [1, 2] {
         let orders = to("h1", cancel(id));
         fixture.orders.write(orders, 1, &fixture.state, &in_force);
     }
     assert_eq!(fixture.read("h1", 1), [ledger, cancel(1), cancel(2)]);
-    fixture.orders.sweep();
+    fixture.orders.remove_older_epochs();
     assert_eq!(there(&fixture), 1);
 }

@@ -76,9 +76,9 @@ impl TestPublisher {
             .collect(&JobSet::all())
             .unwrap();
         assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
-        let mut seen: Vec<_> = jobs.iter().map(|j| (j.row.j.id, j.row.stat)).collect();
-        seen.sort_unstable();
-        seen
+        let mut rows: Vec<_> = jobs.iter().map(|j| (j.row.j.id, j.row.stat)).collect();
+        rows.sort_unstable();
+        rows
     }
 
     fn due(&self) -> Vec<(u32, JobStat)> {
@@ -97,7 +97,7 @@ fn turn(state: &mut State, p: &mut Publisher) {
     let (rows, shards) = state.delta_rows(changed);
     p.rows(&rows, &|id| state.spec(id).as_ref());
     drop(rows);
-    p.touch(shards);
+    p.mark_changed(shards);
     p.flush().unwrap();
 }
 
@@ -198,7 +198,7 @@ fn a_new_leader_keeps_the_view_up_and_then_replaces_all_of_it() {
     let now = clock::boot_ms();
     let path = fixture.layout().view_file(view::MANIFEST);
     sys::fs::publish(&path, b"stale").unwrap();
-    p.remove_old_files(now + TEND_MS).unwrap();
+    p.remove_old_files(now + CLEANUP_MS).unwrap();
     assert_eq!(fixture.seen(), fixture.due());
     assert!(fixture.files() > 3);
     p.remove_old_files(now + KEEP_MOST_MS).unwrap();
@@ -313,7 +313,7 @@ fn a_failing_delta_is_replaced_by_the_next_round() {
     let (rows, shards) = fixture.state.delta_rows(changed);
     p.rows(&rows, &|id| fixture.state.spec(id).as_ref());
     drop(rows);
-    p.touch(shards);
+    p.mark_changed(shards);
     assert!(p.flush().is_err());
     assert!(p.due(clock::boot_ms()));
     p.finish(&fixture.state).unwrap();

@@ -118,9 +118,9 @@ fn starts(out: &Outcome) -> Vec<i64> {
 
 #[test]
 fn ends_come_before_submissions_and_both_before_the_pass() {
-    let (out, seen) = replay(&[(0, 10, 10, 10), (10, 5, 5, 10), (10, 5, 5, 10)], vec![]);
+    let (out, decisions) = replay(&[(0, 10, 10, 10), (10, 5, 5, 10), (10, 5, 5, 10)], vec![]);
     assert_eq!(starts(&out), [0, 10, 15]);
-    let at_ten: Vec<&str> = seen
+    let at_ten: Vec<&str> = decisions
         .iter()
         .filter(|s| s.starts_with("10000 "))
         .map(|s| &s[6..])
@@ -139,7 +139,7 @@ fn the_head_of_the_line_blocks_the_others() {
     ];
     let (out, _) = replay(&jobs, vec![]);
     assert_eq!(starts(&out), [0, 100, 100, 150, 150]);
-    assert_eq!((out.decisions, out.stuck_jobs), (5, 0));
+    assert_eq!((out.decisions, out.never_ended_count), (5, 0));
 }
 
 #[test]
@@ -166,9 +166,9 @@ fn a_requeued_job_begins_anew_and_a_killed_one_ends() {
 
 #[test]
 fn limits_end_jobs_and_more_slots_speed_them_up() {
-    let (out, seen) = replay(&[(0, 100, 60, 4)], vec![]);
+    let (out, decisions) = replay(&[(0, 100, 60, 4)], vec![]);
     assert_eq!((out.done[0].end_ms, out.at_limit), (60_000, 1));
-    assert!(seen.contains(&"60000 limit 0".to_owned()));
+    assert!(decisions.contains(&"60000 limit 0".to_owned()));
     // Half is done after 50 s with 4 slots; with 8 slots the rest takes 25 s.
     let more = Decision::Grow {
         job: 0,
@@ -211,7 +211,7 @@ fn work_that_had_started_goes_on_from_where_it_was() {
         suspended: false,
     };
     replay.adopt(0, 10, 1000, begun);
-    replay.only_until(vec![1]);
+    replay.end_after_starts(vec![1]);
     let out = replay.run(&mut fifo);
     assert_eq!(starts(&out), [-40, 60]);
     assert_eq!((out.done[0].end_ms, out.done[0].run_ms), (60_000, 100_000));
@@ -247,7 +247,7 @@ fn limits_are_by_the_clock_whatever_the_speed() {
 fn refused_jobs_are_counted_and_do_not_wait() {
     let (out, _) = replay(&[(0, 5, 5, 100), (1, 5, 5, 1)], vec![]);
     assert_eq!(
-        (out.refused_jobs, out.stuck_jobs, out.done.len()),
+        (out.refused_jobs, out.never_ended_count, out.done.len()),
         (1, 0, 1)
     );
     assert_eq!(out.refused[0], (1, "too wide".to_owned()));
@@ -256,6 +256,6 @@ fn refused_jobs_are_counted_and_do_not_wait() {
 #[test]
 fn jobs_that_never_start_are_named_with_the_reason() {
     let (out, _) = replay(&[(0, 5, 5, 11), (1, 5, 5, 1)], vec![]);
-    assert_eq!((out.stuck_jobs, out.done.len()), (2, 0));
-    assert_eq!(out.stuck[0], (1, "10 slots are free".to_owned()));
+    assert_eq!((out.never_ended_count, out.done.len()), (2, 0));
+    assert_eq!(out.never_ended[0], (1, "10 slots are free".to_owned()));
 }

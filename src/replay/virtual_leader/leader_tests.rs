@@ -61,8 +61,8 @@ impl Leader {
             mono: Mono(self.now.unsigned_abs()),
         };
         let ready = turn::turn(&mut self.core, inputs, now);
-        let kept = ready.events.iter().filter(|e| follows_from_a_plan(e));
-        self.events.extend(kept.cloned());
+        let compared = ready.events.iter().filter(|e| follows_from_a_plan(e));
+        self.events.extend(compared.cloned());
         assert_eq!(self.core.state.check(), Vec::<String>::new());
         ready
     }
@@ -96,7 +96,7 @@ impl Leader {
         }
     }
 
-    fn submit(&mut self, who: &Requester, job: Submission, n: u32) {
+    fn submit(&mut self, requester: &Requester, job: Submission, n: u32) {
         let head = RequestHead {
             token: Token(u128::from(n)),
             ..RequestHead::default()
@@ -108,11 +108,11 @@ impl Leader {
         };
         let request = RequestIn {
             others: Vec::new(),
-            who: who.clone(),
+            requester: requester.clone(),
             head,
             verbs: vec![submit],
             config: None,
-            place: 0,
+            location: 0,
         };
         self.settle(vec![Input::Request(Box::new(request))]);
     }
@@ -167,7 +167,7 @@ fn workload(rng: &mut Rng) -> Workload {
         asks.push(ask(queue, rng.below(3), min, max));
         jobs.push(Job {
             id: id as u64 + 1,
-            ask: id as u32,
+            request: id as u32,
             ..Job::default()
         });
     }
@@ -209,7 +209,7 @@ fn live_through(seed: u64) {
     let parties = Principals::of(&workload);
     let mut sim = VirtualLeader::new(ClusterSetting {
         workload: &workload,
-        parties: &parties,
+        principals: &parties,
         config: config.clone(),
         base_ms: BASE_MS,
         cores: 1,
@@ -251,7 +251,7 @@ fn live_through(seed: u64) {
                 command: "-".to_owned(),
                 ..Submission::default()
             };
-            let who = &sim.users[parties.of_ask[next as usize].0 as usize];
+            let who = &sim.users[parties.by_request[next as usize].0 as usize];
             leader.submit(who, job, next + 1);
             sim.submit(next, now_ms).unwrap();
             next += 1;

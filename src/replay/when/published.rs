@@ -21,9 +21,9 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
     let me = sys::users::effective_uid();
     let mut code = 0;
     for text in jobs {
-        let asked: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
+        let requested: JobKey = text.parse().map_err(|e| format!("{text:?}: {e}"))?;
         let want = JobSet {
-            ids: vec![(asked.id, asked.id)],
+            ids: vec![(requested.id, requested.id)],
             uids: if params.view_all_jobs {
                 Vec::new()
             } else {
@@ -34,7 +34,7 @@ pub(super) fn answer(layout: &Layout, jobs: &[String], json: bool) -> Result<i32
         let (rows, _) = reader.collect(&want).map_err(|e| e.to_string())?;
         let mut rows: Vec<_> = rows
             .into_iter()
-            .filter(|job| asked.idx == 0 || job.row.j == asked)
+            .filter(|job| requested.idx == 0 || job.row.j == requested)
             .collect();
         rows.sort_unstable_by_key(|job| job.row.j);
         if rows.is_empty() {

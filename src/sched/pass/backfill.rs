@@ -29,7 +29,7 @@ impl ClassRequest<'_> {
 
     /// What a start that takes this much denies to other jobs: all slots, if no other job may run
     /// there.
-    fn with_rest(&self, host: u32, take: Bundle) -> Bundle {
+    fn denied_by(&self, host: u32, take: Bundle) -> Bundle {
         let all = match self.shape.is_exclusive_by(self.alt) {
             true => self.view.usage.get(host as usize).slots,
             false => 0,
@@ -51,11 +51,11 @@ impl BookRequest for ClassRequest<'_> {
     }
 
     fn bundle(&self, host: u32, slots: u32) -> Bundle {
-        self.with_rest(host, self.shape.alternatives[self.alt].bundle(slots))
+        self.denied_by(host, self.shape.alternatives[self.alt].bundle(slots))
     }
 
     fn capacity(&self, host: u32, free: &Bundle) -> u32 {
-        match free.slots < self.with_rest(host, Bundle::default()).slots {
+        match free.slots < self.denied_by(host, Bundle::default()).slots {
             true => 0,
             false => self.shape.capacity_in(self.alt, free),
         }
@@ -72,22 +72,25 @@ impl BookRequest for ClassRequest<'_> {
         Some(self.spread().tile).filter(|n| *n > 0)
     }
 
-    fn plain(&self) -> bool {
-        self.shape.alternatives[self.alt].plain
+    fn is_plain(&self) -> bool {
+        self.shape.alternatives[self.alt].is_plain
     }
 
-    fn choose(&self, spots: &[FreeHost]) -> Option<ReservedParts> {
-        if self.plain() {
-            return greedy(self, spots);
+    fn choose(&self, free_hosts: &[FreeHost]) -> Option<ReservedParts> {
+        if self.is_plain() {
+            return greedy(self, free_hosts);
         }
-        let offers: Vec<(u32, Bundle)> = spots.iter().map(|s| (s.host, s.free.clone())).collect();
-        let spot = gang::choose(self.shape, self.alt, &self.view, &offers)?;
-        let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let offers: Vec<(u32, Bundle)> = free_hosts
+            .iter()
+            .map(|s| (s.host, s.free.clone()))
+            .collect();
+        let placed = gang::choose(self.shape, self.alt, &self.view, &offers)?;
+        let shares: Vec<_> = placed.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let parts = self.shape.alternatives[self.alt].bundles(&shares, 0);
         let part = |(host, take): (u32, Bundle)| ReservedPart {
             host,
             slots: u32::try_from(take.slots).unwrap_or(u32::MAX),
-            take: self.with_rest(host, take),
+            take: self.denied_by(host, take),
         };
         Some(parts.into_iter().map(part).collect())
     }
@@ -113,7 +116,7 @@ impl Pass<'_> {
         let Some(reserver) = &mut self.picture.reserver else {
             return true;
         };
-        reserver.book.turn(j) == BookTurn::Try
+        reserver.book.begin_turn(j) == BookTurn::Try
     }
 
     /// Makes a reservation for the next job of the class, which cannot start now, by the first of
@@ -168,7 +171,7 @@ impl Pass<'_> {
         }
         let view = self.view();
         let open = (0..self.table.count()).filter(|at| self.picture.usage.get(*at).open);
-        let fit = open.filter(|at| slot.shape.fits_ever(alt, &view, *at));
+        let fit = open.filter(|at| slot.shape.could_ever_fit(alt, &view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
                 let preference = slot.shape.preference(&view, &self.table.at(at).name);

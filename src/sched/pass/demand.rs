@@ -16,8 +16,8 @@ impl Pass<'_> {
         if !queues.any(|q| q.packing == Packing::Frag) {
             return;
         }
-        let now = self.picture.usage.now();
-        if let Some((at, jobs)) = self.memory.demand.at
+        let now = self.picture.usage.log_end();
+        if let Some((at, jobs)) = self.memory.demand.counted_at
             && now - at < (jobs / 8).max(64)
         {
             return;
@@ -37,7 +37,7 @@ impl Pass<'_> {
         let usual = |(id, count): (&u32, &u32)| self.usual_job(*id, *count, unit);
         let jobs = counts.iter().map(usual).collect();
         let mut demand = Demand::new(unit, jobs);
-        demand.at = Some((now, counts.values().map(|n| u64::from(*n)).sum()));
+        demand.counted_at = Some((now, counts.values().map(|n| u64::from(*n)).sum()));
         demand.version = self.memory.demand.version + 1;
         self.memory.demand = demand;
     }
@@ -57,12 +57,14 @@ impl Pass<'_> {
 
     fn usual_job(&mut self, id: u32, count: u32, unit: Option<ResourceId>) -> UsualJob {
         let hosts = self.eligible(id, 0);
-        let mut suits = vec![false; self.table.count()];
-        hosts.iter().for_each(|at| suits[*at as usize] = true);
+        let mut suitable_hosts = vec![false; self.table.count()];
+        hosts
+            .iter()
+            .for_each(|at| suitable_hosts[*at as usize] = true);
         let alternative = &self.shape(id).alternatives[0];
         let mut job = UsualJob {
             count,
-            suits,
+            suitable_hosts,
             ..UsualJob::default()
         };
         for item in alternative.rusage() {
@@ -73,7 +75,7 @@ impl Pass<'_> {
             match item.units(n) {
                 Some(ask) if Some(ask.res) == unit => {
                     job.units = job.units.saturating_add(ask.count);
-                    job.each = job.each.max(ask.part);
+                    job.per_unit = job.per_unit.max(ask.part);
                 }
                 _ => {
                     let amount = item.amount.saturating_mul(i64::from(n));

@@ -7,7 +7,7 @@ use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
 use crate::sched::compiled_request::TrialUse;
 use crate::sched::host_ranking::LimitGroup;
-use crate::sched::plan::{Grow, Placement};
+use crate::sched::plan::{Placement, SlotGrowth};
 use crate::sched::shape::ClusterView;
 use std::cmp::Reverse;
 
@@ -29,8 +29,8 @@ impl Pass<'_> {
             {
                 continue;
             }
-            for j in self.picture.monitor.on(at).into_iter().flatten() {
-                if let Some((start, more)) = self.wants_more(*j) {
+            for j in self.picture.monitor.started_in(at).into_iter().flatten() {
+                if let Some((start, more)) = self.growth_wish(*j) {
                     growers.push((Reverse(queue.priority), start, *j, more));
                 }
             }
@@ -47,7 +47,7 @@ impl Pass<'_> {
     }
 
     /// When the job started, and how many slots it may still get.
-    fn wants_more(&self, j: JobKey) -> Option<(Stamp, u32)> {
+    fn growth_wish(&self, j: JobKey) -> Option<(Stamp, u32)> {
         let allocation = self.picture.allocations.get(&j)?;
         let shape = &self.shape(allocation.shape);
         let more = shape
@@ -70,26 +70,28 @@ impl Pass<'_> {
     fn grow_one(&mut self, j: JobKey, (mut left, per_core): (u32, Option<u64>)) {
         let allocation = self.picture.allocations[&j].clone();
         let mut hosts = Placement::new();
-        let mut grown = allocation.clone();
+        let mut new_allocation = allocation.clone();
         for at in self.growth_hosts(&allocation) {
             if left == 0 {
                 break;
             }
-            let n = self.growth_on(&grown, at, per_core).min(left);
-            let Some((n, more)) = self.within_quotas(&allocation, &grown, at, n) else {
+            let n = self
+                .possible_growth(&new_allocation, at, per_core)
+                .min(left);
+            let Some((n, more)) = self.within_quotas(&allocation, &new_allocation, at, n) else {
                 continue;
             };
-            grown = more;
+            new_allocation = more;
             left -= n;
             hosts.push((self.table.at(at as usize).id, n));
         }
         if !hosts.is_empty() {
-            let Some(units) = self.units_of_growth(&allocation, &mut grown) else {
+            let Some(units) = self.units_of_growth(&allocation, &mut new_allocation) else {
                 return;
             };
             self.picture.remove_allocation(j);
-            self.picture.add_allocation(j, grown);
-            self.plan.grows.push(Grow { j, hosts, units });
+            self.picture.add_allocation(j, new_allocation);
+            self.plan.growths.push(SlotGrowth { j, hosts, units });
         }
     }
 
@@ -97,24 +99,24 @@ impl Pass<'_> {
     fn within_quotas(
         &mut self,
         allocation: &Allocation,
-        grown: &Allocation,
+        new_allocation: &Allocation,
         at: u32,
         n: u32,
     ) -> Option<(u32, Allocation)> {
         let free = allocation.ident.is_free();
-        let now = self.picture.usage.now();
+        let now = self.picture.usage.log_end();
         if !free {
             self.picture
                 .quotas
-                .give(&allocation.ident, allocation.counted(), true, now);
+                .count_end(&allocation.ident, allocation.limit_parts(), true, now);
         }
         let fits = |pass: &Pass<'_>, n: u32| {
-            let more = pass.grown(grown, at, n);
+            let more = pass.allocation_grown_by(new_allocation, at, n);
             let fits = free
                 || pass
                     .picture
                     .quotas
-                    .check(&more.ident, more.counted())
+                    .check(&more.ident, more.limit_parts())
                     .is_ok();
             fits.then_some((n, more))
         };
@@ -129,29 +131,32 @@ impl Pass<'_> {
         if !free {
             self.picture
                 .quotas
-                .take(&allocation.ident, allocation.counted(), true);
+                .count_start(&allocation.ident, allocation.limit_parts(), true);
         }
         best
     }
 
     /// What the job holds with `n` more slots on a host.
-    fn grown(&self, allocation: &Allocation, at: u32, n: u32) -> Allocation {
-        let mut grown = allocation.clone();
+    fn allocation_grown_by(&self, allocation: &Allocation, at: u32, n: u32) -> Allocation {
+        let mut new_allocation = allocation.clone();
         let shape = &self.shape(allocation.shape);
-        let more = |parts: &mut HostBundles| match parts.iter_mut().find(|(here, _)| *here == at) {
+        let more = |parts: &mut HostBundles| match parts
+            .iter_mut()
+            .find(|(position, _)| *position == at)
+        {
             Some((_, bundle)) => {
-                let had = u32::try_from(bundle.slots).unwrap_or(0);
-                bundle.add(&shape.bundle(had + n));
-                bundle.sub(&shape.bundle(had));
+                let slots = u32::try_from(bundle.slots).unwrap_or(0);
+                bundle.add(&shape.bundle(slots + n));
+                bundle.sub(&shape.bundle(slots));
             }
             None => parts.push((at, shape.bundle(n))),
         };
-        more(&mut grown.parts);
-        if let Some(count) = grown.count.as_deref_mut() {
+        more(&mut new_allocation.parts);
+        if let Some(count) = new_allocation.count.as_deref_mut() {
             more(count);
         }
-        grown.slots += n;
-        grown
+        new_allocation.slots += n;
+        new_allocation
     }
 
     /// Hosts to try: first those where it runs, then the best-ranked others.
@@ -183,33 +188,33 @@ impl Pass<'_> {
         };
         let shape = &mut self.picture.requests.slot_mut(shape).shape;
         let mut rank = shape.take_rank((0, 0), &view, LimitGroup::default());
-        let mut seen = Vec::new();
+        let mut taken_out = Vec::new();
         while let Some(candidate) = rank.pop(usage) {
-            seen.push(candidate);
+            taken_out.push(candidate);
         }
-        let hosts = seen
+        let hosts = taken_out
             .iter()
             .map(|candidate| candidate.host() as u32)
             .collect();
-        rank.put_back(seen);
+        rank.put_back(taken_out);
         shape.put_rank((0, 0), rank, LimitGroup::default());
         hosts
     }
 
     /// Slots that it could get on a host beside those that it has there.
-    fn growth_on(&self, allocation: &Allocation, at: u32, per_core: Option<u64>) -> u32 {
+    fn possible_growth(&self, allocation: &Allocation, at: u32, per_core: Option<u64>) -> u32 {
         let shape = &self.shape(allocation.shape);
         let (host, usage) = (
             self.table.at(at as usize),
             self.picture.usage.get(at as usize),
         );
-        if !usage.open || !shape.fits_some(&self.view(), at as usize) {
+        if !usage.open || !shape.could_fit(&self.view(), at as usize) {
             return 0;
         }
         let user = host.user_limit(per_core).map_or(u32::MAX, |limit| {
             limit.saturating_sub(usage.user_used(allocation.uid))
         });
-        let here = allocation.parts.iter().find(|(here, _)| *here == at);
+        let part = allocation.parts.iter().find(|(part, _)| *part == at);
         let reserved = self
             .picture
             .reserver
@@ -219,19 +224,19 @@ impl Pass<'_> {
             // A job that has enough to run takes nothing that a pending job waits for.
             return 0;
         }
-        let Some((_, bundle)) = here else {
+        let Some((_, bundle)) = part else {
             return shape.capacity(host, usage, usage.free()).min(user);
         };
         // What counts once per host is already there.
-        let had = u32::try_from(bundle.slots).unwrap_or(0);
-        let mut each = shape.bundle(had + 1);
-        each.sub(&shape.bundle(had));
+        let slots = u32::try_from(bundle.slots).unwrap_or(0);
+        let mut each = shape.bundle(slots + 1);
+        each.sub(&shape.bundle(slots));
         let mut free = Bundle::of_slots(usage.free());
         for res in 0..each.res.len() {
-            free.set(res, usage.left(res as u16));
+            free.set(res, usage.free_amount(res as u16));
         }
-        let queue = shape.queue_left(host, usage);
-        let most = each.times_in(&free).min(user).min(queue);
+        let queue = shape.queue_slots_left(host, usage);
+        let most = each.times_covered_by(&free).min(user).min(queue);
         match shape.alternatives[0].units {
             true => TrialUse::running().fit_units(
                 &shape.alternatives[0],

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::model::Stamp;
 use crate::sched::host_search;
 use crate::sched::job_terms::JobTerms;
-use crate::sched::limit_checks::{self, alike, user_room};
+use crate::sched::limit_checks::{self, same_limits, user_room};
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::{FoundHosts, Shortfall};
 use crate::sched::shape::{ClusterView, FailedSearch, HostQuery, Shape};
@@ -26,38 +26,38 @@ impl Pass<'_> {
         if let Some(known) = self.known_failure(pending)
             && known.open == open
         {
-            let (short, over_limit) = (known.short, known.over_limit);
+            let (shortfall, over_limit) = (known.shortfall, known.over_limit);
             self.over_limit = over_limit;
-            return Err(short);
+            return Err(shortfall);
         }
-        let (mut personal, mut kept) = (false, false);
-        let found = self.search_hosts(pending, most, &mut personal, &mut kept);
-        found.map_err(|short| {
+        let (mut personal, mut is_reserved) = (false, false);
+        let found = self.search_hosts(pending, most, &mut personal, &mut is_reserved);
+        found.map_err(|shortfall| {
             let over_limit = self.over_limit;
-            let short = Shortfall {
+            let shortfall = Shortfall {
                 personal: personal || over_limit.is_some(),
-                ..short
+                ..shortfall
             };
-            let at = self.picture.usage.now();
+            let log_position = self.picture.usage.log_end();
             let shape = &mut self.picture.requests.slot_mut(pending.shape).shape;
-            if !personal && !kept {
+            if !personal && !is_reserved {
                 shape.fail(FailedSearch {
                     on_hosts,
-                    at,
-                    short,
+                    log_position,
+                    shortfall,
                     open,
                     over_limit,
                 });
             }
-            if !short.personal && shape.grows_evenly() && !pending.length.varies() {
+            if !shortfall.personal && shape.grows_evenly() && !pending.length.depends_on_host() {
                 self.push_frontier(pending);
             }
-            short
+            shortfall
         })
     }
 
     /// As [`Pass::find`], but ignores earlier searches and does not record the result. `personal`:
-    /// something that concerns only this job prevented a start; `kept`: reservations did.
+    /// something that concerns only this job prevented a start; `is_reserved`: reservations did.
     ///
     /// # Errors
     /// Returns how far the search got.
@@ -66,7 +66,7 @@ impl Pass<'_> {
         pending: &PendingClass,
         most: u32,
         personal: &mut bool,
-        kept: &mut bool,
+        is_reserved: &mut bool,
     ) -> Result<FoundHosts, Shortfall> {
         let ends = self.ends(pending);
         let slot = self.picture.requests.slot_mut(pending.shape);
@@ -105,7 +105,8 @@ impl Pass<'_> {
             }
             *personal |= may < can;
             if !ident.is_free() {
-                let left = limit_checks::left_on(quotas, ident, shape, (at, may), most, query);
+                let left =
+                    limit_checks::slots_left_on(quotas, ident, shape, (at, may), most, query);
                 limited.set(left.limited);
                 *personal |= left.personal;
                 blocked = left.blocked.or(blocked);
@@ -114,17 +115,17 @@ impl Pass<'_> {
             if let Some(reserver) = reserver.as_deref_mut()
                 && reserver.book.reserved_on(at as u32)
             {
-                let free = reserver.book.room(at as u32, now, end, may_backfill);
-                let beside = shape.fit_beside(query, view.usage.get(at), free);
-                *kept |= beside < may;
-                may = may.min(beside);
+                let free = reserver.book.free_for(at as u32, now, end, may_backfill);
+                let unreserved = shape.slots_beside_reservations(query, view.usage.get(at), free);
+                *is_reserved |= unreserved < may;
+                may = may.min(unreserved);
             }
             may
         };
         let mut terms = JobTerms {
             most,
             by_alternative: &by_alternative.most,
-            limit_group: alike(quotas, ident),
+            limit_group: same_limits(quotas, ident),
             limited: &limited,
             waited_ms: self.waited_ms,
             room: &mut room,
@@ -143,13 +144,13 @@ impl Pass<'_> {
         let shape = self.shape(pending.shape);
         let on_hosts = pending.ident.on_hosts;
         // Usually hosts have changed; limits, which cost more to check, are checked after them.
-        shape.failed_for(on_hosts, self.picture.usage.freed())?;
-        shape.failed_for(on_hosts, self.freed_for(pending))
+        shape.failed_for(on_hosts, self.picture.usage.last_freed())?;
+        shape.failed_for(on_hosts, self.last_freed_for(pending))
     }
 
     /// When something was last freed that could help the class, not considering limits.
-    fn freed_for(&self, pending: &PendingClass) -> u64 {
-        let freed = self.picture.usage.freed();
+    fn last_freed_for(&self, pending: &PendingClass) -> u64 {
+        let freed = self.picture.usage.last_freed();
         match pending.ident.by_host() {
             true => freed.max(
                 self.picture

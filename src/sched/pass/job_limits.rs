@@ -9,14 +9,14 @@ use crate::sched::quota::Blocked;
 
 impl Pass<'_> {
     /// Maximum number of slots of the job by the limits that do not depend on the host.
-    pub(super) fn room(&self, pending: &PendingClass) -> Result<u32, PendReason> {
+    pub(super) fn max_slots(&self, pending: &PendingClass) -> Result<u32, PendReason> {
         let request = &self.shape(pending.shape).request;
         let need = request.min.max(1);
-        self.room_up_to(pending, need, request.max.max(need))
+        self.max_slots_for(pending, need, request.max.max(need))
     }
 
-    /// As [`Pass::room`], for a job like those of the class that needs other numbers of slots.
-    pub(super) fn room_up_to(
+    /// As [`Pass::max_slots`], for a job like those of the class that needs other numbers of slots.
+    pub(super) fn max_slots_for(
         &self,
         pending: &PendingClass,
         need: u32,
@@ -72,14 +72,14 @@ impl Pass<'_> {
             })?;
         }
         if !pending.ident.is_free() {
-            let room = self.most_of_ways(pending, need);
+            let room = self.max_over_alternatives(pending, need);
             most = most.min(room.map_err(|blocked| self.picture.quotas.reason(&blocked))?);
         }
         Ok(most)
     }
 
     /// Maximum number of slots by section `limits`, for the alternative to which it leaves most.
-    fn most_of_ways(&self, pending: &PendingClass, need: u32) -> Result<u32, Blocked> {
+    fn max_over_alternatives(&self, pending: &PendingClass, need: u32) -> Result<u32, Blocked> {
         let alternatives = self.shape(pending.shape).alternatives.iter();
         let rooms = alternatives.map(|alternative| {
             alternative_room(&self.picture.quotas, &pending.ident, alternative, need)

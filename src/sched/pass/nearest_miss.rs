@@ -7,7 +7,7 @@ use crate::model::{NearestHost, SelectMiss};
 use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer, UnitUse};
 use crate::sched::hosts::HostInfo;
 use crate::sched::resource_names::{amount_text, is_size};
-use crate::sched::shape::{Shape, Unfit};
+use crate::sched::shape::{Shape, UnmetCondition};
 use crate::sched::units::UNIT;
 use crate::text::resreq::{Direction, HostFacts, Op, Resources as _, Select, SelectExpr};
 
@@ -31,13 +31,15 @@ impl Pass<'_> {
     pub(super) fn nearest(&self, shape: &Shape, which: (usize, usize)) -> Option<NearestHost> {
         let view = self.view();
         let open = |at: &usize| {
-            self.table.at(*at).obstacle().is_none() && shape.unfit(which, &view, *at).is_none()
+            self.table.at(*at).obstacle().is_none() && shape.unmet(which, &view, *at).is_none()
         };
         let open: Vec<usize> = (0..self.table.count()).filter(open).collect();
         let mut items = shape.alternatives[which.0].parts[which.1].rusage.iter();
         items.find_map(|item| {
             // The first of equal hosts.
-            let by_left = open.iter().map(|at| (self.left_of(item, *at), *at));
+            let by_left = open
+                .iter()
+                .map(|at| (self.unreserved_amount(item, *at), *at));
             let (most, at) = by_left.max_by_key(|(n, at)| (*n, usize::MAX - at))?;
             let name = self.picture.resources.name(item.res);
             let text = |n: i64| amount_text(name, n);
@@ -53,19 +55,19 @@ impl Pass<'_> {
 
     /// What other jobs have not reserved of a resource on a host, in thousandths; of units those
     /// that are completely free, or the largest free part of one, as the request needs.
-    pub(super) fn left_of(&self, item: &RusageItem, at: usize) -> i64 {
+    pub(super) fn unreserved_amount(&self, item: &RusageItem, at: usize) -> i64 {
         let usage = self.picture.usage.get(at);
         let units = usage.units();
         match (item.unit, units) {
-            (UnitUse::No, _) | (_, None) => usage.left(item.res),
+            (UnitUse::No, _) | (_, None) => usage.free_amount(item.res),
             (UnitUse::Units(_), Some(units)) if item.amount < UNIT => {
-                units.left(item.res).into_iter().max().unwrap_or(0)
+                units.free_by_unit(item.res).into_iter().max().unwrap_or(0)
             }
             (UnitUse::Units(_), Some(units)) => {
-                let left = units.left(item.res);
+                let left = units.free_by_unit(item.res);
                 left.iter().filter(|left| **left == UNIT).sum()
             }
-            (UnitUse::OfEach(_), Some(units)) => units.most(item.res).0,
+            (UnitUse::OfEach(_), Some(units)) => units.largest_free(item.res).0,
         }
     }
 
@@ -123,8 +125,11 @@ impl Pass<'_> {
         let stated = self.is_stated(name);
         let mut largest: Option<(i64, usize)> = None;
         for (at, host) in self.table.iter().enumerate() {
-            let unfit = shape.unfit(which, &view, at);
-            let serves = !matches!(unfit, Some(Unfit::NotInQueue | Unfit::NotAsked));
+            let unfit = shape.unmet(which, &view, at);
+            let serves = !matches!(
+                unfit,
+                Some(UnmetCondition::NotInQueue | UnmetCondition::NotAsked)
+            );
             if !serves || !host.entry.server {
                 continue;
             }
@@ -165,7 +170,7 @@ impl Pass<'_> {
         let view = self.view();
         let mut best: Option<(usize, f64, usize)> = None;
         for at in 0..self.table.count() {
-            let failing = shape.unfit(which, &view, at) == Some(Unfit::Select)
+            let failing = shape.unmet(which, &view, at) == Some(UnmetCondition::Select)
                 && self.table.at(at).obstacle().is_none();
             if !failing {
                 continue;

@@ -25,7 +25,7 @@ struct OpeningStep {
 
 impl OpeningStep {
     /// Whether a job that ends at this time, or has no known end, can have the slots.
-    fn lasts(&self, end: Option<i64>) -> bool {
+    fn lasts_until(&self, end: Option<i64>) -> bool {
         self.until
             .is_none_or(|until| end.is_some_and(|end| until >= end))
     }
@@ -33,7 +33,7 @@ impl OpeningStep {
 
 impl Pass<'_> {
     pub(in crate::sched) fn openings(&mut self, class: u32) -> Option<Vec<Opening>> {
-        let pending = self.picture.classes.take(class)?;
+        let pending = self.picture.classes.take_out(class)?;
         let found = match self.queue_starts(&pending) {
             true => self.openings_of(&pending),
             false => Vec::new(),
@@ -55,7 +55,7 @@ impl Pass<'_> {
     }
 
     fn openings_of(&mut self, pending: &PendingClass) -> Vec<Opening> {
-        let Ok(most) = self.room_up_to(pending, 1, u32::MAX) else {
+        let Ok(most) = self.max_slots_for(pending, 1, u32::MAX) else {
             return Vec::new();
         };
         let least = least(&self.shape(pending.shape).alternatives[0].parts[0]);
@@ -95,7 +95,7 @@ impl Pass<'_> {
                 break;
             }
             // The first step that lasts has the most slots.
-            let step = steps.iter().find(|step| step.lasts(until));
+            let step = steps.iter().find(|step| step.lasts_until(until));
             let free = step.map_or(0, |step| step.slots).min(left);
             if free == 0 {
                 continue;
@@ -116,20 +116,20 @@ impl Pass<'_> {
         if ident.is_free() {
             return u32::MAX;
         }
-        let (shape, hold) = (self.shape(pending.shape), TrialUse::default());
+        let (shape, trial_use) = (self.shape(pending.shape), TrialUse::default());
         let query = HostQuery {
             first: so_far.is_empty(),
-            ..HostQuery::new(0, 0, &hold)
+            ..HostQuery::new(0, 0, &trial_use)
         };
-        let (per_slot, fixed) = shape.needs_at(&query);
+        let (per_slot, fixed) = shape.needs_on_host(&query);
         let need = Need {
             slots: 1,
             per_slot: &per_slot,
             fixed: &fixed,
         };
-        let here = quotas.room_on_host(ident, at, &need, so_far);
-        let all = quotas.room_beside(ident, &need, so_far);
-        here.unwrap_or(0).min(all.unwrap_or(0))
+        let on_host = quotas.room_on_host(ident, at, &need, so_far);
+        let all = quotas.max_slots_beside(ident, &need, so_far);
+        on_host.unwrap_or(0).min(all.unwrap_or(0))
     }
 
     /// The openings of one host; none if the host offers nothing to the job now.
@@ -147,15 +147,15 @@ impl Pass<'_> {
         let room = self.room_over_time(pending, at);
         let (shape, view) = (self.shape(pending.shape), self.view());
         let usage = view.usage.get(at);
-        let hold = TrialUse::default();
-        let query = HostQuery::new(0, 0, &hold);
+        let trial_use = TrialUse::default();
+        let query = HostQuery::new(0, 0, &trial_use);
         let user = (pending.user.uid, pending.user.slots_per_core);
         let fit = (shape.fit(&query, &view, at)).min(user_room(&view, user, at, &query));
         let ends = room.iter().skip(1).map(|step| Some(step.from));
         let ends = ends.map(|end| end.filter(|at| *at < FOREVER));
         let mut steps = Vec::new();
         for (step, until) in room.iter().zip(ends.chain([None])) {
-            let slots = fit.min(shape.fit_beside(&query, usage, &step.room));
+            let slots = fit.min(shape.slots_beside_reservations(&query, usage, &step.room));
             if slots == 0 {
                 break;
             }
@@ -187,7 +187,7 @@ impl Pass<'_> {
             (true, true) => book.decreasing_steps(host, now).to_vec(),
             (true, false) => vec![Step {
                 from: i64::MIN,
-                room: book.room(host, now, i64::MAX, false).clone(),
+                room: book.free_for(host, now, i64::MAX, false).clone(),
             }],
         }
     }

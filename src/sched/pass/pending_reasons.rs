@@ -6,7 +6,7 @@ use crate::sched::compiled_request::{RequestPart, TrialUse};
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
-use crate::sched::shape::{ClusterView, HostQuery, Shape, Unfit};
+use crate::sched::shape::{ClusterView, HostQuery, Shape, UnmetCondition};
 use crate::state::Class;
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ impl Pass<'_> {
         pending: &PendingClass,
         short: Shortfall,
     ) -> Option<PendReason> {
-        if self.memory.quiet {
+        if self.memory.skip_reasons {
             return None;
         }
         let over_limit = self.over_limit.take().filter(|_| short.personal);
@@ -38,7 +38,7 @@ impl Pass<'_> {
         let why = match known {
             Some((why, _)) if !short.personal => why.clone(),
             _ => {
-                let why = self.why(pending, short);
+                let why = self.pending_reason(pending, short);
                 if !short.personal {
                     self.picture.requests.slot_mut(pending.shape).why = Some((why.clone(), now));
                 }
@@ -61,7 +61,7 @@ impl Pass<'_> {
             if class.is_none_or(|class| known(&class) && self.has_queue(id)) {
                 continue;
             }
-            let (Some(class), Some(pending)) = (class, self.picture.classes.take(id)) else {
+            let (Some(class), Some(pending)) = (class, self.picture.classes.take_out(id)) else {
                 continue;
             };
             if pending.queue.is_none() {
@@ -95,7 +95,7 @@ impl Pass<'_> {
 
     /// Counts of hosts by obstacle, or the fact that the request can never fit; for a request with
     /// sections, the section that falls short.
-    fn why(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
+    fn pending_reason(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
         let shape = &self.shape(pending.shape);
         let view = self.view();
         let which = (usize::from(short.alt), usize::from(short.part));
@@ -105,16 +105,16 @@ impl Pass<'_> {
         let mut caps: Vec<u64> = Vec::new();
         for at in 0..self.table.count() {
             let host = self.table.at(at);
-            let unfit = shape.unfit(which, &view, at);
+            let unfit = shape.unmet(which, &view, at);
             match (unfit, host.obstacle()) {
-                (Some(Unfit::NotInQueue), _) => counts.not_in_queue += 1,
-                (Some(Unfit::NotAsked), _) => counts.not_asked += 1,
+                (Some(UnmetCondition::NotInQueue), _) => counts.not_in_queue += 1,
+                (Some(UnmetCondition::NotAsked), _) => counts.not_asked += 1,
                 (_, Some(Obstacle::NoServer)) => counts.no_server += 1,
                 (_, Some(Obstacle::Closed)) => counts.closed += 1,
                 (_, Some(Obstacle::Locked)) => counts.locked += 1,
                 (_, Some(Obstacle::Unavailable)) => counts.unavailable += 1,
                 _ if self.picture.windows.is_closed(at) => counts.window += 1,
-                (Some(Unfit::Load), _) => counts.load += 1,
+                (Some(UnmetCondition::Load), _) => counts.load += 1,
                 _ if self
                     .picture
                     .monitor
@@ -122,11 +122,14 @@ impl Pass<'_> {
                 {
                     counts.load += 1
                 }
-                (Some(Unfit::Type), None) => counts.other_type += 1,
-                (Some(Unfit::Select), None) => counts.select += 1,
+                (Some(UnmetCondition::Type), None) => counts.other_type += 1,
+                (Some(UnmetCondition::Select), None) => counts.select += 1,
                 (None, None) => self.count_busy(which, pending, &view, at, &mut counts),
             }
-            if !matches!(unfit, Some(Unfit::NotInQueue | Unfit::NotAsked)) {
+            if !matches!(
+                unfit,
+                Some(UnmetCondition::NotInQueue | UnmetCondition::NotAsked)
+            ) {
                 let tile = Some(part.spread.tile).filter(|n| *n > 0);
                 caps.push(u64::from(host.slots.min(tile.unwrap_or(u32::MAX))));
             }
@@ -139,7 +142,7 @@ impl Pass<'_> {
         if let Some(why) = self.never_enough(shape) {
             return PendReason::NeverFits { why };
         }
-        match (section, short.got) {
+        match (section, short.found) {
             (Some(section), free) => PendReason::Section {
                 section,
                 need,
@@ -170,12 +173,12 @@ impl Pass<'_> {
         let shape = &self.shape(pending.shape);
         let (host, usage) = (view.table.at(at), view.usage.get(at));
         let free = shape.free(usage);
-        let hold = TrialUse::default();
-        let query = HostQuery::new(which.0, which.1, &hold);
+        let trial_use = TrialUse::default();
+        let query = HostQuery::new(which.0, which.1, &trial_use);
         let part = &shape.alternatives[which.0].parts[which.1];
         let fits = shape.fit_amounts(&query, usage, part.min);
         let over = |limit: u32| usage.user_used(pending.user.uid) >= limit;
-        if !shape.alone(which.0, usage) {
+        if !shape.may_be_exclusive(which.0, usage) {
             counts.exclusive += 1;
         } else if free <= 0 {
             counts.full += 1;

@@ -25,11 +25,11 @@ const VICTIMS_MAX: usize = 4096;
 /// The result of an attempt to preempt.
 enum PreemptionOutcome {
     /// There is room now.
-    Room(FoundHosts),
+    Found(FoundHosts),
     /// The job waits for its victims.
-    Waits(PendReason),
+    Waiting(PendReason),
     /// No job can be stopped for it.
-    Futile,
+    NoVictims,
 }
 
 /// A job that may be stopped, in the order in which jobs are stopped.
@@ -63,7 +63,7 @@ impl<'a> Pass<'a> {
 
     /// Takes back the warnings of victims for which no job waits any more.
     pub(super) fn end_warnings(&mut self) {
-        let spared = self.memory.preemption.take_spared();
+        let spared = self.memory.preemption.take_unneeded();
         for j in spared {
             let halted = |of: &Self| of.plan.halts.iter().any(|(halted, _)| *halted == j);
             if !halted(self) && is_warned(self.state, j) {
@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
         for j in keys {
             let claim = self.memory.preemption.drop_claim(j).expect("listed");
             if claim.booked {
-                shift(&mut self.picture.usage, &claim.parts, claim.who, false);
+                shift(&mut self.picture.usage, &claim.parts, claim.holder, false);
             }
         }
     }
@@ -130,7 +130,7 @@ impl<'a> Pass<'a> {
         let keys = self.memory.preemption.select(idle);
         for j in keys {
             let claim = self.memory.preemption.drop_claim(j).expect("listed");
-            shift(&mut self.picture.usage, &claim.parts, claim.who, false);
+            shift(&mut self.picture.usage, &claim.parts, claim.holder, false);
             self.plan.wake_at(Some(Stamp(self.now.0 + 1)));
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
         if let Some(claim) = self.memory.preemption.get_mut(j)
             && !claim.booked
         {
-            shift(&mut self.picture.usage, &claim.parts, claim.who, true);
+            shift(&mut self.picture.usage, &claim.parts, claim.holder, true);
             claim.booked = true;
         }
     }
@@ -151,8 +151,8 @@ impl<'a> Pass<'a> {
             && claim.booked
         {
             let usage = &mut self.picture.usage;
-            let mark = usage.freed();
-            shift(usage, &claim.parts, claim.who, false);
+            let mark = usage.last_freed();
+            shift(usage, &claim.parts, claim.holder, false);
             // Only this job may search again.
             usage.restore_freed(mark);
             claim.booked = false;
@@ -165,7 +165,7 @@ impl<'a> Pass<'a> {
             && !self
                 .memory
                 .preemption
-                .is_futile(pending.shape, self.picture.usage.now())
+                .has_no_victims(pending.shape, self.picture.usage.log_end())
     }
 
     /// Finds hosts for a job, or preempts for it.
@@ -189,12 +189,12 @@ impl<'a> Pass<'a> {
             }
         };
         let short = match found {
-            Ok(spot) => {
+            Ok(found_hosts) => {
                 // Its chosen victims continue to run.
                 if claims {
                     self.memory.preemption.drop_claim(j);
                 }
-                return Ok(Ok(spot));
+                return Ok(Ok(found_hosts));
             }
             Err(short) => short,
         };
@@ -203,9 +203,9 @@ impl<'a> Pass<'a> {
             return Ok(Err(short));
         }
         match self.preempt(pending, j) {
-            PreemptionOutcome::Room(spot) => Ok(Ok(spot)),
-            PreemptionOutcome::Waits(why) => Err(why),
-            PreemptionOutcome::Futile => Ok(Err(short)),
+            PreemptionOutcome::Found(found_hosts) => Ok(Ok(found_hosts)),
+            PreemptionOutcome::Waiting(why) => Err(why),
+            PreemptionOutcome::NoVictims => Ok(Err(short)),
         }
     }
 
@@ -213,13 +213,13 @@ impl<'a> Pass<'a> {
     fn preempt(&mut self, pending: &PendingClass, j: JobKey) -> PreemptionOutcome {
         let Some(rules) = self.preemption(pending.queue).cloned() else {
             self.memory.preemption.drop_claim(j);
-            return PreemptionOutcome::Futile;
+            return PreemptionOutcome::NoVictims;
         };
         if let Some(claim) = self.memory.preemption.get(j) {
             let victims = u32::try_from(claim.victims.len()).unwrap_or(u32::MAX);
             if victims > 0 && claim.due.is_none_or(|due| self.now < due) {
                 self.book_claim(j);
-                return PreemptionOutcome::Waits(PendReason::Preempting { victims });
+                return PreemptionOutcome::Waiting(PendReason::Preempting { victims });
             }
             let due = claim.due.is_some();
             let claim = self
@@ -230,8 +230,8 @@ impl<'a> Pass<'a> {
             let live = |victim: &JobKey| self.may_stop(&rules, *victim).is_some();
             if due && claim.victims.iter().all(live) {
                 let victims = claim.victims;
-                if let Some((victims, spot)) = self.least(pending, &rules, victims) {
-                    return self.stop_victims(pending, j, &rules, victims, spot);
+                if let Some((victims, found_hosts)) = self.least(pending, &rules, victims) {
+                    return self.stop_victims(pending, j, &rules, victims, found_hosts);
                 }
             }
         }
@@ -244,32 +244,32 @@ impl<'a> Pass<'a> {
         j: JobKey,
         rules: &Preemption,
     ) -> PreemptionOutcome {
-        let end = self.picture.usage.now();
-        if self.memory.preemption.is_futile(pending.shape, end)
+        let end = self.picture.usage.log_end();
+        if self.memory.preemption.has_no_victims(pending.shape, end)
             || !self.have_enough_slots(pending, rules)
         {
-            return PreemptionOutcome::Futile;
+            return PreemptionOutcome::NoVictims;
         }
         if !self.memory.preemption.may_search() {
-            return PreemptionOutcome::Futile;
+            return PreemptionOutcome::NoVictims;
         }
         let victims = self.victims(pending, rules);
         let found = self.least(pending, rules, victims);
-        let Some((victims, spot)) = found else {
+        let Some((victims, found_hosts)) = found else {
             self.memory
                 .preemption
-                .note_futile(pending.shape, self.picture.usage.now());
-            return PreemptionOutcome::Futile;
+                .note_futile(pending.shape, self.picture.usage.log_end());
+            return PreemptionOutcome::NoVictims;
         };
         if rules.grace_ms == 0 {
-            return self.stop_victims(pending, j, rules, victims, spot);
+            return self.stop_victims(pending, j, rules, victims, found_hosts);
         }
         let due = self.now.plus_ms(rules.grace_ms);
         let warn = |victim: &JobKey| (*victim, due, rules.warn_signal);
         self.plan.warns.extend(victims.iter().map(warn));
         self.memory.preemption.note_warned(&victims);
         self.plan.wake_at(Some(due));
-        self.claim(pending, j, victims, &spot, Some(due))
+        self.claim(pending, j, victims, &found_hosts, Some(due))
     }
 
     /// Whether the victims have enough slots in total: a cheap check before the search.
@@ -317,7 +317,7 @@ impl<'a> Pass<'a> {
         let mut useful = |at: u32| {
             *fits.entry(at).or_insert_with(|| {
                 let open = self.picture.usage.get(at as usize).open;
-                open && shape.fits_some(&view, at as usize)
+                open && shape.could_fit(&view, at as usize)
             })
         };
         let mut victims = Vec::new();
@@ -326,7 +326,13 @@ impl<'a> Pass<'a> {
             let Some(at) = queues.iter().position(|q| q.name == theirs.queue) else {
                 continue;
             };
-            let on = self.picture.monitor.on(at).into_iter().flatten().rev();
+            let on = self
+                .picture
+                .monitor
+                .started_in(at)
+                .into_iter()
+                .flatten()
+                .rev();
             for j in on.take(VICTIMS_MAX).copied() {
                 let Some(run) = self.may_stop(rules, j) else {
                     continue;
@@ -373,13 +379,13 @@ impl<'a> Pass<'a> {
         rules: &Preemption,
         order: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
-        let mark = self.picture.usage.freed();
+        let mark = self.picture.usage.last_freed();
         let mut trial = RemovedJobs {
             suspend: rules.method == PreemptMethod::Suspend,
-            off: BTreeSet::new(),
+            removed: BTreeSet::new(),
         };
         let found = self.try_out(pending, &mut trial, order);
-        for j in std::mem::take(&mut trial.off) {
+        for j in std::mem::take(&mut trial.removed) {
             self.set_trial(&mut trial, j, false);
         }
         self.picture.usage.restore_freed(mark);
@@ -395,12 +401,12 @@ impl<'a> Pass<'a> {
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
         // Finds how many of the first victims are enough: by doubling, then by bisection.
         let (mut few, mut enough) = (0, 1.min(order.len()));
-        let mut spot = loop {
+        let mut found_hosts = loop {
             for j in &order[few..enough] {
                 self.set_trial(trial, *j, true);
             }
             match self.fits_now(pending) {
-                Some(spot) => break spot,
+                Some(found_hosts) => break found_hosts,
                 None if enough == order.len() => return None,
                 None => (few, enough) = (enough, (2 * enough).min(order.len())),
             }
@@ -411,7 +417,7 @@ impl<'a> Pass<'a> {
                 self.set_trial(trial, *j, false);
             }
             match self.fits_now(pending) {
-                Some(found) => (spot, enough) = (found, half),
+                Some(found) => (found_hosts, enough) = (found, half),
                 None => {
                     few = half;
                     for j in &order[half..enough] {
@@ -423,39 +429,43 @@ impl<'a> Pass<'a> {
         let mut needed: Vec<JobKey> = order[..enough].to_vec();
         // Victims on other hosts are put back at once, the others one by one, the most important
         // first.
-        let there = |allocation: &Allocation, (_, spot): &FoundHosts| {
+        let there = |allocation: &Allocation, (_, found_hosts): &FoundHosts| {
             let mut parts = allocation.parts.iter();
-            parts.any(|(at, _)| spot.iter().any(|(here, _)| here == at))
+            parts.any(|(at, _)| found_hosts.iter().any(|(position, _)| position == at))
         };
-        let (here, away): (Vec<JobKey>, Vec<JobKey>) = needed
+        let (on_place, elsewhere): (Vec<JobKey>, Vec<JobKey>) = needed
             .iter()
-            .partition(|j| there(&self.picture.allocations[*j], &spot));
-        away.iter().for_each(|j| self.set_trial(trial, *j, false));
+            .partition(|j| there(&self.picture.allocations[*j], &found_hosts));
+        elsewhere
+            .iter()
+            .for_each(|j| self.set_trial(trial, *j, false));
         match self.fits_now(pending) {
-            Some(found) => (spot, needed) = (found, here),
-            None => away.iter().for_each(|j| self.set_trial(trial, *j, true)),
+            Some(found) => (found_hosts, needed) = (found, on_place),
+            None => elsewhere
+                .iter()
+                .for_each(|j| self.set_trial(trial, *j, true)),
         }
         for at in (0..needed.len()).rev() {
             self.set_trial(trial, needed[at], false);
             match self.fits_now(pending) {
                 Some(found) => {
-                    spot = found;
+                    found_hosts = found;
                     needed.remove(at);
                 }
                 None => self.set_trial(trial, needed[at], true),
             }
         }
-        Some((needed, spot))
+        Some((needed, found_hosts))
     }
 
     /// Finds hosts as if later jobs had no reservations.
     fn fits_now(&mut self, pending: &PendingClass) -> Option<FoundHosts> {
         let need = self.shape(pending.shape).request.min.max(1);
         let first = |r: &Reservations| r.book.confirmed() == 0;
-        let aside = self.picture.reserver.take_if(|r| first(r));
+        let first_reservation = self.picture.reserver.take_if(|r| first(r));
         let found = self.search_hosts(pending, need, &mut false, &mut false);
-        if aside.is_some() {
-            self.picture.reserver = aside;
+        if first_reservation.is_some() {
+            self.picture.reserver = first_reservation;
         }
         found.ok()
     }
@@ -482,8 +492,8 @@ impl<'a> Pass<'a> {
             self.picture.usage.hold_units(&allocation.units, !off);
         }
         match off {
-            true => trial.off.insert(j),
-            false => trial.off.remove(&j),
+            true => trial.removed.insert(j),
+            false => trial.removed.remove(&j),
         };
     }
 
@@ -494,19 +504,19 @@ impl<'a> Pass<'a> {
         j: JobKey,
         rules: &Preemption,
         victims: Vec<JobKey>,
-        spot: FoundHosts,
+        found_hosts: FoundHosts,
     ) -> PreemptionOutcome {
         match rules.method {
             PreemptMethod::Suspend => {
                 for victim in victims {
-                    self.halt(victim, SuspReason::Preempted { by: j });
+                    self.suspend_job(victim, SuspReason::Preempted { by: j });
                 }
-                PreemptionOutcome::Room(spot)
+                PreemptionOutcome::Found(found_hosts)
             }
             PreemptMethod::Requeue => {
                 let ended = victims.iter().map(|victim| (*victim, TermReason::Preempt));
                 self.plan.requeues.extend(ended);
-                self.claim(pending, j, victims, &spot, None)
+                self.claim(pending, j, victims, &found_hosts, None)
             }
         }
     }
@@ -517,14 +527,14 @@ impl<'a> Pass<'a> {
         pending: &PendingClass,
         j: JobKey,
         victims: Vec<JobKey>,
-        (alt, spot): &FoundHosts,
+        (alt, found_hosts): &FoundHosts,
         due: Option<Stamp>,
     ) -> PreemptionOutcome {
         let shape = &self.shape(pending.shape);
-        let shares: Vec<_> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let shares: Vec<_> = found_hosts.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let mut parts = shape.alternative(*alt).bundles(&shares, 0);
         shape.rest_of_units(*alt, self.table, &mut parts);
-        let who = Holder {
+        let holder = Holder {
             queue: pending.queue.unwrap_or(u16::MAX),
             uid: pending.user.uid,
             exclusive: shape.is_exclusive(*alt),
@@ -535,13 +545,13 @@ impl<'a> Pass<'a> {
         let claim = PreemptionClaim {
             victims,
             parts,
-            who,
+            holder,
             booked,
             due,
         };
         self.memory.preemption.add(j, claim);
         self.book_claim(j);
-        PreemptionOutcome::Waits(PendReason::Preempting { victims: n })
+        PreemptionOutcome::Waiting(PendReason::Preempting { victims: n })
     }
 }
 
@@ -551,14 +561,14 @@ fn is_warned(state: &State, j: JobKey) -> bool {
 }
 
 /// Books or unbooks parts on their hosts.
-fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], who: Holder, plus: bool) {
+fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], holder: Holder, plus: bool) {
     for (at, bundle) in parts {
-        usage.book(*at as usize, bundle, who, plus);
+        usage.book(*at as usize, bundle, holder, plus);
     }
 }
 
 /// Jobs that are removed from their hosts while victims are tried.
 struct RemovedJobs {
     suspend: bool,
-    off: BTreeSet<JobKey>,
+    removed: BTreeSet<JobKey>,
 }

@@ -31,7 +31,7 @@ impl Pass<'_> {
 
     /// Applies the queue's rule for jobs that still run when its run window closes.
     fn close_queue(&mut self, queue: usize) {
-        let Some(on) = self.picture.monitor.on(queue) else {
+        let Some(on) = self.picture.monitor.started_in(queue) else {
             return;
         };
         let (action, name) = {
@@ -49,7 +49,7 @@ impl Pass<'_> {
             match action {
                 ThresholdAction::Suspend => {
                     let queue = name.clone();
-                    self.halt(j, SuspReason::RunWindow { queue });
+                    self.suspend_job(j, SuspReason::RunWindow { queue });
                 }
                 ThresholdAction::Kill => self.plan.kills.push((j, TermReason::Window)),
                 ThresholdAction::Requeue => self.plan.requeues.push((j, TermReason::Window)),

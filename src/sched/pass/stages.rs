@@ -8,7 +8,7 @@ use crate::sched::examine::{AmountRoom, Examination, LostHosts, NearestMiss, Sta
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::resource_names::amount_text;
-use crate::sched::shape::{HostQuery, Shape, Unfit};
+use crate::sched::shape::{HostQuery, Shape, UnmetCondition};
 use crate::text::resreq::{HostFacts, SelectExpr};
 
 /// Number of hosts of a stage that are named.
@@ -30,7 +30,7 @@ pub(super) type Verdict = Option<(Stage, String)>;
 
 impl Pass<'_> {
     pub(in crate::sched) fn examine(&mut self, class: u32) -> Option<Examination> {
-        let pending = self.picture.classes.take(class)?;
+        let pending = self.picture.classes.take_out(class)?;
         let found = self.examined(&pending);
         self.picture.classes.put(class, pending);
         Some(found)
@@ -53,7 +53,7 @@ impl Pass<'_> {
                 .as_ref()
                 .is_none_or(|(stage, _)| *stage >= Stage::TooSmall);
             if serves {
-                self.note_room(shape, part, at, &mut out);
+                self.add_amounts(shape, part, at, &mut out);
                 self.note_idle_amounts(at, &mut out);
             }
             let Some((stage, resource)) = verdict else {
@@ -64,10 +64,10 @@ impl Pass<'_> {
             if matches!(stage, Stage::NotInQueue | Stage::NotAsked | Stage::NoServer) {
                 continue;
             }
-            let (weight, lacks) = self.lacks(pending, &least, at, stage);
+            let (weight, unmet) = self.unmet_needs(pending, &least, at, stage);
             if best.as_ref().is_none_or(|(least, _)| weight < *least) {
                 let host = name.clone();
-                best = Some((weight, NearestMiss { host, unmet: lacks }));
+                best = Some((weight, NearestMiss { host, unmet }));
             }
         }
         out.excluded
@@ -88,17 +88,17 @@ impl Pass<'_> {
         let lost = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let (host, view) = (self.table.at(at), self.view());
-        let unfit = shape.unfit((0, 0), &view, at);
+        let unfit = shape.unmet((0, 0), &view, at);
         match (unfit, host.obstacle()) {
-            (Some(Unfit::NotInQueue), _) => return lost(Stage::NotInQueue),
-            (Some(Unfit::NotAsked), _) => return lost(Stage::NotAsked),
+            (Some(UnmetCondition::NotInQueue), _) => return lost(Stage::NotInQueue),
+            (Some(UnmetCondition::NotAsked), _) => return lost(Stage::NotAsked),
             (_, Some(Obstacle::NoServer)) => return lost(Stage::NoServer),
             (_, Some(Obstacle::Closed)) => return lost(Stage::Closed),
             (_, Some(Obstacle::Locked)) => return lost(Stage::Locked),
             (_, Some(Obstacle::Unavailable)) => return lost(Stage::Unavailable),
-            (Some(Unfit::Type), _) => return lost(Stage::OtherType),
-            (Some(Unfit::Select), _) => return lost(Stage::Select),
-            (Some(Unfit::Load) | None, None) => {}
+            (Some(UnmetCondition::Type), _) => return lost(Stage::OtherType),
+            (Some(UnmetCondition::Select), _) => return lost(Stage::Select),
+            (Some(UnmetCondition::Load) | None, None) => {}
         }
         if let Some(what) = self.too_small(shape, least, at) {
             return Some((Stage::TooSmall, what));
@@ -107,7 +107,7 @@ impl Pass<'_> {
             return lost(Stage::Window);
         }
         let expected = self.picture.usage.get(at).expected;
-        if unfit == Some(Unfit::Load) || self.picture.monitor.bars(host, expected) {
+        if unfit == Some(UnmetCondition::Load) || self.picture.monitor.bars(host, expected) {
             return lost(Stage::Load);
         }
         self.busy(pending, least, at)
@@ -119,11 +119,11 @@ impl Pass<'_> {
         let shape = self.shape(pending.shape);
         let view = self.view();
         let (host, usage) = (view.table.at(at), view.usage.get(at));
-        let hold = TrialUse::default();
-        let query = HostQuery::new(0, 0, &hold);
+        let trial_use = TrialUse::default();
+        let query = HostQuery::new(0, 0, &trial_use);
         let used = usage.user_used(pending.user.uid);
         let limit = host.user_limit(pending.user.slots_per_core);
-        if !shape.alone(0, usage) {
+        if !shape.may_be_exclusive(0, usage) {
             return lost(Stage::Exclusive);
         }
         if shape.free(usage) < i64::from(least.slots) {
@@ -136,7 +136,7 @@ impl Pass<'_> {
                 .zip(&least.amounts);
             let short = items
                 .clone()
-                .find(|(item, need)| self.left_of(item, at) < **need);
+                .find(|(item, need)| self.unreserved_amount(item, at) < **need);
             let (item, _) = short.or_else(|| items.clone().next())?;
             let name = self.picture.resources.name(item.res).to_owned();
             return Some((Stage::Amount, name));
@@ -180,13 +180,13 @@ impl Pass<'_> {
     }
 
     /// Adds what the host could provide.
-    fn note_room(&self, shape: &Shape, part: &RequestPart, at: usize, out: &mut Examination) {
+    fn add_amounts(&self, shape: &Shape, part: &RequestPart, at: usize, out: &mut Examination) {
         let usage = self.picture.usage.get(at);
         let free = u32::try_from(shape.free(usage).max(0)).unwrap_or(u32::MAX);
         out.free_one = out.free_one.max(free);
         out.free_all = out.free_all.saturating_add(free);
         for (item, room) in part.rusage.iter().zip(&mut out.amounts) {
-            room.left = room.left.max(self.left_of(item, at));
+            room.most_left = room.most_left.max(self.unreserved_amount(item, at));
         }
     }
 
@@ -199,7 +199,7 @@ impl Pass<'_> {
             let name = &room.resource;
             let all = total(host, name, self.is_stated(name))
                 .filter(|_| self.is_reduced_by_reservations(name));
-            room.all = room.all.max(all);
+            room.most_idle = room.most_idle.max(all);
         }
     }
 
@@ -211,8 +211,8 @@ impl Pass<'_> {
                 RusagePer::Slot => slots,
                 RusagePer::Host | RusagePer::Job => 1,
             },
-            left: 0,
-            all: None,
+            most_left: 0,
+            most_idle: None,
         };
         items.map(none).collect()
     }
@@ -225,7 +225,7 @@ impl Pass<'_> {
     }
 
     /// Everything that the host lacks, and by how much.
-    fn lacks(
+    fn unmet_needs(
         &self,
         pending: &PendingClass,
         least: &MinimumNeed,
@@ -242,7 +242,7 @@ impl Pass<'_> {
         );
         if !measured {
             weight += HARD;
-            out.push(plain_lack(stage));
+            out.push(unmet_at(stage));
         }
         let facts = self.view().facts(shape, at);
         let select = shape.alternatives[0].parts[0].select.as_ref();
@@ -270,7 +270,7 @@ impl Pass<'_> {
             .zip(&least.amounts)
         {
             let name = self.picture.resources.name(item.res);
-            let left = self.left_of(item, at).max(0);
+            let left = self.unreserved_amount(item, at).max(0);
             let all = total(host, name, self.is_stated(name))
                 .filter(|_| self.is_reduced_by_reservations(name));
             let never = all.is_some_and(|all| all < *need);
@@ -328,12 +328,12 @@ fn part_missing(need: i64, has: i64) -> f64 {
     1.0 + (need - has) as f64 / (need.max(1)) as f64
 }
 
-fn plain_lack(stage: Stage) -> UnmetNeed {
+fn unmet_at(stage: Stage) -> UnmetNeed {
     UnmetNeed {
         stage,
         what: String::new(),
         need: String::new(),
-        has: String::new(),
+        available: String::new(),
         need_milli: 0,
         has_milli: 0,
     }
@@ -349,7 +349,7 @@ fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> UnmetNeed {
         stage,
         what: what.to_owned(),
         need: needs,
-        has: has_text,
+        available: has_text,
         need_milli: need,
         has_milli: has,
     }
@@ -369,7 +369,7 @@ fn has_exactly(node: &SelectExpr, facts: &impl HostFacts) -> Option<String> {
 fn select_lack(node: &SelectExpr, facts: &impl HostFacts) -> UnmetNeed {
     UnmetNeed {
         need: part_text(node),
-        has: has_exactly(node, facts).unwrap_or_default(),
-        ..plain_lack(Stage::Select)
+        available: has_exactly(node, facts).unwrap_or_default(),
+        ..unmet_at(Stage::Select)
     }
 }

@@ -10,12 +10,17 @@ use crate::sched::run_length::end_at;
 use smallvec::SmallVec;
 
 impl Pass<'_> {
-    pub(super) fn commit_start(&mut self, pending: &PendingClass, start: &Start, spot: &HostSlots) {
+    pub(super) fn commit_start(
+        &mut self,
+        pending: &PendingClass,
+        start: &Start,
+        hosts: &HostSlots,
+    ) {
         let now = self.now;
         self.picture.requests.add_ref(pending.shape);
         let shape = self.picture.requests.shape(pending.shape);
         let exclusive = shape.is_exclusive(start.alt);
-        let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let shares: SmallVec<[_; 1]> = hosts.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let alternative = shape.alternative(start.alt);
         let parts = alternative.bundles(&shares, 0);
         if let Some(next) = alternative.next_change(0) {
@@ -23,7 +28,7 @@ impl Pass<'_> {
                 .allocations
                 .note_change(now.plus_ms(next), start.j);
         }
-        let slots = spot.iter().map(|(_, n)| n).sum();
+        let slots = hosts.iter().map(|(_, n)| n).sum();
         let charge = match pending.group {
             OrderGroup::Leaf(leaf) => {
                 let counts = self.picture.counts(pending.queue);
@@ -32,7 +37,7 @@ impl Pass<'_> {
             OrderGroup::Queue | OrderGroup::User(_) => None,
         };
         let mut allocation = Allocation {
-            fingerprint: RunFingerprint::to_be(pending.spec, now, slots),
+            fingerprint: RunFingerprint::after_start(pending.spec, now, slots),
             shape: pending.shape,
             queue: pending.queue,
             uid: pending.user.uid,
@@ -44,7 +49,7 @@ impl Pass<'_> {
                 now,
                 pending
                     .length
-                    .at(self.table, spot.first().map(|(at, _)| *at)),
+                    .at(self.table, hosts.first().map(|(at, _)| *at)),
             ),
             count: None,
             ident: pending.ident.clone(),

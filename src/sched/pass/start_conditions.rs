@@ -127,9 +127,9 @@ impl<'a> Pass<'a> {
             table: self.table,
             length,
             now: self.now,
-            everywhere: end_at(self.now, pending.estimate),
-            last: end_at(self.now, length.on(self.picture.hosts.speeds.0)),
-            latest: match length.varies() {
+            end_on_any_host: end_at(self.now, pending.estimate),
+            last: end_at(self.now, length.on_factor(self.picture.hosts.speeds.0)),
+            latest: match length.depends_on_host() {
                 true => self.latest_end(pending).map_or(i64::MAX, |at| at.0),
                 false => i64::MAX,
             },
@@ -138,14 +138,14 @@ impl<'a> Pass<'a> {
 
     /// The length of a class's jobs on the fastest host, in milliseconds.
     pub(super) fn shortest(&self, pending: &PendingClass) -> i64 {
-        pending.length.on(self.picture.hosts.speeds.1)
+        pending.length.on_factor(self.picture.hosts.speeds.1)
     }
 
     /// Whether a job of the class would end too late on a host.
     pub(super) fn is_too_slow(&self, pending: &PendingClass, at: usize) -> bool {
         let ends = self.ends(pending);
         let end = end_at(self.now, pending.length.at(self.table, Some(at as u32)));
-        ends.length.varies() && end > ends.latest
+        ends.length.depends_on_host() && end > ends.latest
     }
 
     /// When a job of a class must end at the latest, by the run window and `-t`.

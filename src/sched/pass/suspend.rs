@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 impl Pass<'_> {
     /// Stops a started job: it lends its slots if it is preempted, and releases what a stopped job
     /// does not keep.
-    pub(super) fn halt(&mut self, j: JobKey, why: SuspReason) {
+    pub(super) fn suspend_job(&mut self, j: JobKey, why: SuspReason) {
         if let Some(mut allocation) = self.picture.remove_allocation(j) {
             allocation.halted = true;
             allocation.lent = matches!(why, SuspReason::Preempted { .. });
@@ -53,12 +53,12 @@ impl Pass<'_> {
         }
         let stopped = self.picture.remove_allocation(j).expect("it may resume");
         // Limits may have been lowered meanwhile: amounts that stayed counted are not affected.
-        let same = full.counted() == stopped.counted() && !stopped.lent;
+        let same = full.limit_parts() == stopped.limit_parts() && !stopped.lent;
         if !same
             && self
                 .picture
                 .quotas
-                .check(&full.ident, full.counted())
+                .check(&full.ident, full.limit_parts())
                 .is_err()
         {
             self.picture.add_allocation(j, stopped);
@@ -79,14 +79,14 @@ impl Pass<'_> {
         let mut full = allocation.clone();
         (full.lent, full.halted) = (false, false);
         let mut count = HostBundles::new();
-        let all = self.picture.whole_of(self.table, allocation, run);
+        let all = self.picture.full_allocation(self.table, allocation, run);
         for (at, bundle) in &mut full.parts {
-            let found = all.iter().find(|(here, _)| here == at);
+            let found = all.iter().find(|(position, _)| position == at);
             let whole = found.map_or_else(Bundle::default, |(_, whole)| whole.clone());
             count.push((*at, whole.clone()));
             let usage = self.picture.usage.get(*at as usize);
             let lent: i64 = usage.lent_slots().iter().map(|(_, n)| n).sum();
-            if allocation.lent && usage.slots - (usage.used - lent) < bundle.slots {
+            if allocation.lent && usage.slots - (usage.used_slots - lent) < bundle.slots {
                 return None;
             }
             if allocation.lent && (usage.exclusive > 0 || full.exclusive && usage.jobs > 0) {
@@ -97,7 +97,7 @@ impl Pass<'_> {
                 if back > 0
                     && released_when_stopped(self.config(), self.picture.resources.name(res as u16))
                 {
-                    if usage.left(res as u16) < back {
+                    if usage.free_amount(res as u16) < back {
                         return None;
                     }
                     bundle.set(res, whole.get(res));
@@ -144,7 +144,7 @@ impl Pass<'_> {
 
     /// Jobs on a host in the order in which they are stopped: lowest queue priority first, then
     /// youngest.
-    fn work_on(&self, host: &HostInfo, halted: bool) -> Vec<JobKey> {
+    fn started_jobs_on(&self, host: &HostInfo, halted: bool) -> Vec<JobKey> {
         let rank = |j: &JobKey| {
             let run = self.state.work(*j)?.run.as_deref()?;
             let queue = self.picture.allocations.get(j)?.queue?;
@@ -161,14 +161,14 @@ impl Pass<'_> {
             };
             (fits && run.killing.is_none()).then_some((priority, Reverse((run.dispatch, *j))))
         };
-        let on = self.state.used().work_on(host.id).map(|(j, _)| j);
+        let on = self.state.used().started_on(host.id).map(|(j, _)| j);
         let mut ranked: Vec<_> = on.filter_map(|j| Some((rank(&j)?, j))).collect();
         ranked.sort_unstable();
         ranked.into_iter().map(|(_, j)| j).collect()
     }
 
     fn stop_one(&mut self, host: &HostInfo) -> bool {
-        let running = self.work_on(host, false);
+        let running = self.started_jobs_on(host, false);
         // The load is caused by the job itself, or harms no other job: it is not suspended.
         let idle = host.load.it > 0.0 || host.load.ls == 0.0;
         let alone = running.len() <= 1 && idle;
@@ -190,7 +190,7 @@ impl Pass<'_> {
                 continue;
             }
             match self.threshold_action(j) {
-                ThresholdAction::Suspend => self.halt(j, why),
+                ThresholdAction::Suspend => self.suspend_job(j, why),
                 ThresholdAction::Kill => self.plan.kills.push((j, TermReason::Load)),
                 ThresholdAction::Requeue => self.plan.requeues.push((j, TermReason::Load)),
             }
@@ -235,10 +235,10 @@ impl Pass<'_> {
 
     /// Resumes the job that would be stopped last.
     fn resume_one(&mut self, host: &HostInfo) -> bool {
-        if self.picture.monitor.halted().is_empty() {
+        if self.picture.monitor.suspended_by_system().is_empty() {
             return false;
         }
-        let stopped = self.work_on(host, true);
+        let stopped = self.started_jobs_on(host, true);
         let mut stopped = stopped.into_iter().rev();
         stopped.any(|j| self.resume(j))
     }
@@ -269,7 +269,7 @@ impl Pass<'_> {
         let mut stopped: Vec<_> = self
             .picture
             .monitor
-            .halted()
+            .suspended_by_system()
             .iter()
             .filter_map(rank)
             .collect();

@@ -7,7 +7,7 @@ use crate::model::Units;
 use crate::sched::allocation::Allocation;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::HostSlots;
-use crate::sched::units::{PartOrder, UnitAsk, best_fit};
+use crate::sched::units::{PartOrder, UnitRequest, best_fit};
 use smallvec::SmallVec;
 
 impl Pass<'_> {
@@ -17,14 +17,14 @@ impl Pass<'_> {
         &self,
         pending: &PendingClass,
         alt: u8,
-        spot: &HostSlots,
+        hosts: &HostSlots,
     ) -> Option<Vec<Units>> {
         let shape = self.shape(pending.shape);
         let alternative = shape.alternative(alt);
         if !alternative.units {
             return Some(Vec::new());
         }
-        let shares: SmallVec<[_; 1]> = spot.iter().map(|(at, n)| (Some(*at), *n)).collect();
+        let shares: SmallVec<[_; 1]> = hosts.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let asks = alternative.unit_asks(&shares);
         let units = match (shape.packing, &asks[..]) {
             (Packing::Frag, [(at, one)]) if one.len() == 1 => {
@@ -50,26 +50,26 @@ impl Pass<'_> {
     pub(super) fn units_of_growth(
         &self,
         before: &Allocation,
-        grown: &mut Allocation,
+        new_allocation: &mut Allocation,
     ) -> Option<Vec<Units>> {
         let alternative = &self.shape(before.shape).alternatives[0];
         if before.units.is_empty() && !alternative.units {
             return Some(Vec::new());
         }
-        let slots_of = |held: &Allocation, at: u32| {
-            let here = held.parts.iter().find(|(of, _)| *of == at);
-            here.map_or(0, |(_, bundle)| u32::try_from(bundle.slots).unwrap_or(0))
+        let slots_of = |allocation: &Allocation, at: u32| {
+            let part = allocation.parts.iter().find(|(of, _)| *of == at);
+            part.map_or(0, |(_, bundle)| u32::try_from(bundle.slots).unwrap_or(0))
         };
         let asks_of = |slots: u32, at: u32| match slots {
             0 => Vec::new(),
             n => alternative.unit_asks(&[(Some(at), n)]).remove(0).1,
         };
-        let mut added: Vec<(u32, Vec<UnitAsk>)> = Vec::new();
-        for (at, _) in &grown.parts {
-            let mut asks = asks_of(slots_of(grown, *at), *at);
-            for had in asks_of(slots_of(before, *at), *at) {
-                if let Some(ask) = asks.iter_mut().find(|ask| ask.is_like(&had)) {
-                    ask.count = ask.count.saturating_sub(had.count);
+        let mut added: Vec<(u32, Vec<UnitRequest>)> = Vec::new();
+        for (at, _) in &new_allocation.parts {
+            let mut asks = asks_of(slots_of(new_allocation, *at), *at);
+            for unit_ask in asks_of(slots_of(before, *at), *at) {
+                if let Some(ask) = asks.iter_mut().find(|ask| ask.has_same_needs(&unit_ask)) {
+                    ask.count = ask.count.saturating_sub(unit_ask.count);
                 }
             }
             asks.retain(|ask| ask.count > 0);
@@ -77,17 +77,22 @@ impl Pass<'_> {
         }
         let order = |_: usize| -> PartOrder<'static> { &best_fit };
         let units = self.picture.choose_units(&added, self.table, order).ok()?;
-        let mut all = grown.units.to_vec();
+        let mut all = new_allocation.units.to_vec();
         for more in self.picture.held_units(&units, self.table) {
-            let of = |held: &crate::sched::units::HeldUnits| {
-                (held.at, held.res, held.part, held.amounts.clone())
+            let of = |of_unit: &crate::sched::units::HeldUnits| {
+                (
+                    of_unit.host,
+                    of_unit.res,
+                    of_unit.part,
+                    of_unit.amounts.clone(),
+                )
             };
-            match all.iter_mut().find(|held| of(held) == of(&more)) {
-                Some(held) => held.names.extend(more.names),
+            match all.iter_mut().find(|of_unit| of(of_unit) == of(&more)) {
+                Some(of_unit) => of_unit.names.extend(more.names),
                 None => all.push(more),
             }
         }
-        grown.units = all.into();
+        new_allocation.units = all.into();
         Some(units)
     }
 }

@@ -34,7 +34,7 @@ enum Step {
 /// How the pass continues after a class.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    On,
+    Continue,
     /// No later job may start.
     Stop,
     /// The queue has its last reservation, and continues with the shortest jobs.
@@ -54,7 +54,7 @@ impl Pass<'_> {
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.open(self.now.0);
         }
-        let at = self.picture.usage.now();
+        let at = self.picture.usage.log_end();
         let zone = self.picture.windows.zone();
         let next = self.picture.quotas.tick(self.now, zone, at);
         self.plan.wake_at(next);
@@ -62,7 +62,7 @@ impl Pass<'_> {
         if !preempts {
             self.picture.allocations.defer();
         }
-        let complete = self.walk(max);
+        let complete = self.consider_classes(max);
         self.picture.allocations.settle();
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.close(complete);
@@ -86,7 +86,7 @@ impl Pass<'_> {
 
     /// What is done after the last class of a pass, when pending jobs have got what they can use.
     fn after_classes(&mut self) {
-        self.plan.wake_at(self.picture.throttle.wake());
+        self.plan.wake_at(self.picture.throttle.next_wake());
         if !self.plan.more {
             self.resume_stopped();
             self.grow();
@@ -95,7 +95,7 @@ impl Pass<'_> {
     }
 
     /// Considers every class in order. Returns false if the pass was cut off.
-    fn walk(&mut self, max: usize) -> bool {
+    fn consider_classes(&mut self, max: usize) -> bool {
         for tier in 0..self.picture.queues.tiers() {
             while let Some((queue, entry)) = self.picture.queues.peek(tier, &self.exhausted) {
                 if self.plan.starts.len() >= max {
@@ -109,7 +109,7 @@ impl Pass<'_> {
                     break;
                 }
                 match self.step(queue, entry) {
-                    Outcome::On => {}
+                    Outcome::Continue => {}
                     Outcome::Stop => {
                         self.give_up_idle_claims();
                         return true;
@@ -173,14 +173,14 @@ impl Pass<'_> {
                 .map(|queue| self.state.queue_ctl(&queue.name).active),
         );
         if self.picture.reserver.is_some()
-            || self.memory.failed_sizes_at != self.picture.usage.freed()
+            || self.memory.failed_sizes_at != self.picture.usage.last_freed()
         {
             self.memory.failed_sizes.clear();
         }
-        self.memory.failed_sizes_at = self.picture.usage.freed();
-        self.thorough = !self.memory.quiet
+        self.memory.failed_sizes_at = self.picture.usage.last_freed();
+        self.all_classes = !self.memory.skip_reasons
             && self.now.since_ms(self.memory.reasons_updated_at) >= EXPLAIN_EVERY_MS;
-        if self.thorough {
+        if self.all_classes {
             self.memory.reasons_updated_at = self.now;
         }
         self.refresh_shares();
@@ -205,7 +205,7 @@ impl Pass<'_> {
         let mut pending = self
             .picture
             .classes
-            .take(entry.class)
+            .take_out(entry.class)
             .expect("pending classes have a record");
         let outcome = self.step_with(queue, &mut pending, entry);
         self.picture.classes.put(entry.class, pending);
@@ -215,22 +215,22 @@ impl Pass<'_> {
     fn step_with(&mut self, queue: u16, pending: &mut PendingClass, entry: QueueEntry) -> Outcome {
         let at = usize::from(queue);
         let group = pending.group;
-        if self.is_hopeless(pending) {
+        if self.is_known_unplaceable(pending) {
             self.picture.queues.order_mut(queue).skip(group, entry);
-            return self.behind_blocked(queue);
+            return self.after_blocked(queue);
         }
         match self.try_class(pending, entry) {
             Step::Start(start, spot, next) => {
                 self.commit_start(pending, &start, &spot);
                 self.plan.starts.push(start);
-                self.go_on(queue, pending, entry, next);
+                self.continue_class(queue, pending, entry, next);
                 self.picture.queues.order_mut(queue).note_started(group);
-                Outcome::On
+                Outcome::Continue
             }
             Step::AtLimit(id, limit, next) => {
                 self.plan.at_limit.push((id, limit));
-                self.go_on(queue, pending, entry, next);
-                Outcome::On
+                self.continue_class(queue, pending, entry, next);
+                Outcome::Continue
             }
             Step::Reserved(reason, next) => {
                 self.plan
@@ -242,13 +242,13 @@ impl Pass<'_> {
                     return Outcome::Stop;
                 }
                 if self.may_reserve(self.picture.queues.reserve_policy(queue).depth) {
-                    self.go_on(queue, pending, entry, next);
-                    return Outcome::On;
+                    self.continue_class(queue, pending, entry, next);
+                    return Outcome::Continue;
                 }
                 self.picture.queues.order_mut(queue).skip(group, entry);
                 match self.picture.queues.reserve_policy(queue).shortest_first {
                     true => Outcome::ShortestFirst,
-                    false => Outcome::On,
+                    false => Outcome::Continue,
                 }
             }
             Step::Blocked(reason) => {
@@ -257,36 +257,37 @@ impl Pass<'_> {
                     .reasons
                     .extend(reason.map(|why| (entry.class, why)));
                 self.picture.queues.order_mut(queue).skip(group, entry);
-                Outcome::On
+                Outcome::Continue
             }
             Step::NoPlace(reason) => {
                 self.plan
                     .reasons
                     .extend(reason.map(|why| (entry.class, why)));
                 self.picture.queues.order_mut(queue).skip(group, entry);
-                self.behind_blocked(queue)
+                self.after_blocked(queue)
             }
         }
     }
 
     /// How the pass continues after a class for which no hosts were found.
-    fn behind_blocked(&mut self, queue: u16) -> Outcome {
+    fn after_blocked(&mut self, queue: u16) -> Outcome {
         let at = usize::from(queue);
         if self.config().queues[at].strict {
             return Outcome::Stop;
         }
         let may_act = self.may_reserve(self.picture.queues.reserve_policy(queue).depth)
             || self.config().queues[at].preemption.is_some();
-        if !may_act && (self.picture.usage.free() <= 0 || !self.thorough && self.all_failed(queue))
+        if !may_act
+            && (self.picture.usage.free() <= 0 || !self.all_classes && self.all_failed(queue))
         {
             self.exhausted[at] = true;
         }
-        Outcome::On
+        Outcome::Continue
     }
 
     /// Whether it is known for every kind of request in a queue that there are no hosts for it.
     fn all_failed(&self, queue: u16) -> bool {
-        let mut alike = self.picture.queues.alike(queue);
+        let mut alike = self.picture.queues.pending_kinds(queue);
         // As long as there are few kinds, checking them costs less than considering each class.
         alike.len() <= FEW_KINDS
             && alike.all(|(shape, on_hosts)| {
@@ -294,16 +295,16 @@ impl Pass<'_> {
                 let freed = self
                     .picture
                     .usage
-                    .freed()
+                    .last_freed()
                     .max(self.picture.quotas.last_freed_on_hosts(*on_hosts));
-                shape.is_hopeless(*on_hosts, freed)
+                shape.has_no_place(*on_hosts, freed)
             })
     }
 
     /// Whether it is known without a search that there are no hosts for any job of the class.
-    fn is_hopeless(&self, pending: &PendingClass) -> bool {
+    fn is_known_unplaceable(&self, pending: &PendingClass) -> bool {
         let depth = self.reserve_policy(pending).depth;
-        if self.thorough || self.may_reserve(depth) || self.may_preempt(pending) {
+        if self.all_classes || self.may_reserve(depth) || self.may_preempt(pending) {
             return false;
         }
         if i64::from(pending.min) > self.picture.usage.free() {
@@ -313,7 +314,7 @@ impl Pass<'_> {
         if !slot.shape.timed && self.known_failure(pending).is_some() {
             return true;
         }
-        if pending.length.varies() {
+        if pending.length.depends_on_host() {
             return false;
         }
         let worse =
@@ -325,7 +326,7 @@ impl Pass<'_> {
     }
 
     /// Continues the class with its next job in this pass.
-    fn go_on(
+    fn continue_class(
         &mut self,
         queue: u16,
         pending: &mut PendingClass,
@@ -337,13 +338,13 @@ impl Pass<'_> {
                 .entry_of(self.state, pending.priority, order, j, entry.class)
         };
         let new = next.map(entry_of);
-        pending.progress.from = next.map_or(0, |(_, _, from)| from);
+        pending.progress.first_index = next.map_or(0, |(_, _, from)| from);
         self.picture
             .queues
             .order_mut(queue)
             .replace(pending.group, Some(entry), new);
         pending.progress.entry = new;
-        if !std::mem::replace(&mut pending.progress.moved, true) {
+        if !std::mem::replace(&mut pending.progress.has_advanced, true) {
             self.picture.classes.note_moved(entry.class);
         }
     }
@@ -366,7 +367,7 @@ impl Pass<'_> {
             self.plan.wake_at(Some(at));
             return Step::Blocked(Some(why));
         }
-        let most = match self.room(pending) {
+        let most = match self.max_slots(pending) {
             Ok(most) => most,
             Err(reason) => return Step::Blocked(Some(reason)),
         };
@@ -424,7 +425,7 @@ impl Pass<'_> {
         if j.idx > 0 {
             return Some((j, false));
         }
-        let idx = array.waiting.first_from(pending.progress.from)?;
+        let idx = array.waiting.first_from(pending.progress.first_index)?;
         let more = array.waiting.first_from(idx + 1).is_some();
         Some((JobKey::element(job.id, idx), more))
     }
@@ -435,11 +436,11 @@ impl Pass<'_> {
             .picture
             .classes
             .get(id)
-            .is_some_and(|pending| pending.progress.moved)
+            .is_some_and(|pending| pending.progress.has_advanced)
         {
             return;
         }
-        let Some(mut pending) = self.picture.classes.take(id) else {
+        let Some(mut pending) = self.picture.classes.take_out(id) else {
             return;
         };
         let head = pending.first_jobs.first().copied();
@@ -449,7 +450,7 @@ impl Pass<'_> {
         });
         self.picture.queues.set_entry(&pending, head);
         pending.progress.entry = head;
-        (pending.progress.from, pending.progress.moved) = (0, false);
+        (pending.progress.first_index, pending.progress.has_advanced) = (0, false);
         self.picture.classes.put(id, pending);
     }
 }

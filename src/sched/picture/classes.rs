@@ -16,7 +16,7 @@ impl Picture {
         let class = state.pending().class(id);
         let head = class.and_then(|class| class.jobs.first());
         let Some((class, (order, j))) = class.zip(head) else {
-            if let Some(pending) = self.classes.take(id) {
+            if let Some(pending) = self.classes.take_out(id) {
                 self.queues.set_entry(&pending, None);
                 self.queues.count_alike(&pending, false);
                 self.requests.drop_ref(pending.shape);
@@ -29,7 +29,7 @@ impl Picture {
             self.classes.put(id, Box::new(pending));
         }
         self.classes.note_changed(id);
-        let mut pending = self.classes.take(id).expect("just made");
+        let mut pending = self.classes.take_out(id).expect("just made");
         let entry = self.entry_of(state, pending.priority, order, j, id);
         self.queues.set_entry(&pending, Some(entry));
         pending.first_jobs.clear();
@@ -38,7 +38,7 @@ impl Picture {
             .extend(class.jobs.iter().take(FIRST_JOBS));
         pending.arrays = class.arrays > 0;
         pending.progress.entry = Some(entry);
-        (pending.progress.from, pending.progress.moved) = (0, false);
+        (pending.progress.first_index, pending.progress.has_advanced) = (0, false);
         self.classes.put(id, pending);
     }
 
@@ -51,7 +51,7 @@ impl Picture {
         id: u32,
     ) -> QueueEntry {
         QueueEntry {
-            rank: self.rank_of(state, priority, j),
+            rank: self.priority_rank(state, priority, j),
             order,
             j,
             class: id,
@@ -62,7 +62,7 @@ impl Picture {
     /// the same rate, so the order of two jobs never changes: the age at submission decides. The
     /// points of the setting are added at fixed times, not by the age of each job, so that jobs of
     /// about the same age stay equal: `ctop` decides among them.
-    fn rank_of(&self, state: &State, priority: u32, j: JobKey) -> i64 {
+    fn priority_rank(&self, state: &State, priority: u32, j: JobKey) -> i64 {
         let Some(age) = self.config.general.job_priority_over_time else {
             return -i64::from(priority);
         };

@@ -13,13 +13,18 @@ use std::sync::Arc;
 
 impl Picture {
     /// The place of a user in the share tree of a queue.
-    /// `asked`: the group of `-G`, or empty.
-    pub(super) fn leaf_of(&mut self, queue: Option<u16>, user: &str, asked: &str) -> Option<Leaf> {
+    /// `requested`: the group of `-G`, or empty.
+    pub(super) fn leaf_of(
+        &mut self,
+        queue: Option<u16>,
+        user: &str,
+        requested: &str,
+    ) -> Option<Leaf> {
         self.queues.tree(queue)?;
         let groups = self.users.member_of(&self.config, user);
         let tree = self.queues.tree_mut(queue)?;
-        let asked = Some(asked).filter(|group| !group.is_empty());
-        let leaf = tree.leaf(user, &groups, asked);
+        let requested = Some(requested).filter(|group| !group.is_empty());
+        let leaf = tree.leaf(user, &groups, requested);
         Some(leaf.unwrap_or_else(|| tree.leaf_without_share(user)))
     }
 

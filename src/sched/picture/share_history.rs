@@ -5,7 +5,7 @@
 
 use super::Picture;
 use crate::model::Stamp;
-use crate::sched::allocation::{counted_from, gpu_ms, gpus_of};
+use crate::sched::allocation::{charged_from, gpu_ms, gpus_of};
 use crate::sched::hosts::HostTable;
 use crate::sched::share::{Delta, Meter, UserShareHistory};
 use crate::state::{Body, HostId, Job, Run, State, Work};
@@ -32,7 +32,7 @@ impl Picture {
         before: Option<&BTreeMap<String, ShareHistory>>,
         state: &State,
     ) {
-        let pasts = before.unwrap_or(state.pasts());
+        let pasts = before.unwrap_or(state.share_histories());
         let queues = self.config.queues.iter().zip(self.queues.orders_mut());
         for (queue, order) in queues {
             if let (Some(tree), Some((at, _))) = (order.tree_mut(), pasts.get(&queue.name)) {
@@ -42,7 +42,7 @@ impl Picture {
     }
 
     /// Restores history into new trees: from `before` if a tree is replaced, else from the state.
-    pub(super) fn take_up_history(
+    pub(super) fn restore_history(
         &mut self,
         before: Option<BTreeMap<String, ShareHistory>>,
         state: &State,
@@ -54,7 +54,7 @@ impl Picture {
             let Some(tree) = self.queues.tree_mut(Some(at)) else {
                 continue;
             };
-            let (t, past) = match (&before, state.pasts().get(&queue.name)) {
+            let (t, past) = match (&before, state.share_histories().get(&queue.name)) {
                 (Some(before), _) => (None, before.get(&queue.name).map(|(_, past)| &past[..])),
                 (None, Some((t, past))) => (Some(*t), Some(past.as_slice())),
                 (None, None) => (Some(Stamp(i64::MIN)), None),
@@ -75,7 +75,7 @@ impl Picture {
             let mut delta = Delta::default();
             each_ended(job, &mut |run, end| {
                 if end > t {
-                    let ms = end.since_ms(counted_from(run, t));
+                    let ms = end.since_ms(charged_from(run, t));
                     let gpus = gpu_ms(self.gpus_asked(state, table, (job.spec, queue), run), ms);
                     let ms = ms.saturating_mul(u64::from(run.slots()));
                     delta.hist_ms[Meter::Run as usize] += ms;
@@ -121,8 +121,8 @@ impl Picture {
 fn each_ended(job: &Job, f: &mut dyn FnMut(&Run, Stamp)) {
     let mut one = |work: &Work| {
         let run = work.run.as_deref().filter(|run| !run.hosts.is_empty());
-        if let Some((run, fate)) = run.and_then(|run| Some((run, run.fate.as_deref()?))) {
-            f(run, fate.end);
+        if let Some((run, end)) = run.and_then(|run| Some((run, run.end.as_deref()?))) {
+            f(run, end.end);
         }
     };
     match &job.body {

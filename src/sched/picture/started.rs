@@ -4,7 +4,7 @@
 use super::Picture;
 use crate::model::{JobKey, Stamp};
 use crate::sched::allocation::{
-    Allocation, ChargedResources, RunFingerprint, ShareCharge, counted_from, gpu_ms,
+    Allocation, ChargedResources, RunFingerprint, ShareCharge, charged_from, gpu_ms,
 };
 use crate::sched::amount::Bundle;
 use crate::sched::hosts::HostTable;
@@ -23,7 +23,7 @@ impl Picture {
             let mut sum = 0;
             if let Some((at, _)) = allocation.parts.first() {
                 let host = self.usage.get(*at as usize);
-                sum ^= host.version as usize ^ host.have.len() ^ host.taken.len();
+                sum ^= host.version as usize ^ host.have.len() ^ host.reserved.len();
                 sum ^= self.quotas.prefetch(&allocation.ident, *at);
             }
             let tree = self.queues.tree(allocation.queue);
@@ -61,7 +61,7 @@ impl Picture {
                 return;
             }
             (None, None) => return,
-            (Some(old), Some(new)) if old.same_room(new) => {
+            (Some(old), Some(new)) if old.holds_same(new) => {
                 self.requests.drop_ref(new.shape);
                 self.recharge(j, new.clone());
                 return;
@@ -71,7 +71,7 @@ impl Picture {
         if let Some(old) = self.allocations.remove(&j) {
             self.requests.drop_ref(old.shape);
             let past = match new {
-                None => past_of(state, j, &old, self.counts(old.queue).since, self.now),
+                None => ended_usage(state, j, &old, self.counts(old.queue).since, self.now),
                 Some(_) => EndedUsage::default(),
             };
             self.unbook(j, &old, past);
@@ -106,19 +106,25 @@ impl Picture {
 
     /// `past`: what is added to the history of its user.
     fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: EndedUsage) {
-        self.book(j, allocation, false, past);
+        self.book_allocation(j, allocation, false, past);
         self.monitor.note(j, allocation, false);
     }
 
     /// Adds the allocation of a job.
     pub(in crate::sched) fn add_allocation(&mut self, j: JobKey, allocation: Allocation) {
-        self.book(j, &allocation, true, EndedUsage::default());
+        self.book_allocation(j, &allocation, true, EndedUsage::default());
         self.monitor.note(j, &allocation, true);
         self.allocations.insert(j, allocation);
     }
 
     /// Adds what a job takes, or subtracts what it returns, everywhere it is counted.
-    fn book(&mut self, j: JobKey, allocation: &Allocation, plus: bool, past: EndedUsage) {
+    fn book_allocation(
+        &mut self,
+        j: JobKey,
+        allocation: &Allocation,
+        plus: bool,
+        past: EndedUsage,
+    ) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
             match plus {
@@ -132,14 +138,16 @@ impl Picture {
         self.usage.hold_units(&allocation.units, plus);
         self.allocations.count(allocation, plus);
         if !allocation.ident.is_free() {
-            let at = self.usage.now();
+            let at = self.usage.log_end();
             match plus {
-                true => self
-                    .quotas
-                    .take(&allocation.ident, allocation.counted(), !allocation.lent),
-                false => self.quotas.give(
+                true => self.quotas.count_start(
                     &allocation.ident,
-                    allocation.counted(),
+                    allocation.limit_parts(),
+                    !allocation.lent,
+                ),
+                false => self.quotas.count_end(
+                    &allocation.ident,
+                    allocation.limit_parts(),
                     !allocation.lent,
                     at,
                 ),
@@ -252,7 +260,7 @@ impl Picture {
 
     /// Removes from an allocation what a stopped job does not keep.
     pub(in crate::sched) fn release(&self, allocation: &mut Allocation) {
-        allocation.keep_count();
+        allocation.fix_limit_parts();
         if allocation.lent {
             let count = allocation.count.as_deref_mut().into_iter().flatten();
             count.for_each(|(_, bundle)| bundle.slots = 0);
@@ -270,7 +278,7 @@ impl Picture {
     }
 
     /// What a started job takes while it runs, with nothing released.
-    pub(in crate::sched) fn whole_of(
+    pub(in crate::sched) fn full_allocation(
         &self,
         table: &HostTable,
         allocation: &Allocation,
@@ -294,11 +302,11 @@ struct EndedUsage {
 }
 
 /// `since`: usage before that is in the history. A job that was put back has ended by now.
-fn past_of(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> EndedUsage {
+fn ended_usage(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> EndedUsage {
     let charge = old.charge.as_ref();
     let run = state.work(j).and_then(|work| work.run.as_deref());
-    let ms = match run.and_then(|run| Some((run, run.fate.as_deref()?))) {
-        Some((run, fate)) => fate.end.since_ms(counted_from(run, since)),
+    let ms = match run.and_then(|run| Some((run, run.end.as_deref()?))) {
+        Some((run, fate)) => fate.end.since_ms(charged_from(run, since)),
         None => charge.map_or(0, |charge| charge.ran_ms(now)),
     };
     let mut past = EndedUsage {

@@ -7,7 +7,7 @@ use crate::sched::allocation::Allocation;
 use crate::sched::engine::Engine;
 use crate::sched::host_usage::ResourceId;
 use crate::sched::hosts::HostTable;
-use crate::sched::units::{Chosen, HeldUnits, PartOrder, UNIT, UnitAsk, best_fit};
+use crate::sched::units::{Chosen, HeldUnits, PartOrder, UNIT, UnitRequest, best_fit};
 use crate::state::State;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Engine {
         let picture = &mut self.picture;
         let shape = picture.shape_of(spec, table);
         let alternative = picture.requests.shape(shape).alternative(0);
-        let at = |host: &str| table.named(host).map(|host| host.position);
+        let at = |host: &str| table.find_by_name(host).map(|host| host.position);
         let shares: Vec<_> = shares.iter().map(|Share(host, n)| (at(host), *n)).collect();
         let asks = alternative.units.then(|| alternative.unit_asks(&shares));
         picture.requests.drop_ref(shape);
@@ -59,18 +59,18 @@ impl Picture {
             each.filter_map(|(name, n)| Some((self.resources.find(name)?, *n)))
                 .collect()
         };
-        let held = |units: &Units| {
+        let to_held = |units: &Units| {
             let res = self.resources.find(&units.res)?;
-            let at = table.named(&units.host)?.position;
+            let host = table.find_by_name(&units.host)?.position;
             self.resources.has_units(res).then(|| HeldUnits {
-                at,
+                host,
                 res,
                 names: units.names.clone(),
                 part: i64::from(units.part_of_each()),
                 amounts: amounts_of(units),
             })
         };
-        units.iter().filter_map(held).collect()
+        units.iter().filter_map(to_held).collect()
     }
 
     /// Marks units as held by a started job. A host's amount includes those of them that it still
@@ -83,12 +83,12 @@ impl Picture {
     ) {
         allocation.units = self.held_units(units, table);
         let mut listed: BTreeMap<(u32, ResourceId), i64> = BTreeMap::new();
-        for held in &allocation.units {
-            let usage = self.usage.get(held.at as usize);
-            let n = usage.listed_units(held.res, &held.names) as i64;
-            *listed.entry((held.at, held.res)).or_default() += n * held.part;
-            for (own, each) in &held.amounts {
-                *listed.entry((held.at, *own)).or_default() += n * each;
+        for held_units in &allocation.units {
+            let usage = self.usage.get(held_units.host as usize);
+            let n = usage.listed_units(held_units.res, &held_units.names) as i64;
+            *listed.entry((held_units.host, held_units.res)).or_default() += n * held_units.part;
+            for (own, each) in &held_units.amounts {
+                *listed.entry((held_units.host, *own)).or_default() += n * each;
             }
         }
         for ((at, res), amount) in listed {
@@ -96,7 +96,7 @@ impl Picture {
             let Some(part) = part else { continue };
             let res = usize::from(res);
             if allocation.parts[part].1.get(res) != amount {
-                allocation.keep_count();
+                allocation.fix_limit_parts();
                 allocation.parts[part].1.set(res, amount);
             }
         }
@@ -106,14 +106,14 @@ impl Picture {
     pub(super) fn renew_units(&mut self, state: &State, table: &HostTable, at: usize) {
         let works: Vec<JobKey> = state
             .used()
-            .work_on(table.id_at(at))
+            .started_on(table.id_at(at))
             .map(|(j, _)| j)
             .collect();
         for j in works {
             if self
                 .allocations
                 .get(&j)
-                .is_some_and(|held| !held.units.is_empty())
+                .is_some_and(|allocation| !allocation.units.is_empty())
             {
                 self.renew_allocation(state, table, j);
             }
@@ -127,7 +127,7 @@ impl Picture {
     /// Returns the position of a host and the resource of which too few units are free there.
     pub(in crate::sched) fn choose_units<'a>(
         &self,
-        asks: &[(u32, Vec<UnitAsk>)],
+        asks: &[(u32, Vec<UnitRequest>)],
         table: &HostTable,
         order: impl Fn(usize) -> PartOrder<'a>,
     ) -> Result<Vec<Units>, (u32, ResourceId)> {
@@ -135,12 +135,12 @@ impl Picture {
         for (at, asks) in asks.iter().filter(|(_, asks)| !asks.is_empty()) {
             let first = out.len();
             let usage = self.usage.get(*at as usize);
-            let chosen = usage
+            let units = usage
                 .choose_units(asks, order(*at as usize))
                 .ok_or((*at, asks[0].res))?;
             let host = &table.at(*at as usize).name;
-            let named = asks.iter().zip(chosen);
-            out.extend(named.map(|(ask, chosen)| self.named_units(host, ask, &chosen)));
+            let named = asks.iter().zip(units);
+            out.extend(named.map(|(ask, units)| self.named_units(host, ask, &units)));
             // Numbers of resources differ between leaders.
             out[first..].sort_by(|a: &Units, b| {
                 let size = b.part_of_each().cmp(&a.part_of_each());
@@ -150,16 +150,16 @@ impl Picture {
         Ok(out)
     }
 
-    fn named_units(&self, host: &str, ask: &UnitAsk, chosen: &Chosen<'_>) -> Units {
+    fn named_units(&self, host: &str, ask: &UnitRequest, units: &Chosen<'_>) -> Units {
         let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
         let amounts = ask.amounts.iter().filter(|(_, n)| *n > 0);
         Units {
             host: host.to_owned(),
             res: self.resources.name(ask.res).to_owned(),
-            names: chosen.iter().map(|(_, name)| (*name).to_owned()).collect(),
-            places: match chosen.iter().all(by_number) {
+            names: units.iter().map(|(_, name)| (*name).to_owned()).collect(),
+            places: match units.iter().all(by_number) {
                 true => Vec::new(),
-                false => chosen.iter().map(|(place, _)| *place).collect(),
+                false => units.iter().map(|(place, _)| *place).collect(),
             },
             part: match ask.part {
                 UNIT => 0,

@@ -12,25 +12,25 @@ fn slots(n: i64) -> Bundle {
 #[test]
 fn claims_make_steps_and_equal_steps_merge() {
     let mut line = Timeline::new(&slots(10));
-    line.take(0, 100, &slots(6));
-    line.take(0, 50, &slots(2));
+    line.claim(0, 100, &slots(6));
+    line.claim(0, 50, &slots(2));
     assert_eq!(line.free_at(0), slots(2));
     assert_eq!(line.free_at(50), slots(4));
     assert_eq!(line.free_at(100), slots(10));
     assert_eq!(line.steps(), 4);
-    line.take(50, 100, &slots(2));
+    line.claim(50, 100, &slots(2));
     assert_eq!(line.steps(), 3);
-    line.give(0, 50, &slots(2));
-    line.give(50, 100, &slots(2));
-    line.give(0, 100, &slots(6));
+    line.release(0, 50, &slots(2));
+    line.release(50, 100, &slots(2));
+    line.release(0, 100, &slots(6));
     assert_eq!(line.steps(), 1);
 }
 
 #[test]
 fn the_earliest_start_skips_gaps_that_are_too_short() {
     let mut line = Timeline::new(&Bundle::new(10, &[4000]));
-    line.take(0, 10, &slots(8));
-    line.take(20, 30, &Bundle::new(1, &[3000]));
+    line.claim(0, 10, &slots(8));
+    line.claim(20, 30, &Bundle::new(1, &[3000]));
     let far = i64::MAX;
     assert_eq!(line.earliest(&slots(2), 100, 0, far), Some(0));
     assert_eq!(line.earliest(&slots(10), 10, 0, far), Some(10));
@@ -49,8 +49,8 @@ fn the_earliest_start_skips_gaps_that_are_too_short() {
 #[test]
 fn work_without_end_frees_at_one_moment_after_all_others() {
     let mut line = Timeline::new(&slots(4));
-    line.take(5, FOREVER, &slots(1));
-    line.take(9, FOREVER, &slots(1));
+    line.claim(5, FOREVER, &slots(1));
+    line.claim(9, FOREVER, &slots(1));
     assert_eq!(line.steps(), 4);
     line.forget_before(9);
     assert_eq!(line.steps(), 2);
@@ -63,11 +63,11 @@ fn work_without_end_frees_at_one_moment_after_all_others() {
 fn the_past_is_dropped_and_the_present_kept() {
     let mut line = Timeline::new(&slots(8));
     for t in 0..200 {
-        line.take(t, t + 5, &slots(1));
+        line.claim(t, t + 5, &slots(1));
         line.forget_before(t);
     }
     assert!(line.steps() <= 6, "{} steps", line.steps());
-    assert!(line.at.len() < 80, "{} kept", line.at.len());
+    assert!(line.times.len() < 80, "{} kept", line.times.len());
     assert_eq!(line.free_at(0), line.free_at(199));
     assert_eq!(line.free_at(199), slots(3));
 }
@@ -75,8 +75,8 @@ fn the_past_is_dropped_and_the_present_kept() {
 #[test]
 fn stairs_tell_what_an_end_leaves() {
     let mut line = Timeline::new(&Bundle::new(10, &[1000]));
-    line.take(0, 50, &slots(4));
-    line.take(50, 80, &Bundle::new(8, &[1000]));
+    line.claim(0, 50, &slots(4));
+    line.claim(50, 80, &Bundle::new(8, &[1000]));
     let mut stairs = Vec::new();
     line.decreasing_steps(0, &mut stairs);
     let step = |from, room| Step { from, room };
@@ -87,11 +87,11 @@ fn stairs_tell_what_an_end_leaves() {
 #[test]
 fn a_host_that_shrinks_is_overdrawn_where_it_is_claimed() {
     let mut line = Timeline::new(&slots(4));
-    line.take(10, 20, &slots(3));
+    line.claim(10, 20, &slots(3));
     line.grow(&slots(-2));
-    assert!(line.overdrawn(&slots(1), 0, 20));
-    assert!(!line.overdrawn(&slots(1), 0, 10));
-    assert!(!line.overdrawn(&Bundle::new(0, &[1]), 0, 20));
+    assert!(line.is_overdrawn(&slots(1), 0, 20));
+    assert!(!line.is_overdrawn(&slots(1), 0, 10));
+    assert!(!line.is_overdrawn(&Bundle::new(0, &[1]), 0, 20));
     assert_eq!(line.free_at(30), slots(2));
 }
 
@@ -132,7 +132,7 @@ proptest! {
         for act in acts {
             match act {
                 Operation::Take(from, to, slots, mem) => {
-                    line.take(from, to, &Bundle::new(slots, &[mem]));
+                    line.claim(from, to, &Bundle::new(slots, &[mem]));
                     for t in from..to {
                         free[t as usize].0 -= slots;
                         free[t as usize].1 -= mem;
@@ -141,7 +141,7 @@ proptest! {
                 }
                 Operation::Give(n) if !taken.is_empty() => {
                     let (from, to, slots, mem) = taken.swap_remove(n % taken.len());
-                    line.give(from, to, &Bundle::new(slots, &[mem]));
+                    line.release(from, to, &Bundle::new(slots, &[mem]));
                     for t in from..to {
                         free[t as usize].0 += slots;
                         free[t as usize].1 += mem;
@@ -158,9 +158,9 @@ proptest! {
                 prop_assert_eq!(line.free_at(t), Bundle::new(slots, &[mem]));
             }
             let mut last = None;
-            for i in line.head..line.at.len() {
+            for i in line.head..line.times.len() {
                 let row = Some(line.row(i));
-                prop_assert!(row != last, "equal steps at {}", line.at[i]);
+                prop_assert!(row != last, "equal steps at {}", line.times[i]);
                 last = row;
             }
         }

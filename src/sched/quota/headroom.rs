@@ -10,15 +10,15 @@ impl Quotas {
     ///
     /// # Errors
     /// Returns the first counter without room.
-    pub fn room(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
-        self.room_beside(ident, need, &[])
+    pub fn max_slots(&self, ident: &Ident, need: &Need<'_>) -> Result<u32, Blocked> {
+        self.max_slots_beside(ident, need, &[])
     }
 
-    /// As [`Quotas::room`], beside what the job takes in trial.
+    /// As [`Quotas::max_slots`], beside what the job takes in trial.
     ///
     /// # Errors
     /// Returns the first counter without room.
-    pub fn room_beside(
+    pub fn max_slots_beside(
         &self,
         ident: &Ident,
         need: &Need<'_>,
@@ -26,9 +26,9 @@ impl Quotas {
     ) -> Result<u32, Blocked> {
         let mut room = u32::MAX;
         let taken = sum_of(so_far.iter());
-        for at in &ident.everywhere {
+        for at in &ident.host_independent {
             let counter = &self.counters[*at as usize];
-            let left = self.left(counter, taken.as_ref(), need);
+            let left = self.slots_left(counter, taken.as_ref(), need);
             room = room.min(left.map_err(|b| b.of(counter.family, Some(*at), None))?);
         }
         Ok(room)
@@ -66,7 +66,7 @@ impl Quotas {
                 None => part.0 == host,
             };
             let taken = sum_of(so_far.iter().filter(in_trial));
-            let left = self.left(counter, taken.as_ref(), need);
+            let left = self.slots_left(counter, taken.as_ref(), need);
             room = room.min(left.map_err(|b| b.of(host_limit.family, at, host_limit.own(host)))?);
         }
         Ok(room)
@@ -90,10 +90,10 @@ impl Quotas {
                 per_slot: &none,
                 fixed: all,
             };
-            self.left(counter, None, &need).map(|_| ())
+            self.slots_left(counter, None, &need).map(|_| ())
         };
         let all = sum(&|_| true);
-        for at in &ident.everywhere {
+        for at in &ident.host_independent {
             let counter = &self.counters[*at as usize];
             fits(counter, &all).map_err(|b| b.of(counter.family, Some(*at), None))?;
         }

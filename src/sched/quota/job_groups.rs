@@ -80,9 +80,9 @@ impl Rule {
             slots: UNLIMITED,
             jobs: UNLIMITED,
             amounts: SmallVec::new(),
-            risen: 0,
+            raised_at: 0,
             until: None,
-            has: Vec::new(),
+            includes_host: Vec::new(),
             kind: Kind::JobGroups,
         }
     }

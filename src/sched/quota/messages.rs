@@ -79,8 +79,8 @@ impl Quotas {
             let mut rows = Vec::new();
             let consumer = self.consumer(counter.family, counter.host);
             rule.push_rows(counter, consumer, false, &mut rows);
-            let gone = rule.has_members() && counter.is_zero();
-            out.extend(rows.into_iter().map(|row| (row, gone)));
+            let is_gone = rule.has_members() && counter.is_zero();
+            out.extend(rows.into_iter().map(|row| (row, is_gone)));
         }
         Some(out)
     }
@@ -120,19 +120,19 @@ impl Quotas {
             };
         }
         if need > max && rule.until.is_none() {
-            let unit = match blocked.what {
+            let unit = match blocked.quantity {
                 Quantity::Resource(_) => 1,
                 Quantity::Slots | Quantity::Jobs => 1000,
             };
             return PendReason::QuotaNever {
                 limit,
                 consumer,
-                resource: rule.word(blocked.what).to_owned(),
+                resource: rule.word(blocked.quantity).to_owned(),
                 need: need.saturating_mul(unit),
                 max: max.saturating_mul(unit),
             };
         }
-        match blocked.what {
+        match blocked.quantity {
             Quantity::Slots => PendReason::QuotaSlots {
                 limit,
                 consumer,
@@ -149,7 +149,7 @@ impl Quotas {
             Quantity::Resource(_) => PendReason::QuotaResource {
                 limit,
                 consumer,
-                resource: rule.word(blocked.what).to_owned(),
+                resource: rule.word(blocked.quantity).to_owned(),
                 need,
                 used,
                 max,
@@ -199,7 +199,13 @@ impl Rule {
         parts.join(", ")
     }
 
-    fn push_rows(&self, counter: &Counter, consumer: String, each: bool, out: &mut Vec<QuotaRow>) {
+    fn push_rows(
+        &self,
+        counter: &Counter,
+        consumer: String,
+        is_member_limit: bool,
+        out: &mut Vec<QuotaRow>,
+    ) {
         let mut push = |resource: &str, used: i64, max: i64| {
             out.push(QuotaRow {
                 rule: counter.rule,
@@ -208,7 +214,7 @@ impl Rule {
                 resource: resource.to_owned(),
                 used,
                 max: (max != UNLIMITED).then_some(max),
-                each,
+                each: is_member_limit,
             });
         };
         if !self.quota.slots.is_empty() {

@@ -27,7 +27,7 @@ pub(super) struct Pools {
 struct Pool {
     res: ResourceId,
     /// The source that reports it.
-    from: String,
+    source: String,
     rule: u16,
 }
 
@@ -35,7 +35,7 @@ struct Pool {
 #[derive(Clone, Copy, Debug)]
 pub struct SharedAmount<'a> {
     /// All hosts with the same source share one amount.
-    pub from: &'a str,
+    pub source: &'a str,
     /// Thousandths.
     pub amount: i64,
     /// It never changes: cb.yaml states it.
@@ -68,21 +68,22 @@ impl Quotas {
             self.pools.outdated |= !idle;
             let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
             let at = host as usize;
-            rule.has.resize(rule.has.len().max(at + 1), false);
-            rule.has[at] = true;
+            rule.includes_host
+                .resize(rule.includes_host.len().max(at + 1), false);
+            rule.includes_host[at] = true;
             self.pools.of_host.insert((res, host), pool);
         }
         let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
-        if self.pools.list[pool].from == now.from {
+        if self.pools.list[pool].source == now.source {
             if now.amount > rule.amounts[0] {
-                rule.risen = at;
+                rule.raised_at = at;
             }
             rule.amounts[0] = now.amount;
         }
     }
 
     /// Whether jobs were counted with other hosts: everything must be counted again.
-    pub fn outdated(&self) -> bool {
+    pub fn is_outdated(&self) -> bool {
         self.pools.outdated
     }
 
@@ -93,7 +94,7 @@ impl Quotas {
 
     fn leave(&mut self, pool: usize, host: u32, idle: bool) {
         let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
-        rule.has[host as usize] = false;
+        rule.includes_host[host as usize] = false;
         self.pools.outdated |= !idle;
     }
 
@@ -102,7 +103,7 @@ impl Quotas {
         let same = |of: &&(usize, &Pool)| of.1.res == res;
         let mut all = self.pools.list.iter().enumerate().filter(|of| same(&of));
         let first = all.clone().next().map(|(at, _)| at);
-        if let Some((at, _)) = all.find(|(_, of)| of.from == now.from) {
+        if let Some((at, _)) = all.find(|(_, of)| of.source == now.source) {
             return at;
         }
         if let Some(first) = first.filter(|_| self.pools.list.len() >= POOLS_MAX) {
@@ -114,7 +115,7 @@ impl Quotas {
         self.rules.push(Rule::of_pool(res, name, now));
         self.pools.list.push(Pool {
             res,
-            from: now.from.to_owned(),
+            source: now.source.to_owned(),
             rule,
         });
         self.pools.list.len() - 1
@@ -134,9 +135,9 @@ impl Rule {
             slots: UNLIMITED,
             jobs: UNLIMITED,
             amounts: SmallVec::from_elem(now.amount, 1),
-            risen: 0,
+            raised_at: 0,
             until: None,
-            has: Vec::new(),
+            includes_host: Vec::new(),
             kind: Kind::Pool { fixed: now.fixed },
         }
     }

@@ -145,7 +145,7 @@ fn need<'a>(slots: u32, per_slot: &'a Bundle, fixed: &'a Bundle) -> Need<'a> {
 
 fn room(quotas: &Quotas, ident: &Ident, slots: u32) -> Result<u32, Blocked> {
     let none = Bundle::default();
-    quotas.room(ident, &need(slots, &none, &none))
+    quotas.max_slots(ident, &need(slots, &none, &none))
 }
 
 fn room_at(quotas: &Quotas, ident: &Ident, host: u32) -> Result<u32, Blocked> {
@@ -167,9 +167,9 @@ fn sentence(quotas: &Quotas, blocked: Blocked) -> (u32, String) {
 fn case_41_ii_a_shared_limit_with_an_exception() {
     let mut quotas = quotas(&[limit1()]);
     let many = quotas.identity(&who("medium", "u003"));
-    quotas.take(&many, &on(0, 100), true);
+    quotas.count_start(&many, &on(0, 100), true);
     let more = quotas.identity(&who("low", "u004"));
-    quotas.take(&more, &on(1, 28), true);
+    quotas.count_start(&more, &on(1, 28), true);
     let second = quotas.identity(&who("low", "u002"));
     let blocked = room(&quotas, &second, 4).expect_err("2 are left");
     assert_eq!(
@@ -199,7 +199,7 @@ fn case_41_iii_each_queue_on_each_host() {
     assert!(medium.by_host() && !medium.is_free());
     for _ in 0..2 {
         assert!(room_at(&quotas, &medium, 1).is_ok());
-        quotas.take(&medium, &on(1, 3), true);
+        quotas.count_start(&medium, &on(1, 3), true);
     }
     let blocked = room_at(&quotas, &medium, 1).expect_err("two are there");
     assert_eq!(
@@ -212,7 +212,7 @@ fn case_41_iii_each_queue_on_each_host() {
     assert!(quotas.check(&medium, &on(1, 1)).is_err());
     assert!(quotas.check(&medium, &on(2, 1)).is_ok());
     assert!(room_at(&quotas, &medium, 2).is_ok() && room_at(&quotas, &low, 1).is_ok());
-    quotas.give(&medium, &on(1, 3), true, 9);
+    quotas.count_end(&medium, &on(1, 3), true, 9);
     assert_eq!(quotas.freed_at(&blocked), 9);
     assert!(room_at(&quotas, &medium, 1).is_ok());
 }
@@ -224,19 +224,19 @@ fn each_user_has_resources_of_his_own() {
     let second = quotas.identity(&who("other", "u2"));
     let (slot, none) = (per_slot(1_000_000, 500), Bundle::default());
     assert_eq!(
-        quotas.room(&first, &need(1, &slot, &none)),
+        quotas.max_slots(&first, &need(1, &slot, &none)),
         Ok(4),
         "the GPUs bind"
     );
     let fixed = per_slot(1_500_000, 0);
     assert_eq!(
-        quotas.room(&first, &need(1, &slot, &fixed)),
+        quotas.max_slots(&first, &need(1, &slot, &fixed)),
         Ok(3),
         "the memory binds"
     );
-    quotas.take(&first, &[(0, Bundle::new(3, &[3_000_000, 1500]))], true);
+    quotas.count_start(&first, &[(0, Bundle::new(3, &[3_000_000, 1500]))], true);
     let blocked = quotas
-        .room(&first, &need(2, &slot, &none))
+        .max_slots(&first, &need(2, &slot, &none))
         .expect_err("half a GPU is left");
     assert_eq!(
         sentence(&quotas, blocked),
@@ -245,16 +245,16 @@ fn each_user_has_resources_of_his_own() {
             "limit limit3 (user u1): 1.5 of 2 gpu in use, needs 1".to_owned()
         )
     );
-    assert_eq!(quotas.room(&first, &need(1, &slot, &none)), Ok(1));
+    assert_eq!(quotas.max_slots(&first, &need(1, &slot, &none)), Ok(1));
     assert_eq!(
         room(&quotas, &first, 9),
         Ok(u32::MAX),
         "it needs none of that"
     );
-    assert_eq!(quotas.room(&second, &need(1, &slot, &none)), Ok(4));
+    assert_eq!(quotas.max_slots(&second, &need(1, &slot, &none)), Ok(4));
     let huge = per_slot(0, 2500);
     let never = quotas
-        .room(&second, &need(1, &none, &huge))
+        .max_slots(&second, &need(1, &none, &huge))
         .expect_err("2 at most");
     assert_eq!(
         sentence(&quotas, never),
@@ -280,10 +280,10 @@ fn case_41_iv_windows() {
     let closes = Some(moment("2026-11-20T18:01:00Z"));
     assert_eq!(tick(&mut quotas, "2026-11-18T10:00:00Z", 1), closes);
     assert_eq!(room(&quotas, &ident, 1), Ok(2));
-    quotas.take(&ident, &on(0, 2), true);
+    quotas.count_start(&ident, &on(0, 2), true);
     let blocked = room(&quotas, &ident, 1).expect_err("two run");
     assert_eq!(
-        (quotas.until(&blocked), quotas.freed_at(&blocked)),
+        (quotas.next_change(&blocked), quotas.freed_at(&blocked)),
         (closes, 0)
     );
     tick(&mut quotas, "2026-11-20T18:00:59Z", 2);
@@ -292,7 +292,7 @@ fn case_41_iv_windows() {
     assert_eq!(opens, Some(moment("2026-11-23T08:00:00Z")));
     assert_eq!(quotas.freed_at(&blocked), 3);
     assert_eq!(room(&quotas, &ident, 3), Ok(3));
-    quotas.take(&ident, &on(0, 3), true);
+    quotas.count_start(&ident, &on(0, 3), true);
 
     // Monday: five run, and none of them is stopped; none starts before fewer than two run.
     tick(&mut quotas, "2026-11-23T08:00:00Z", 4);
@@ -302,7 +302,7 @@ fn case_41_iv_windows() {
         let (_, text) = sentence(&quotas, blocked);
         let limit = "limit limit4 (queues low)";
         assert_eq!(text, format!("{limit}: {used} of 2 slots in use, needs 1"));
-        quotas.give(&ident, &on(0, 1), true, event);
+        quotas.count_end(&ident, &on(0, 1), true, event);
         assert_eq!(quotas.freed_at(&blocked), event);
     }
     assert_eq!(room(&quotas, &ident, 1), Ok(1));
@@ -330,7 +330,7 @@ fn each_resource_has_its_own_windows() {
         let next = quotas.tick(moment(text), &TimeZone::UTC, 1);
         let room = |each| {
             quotas
-                .room(&ident, &need(1, each, &none))
+                .max_slots(&ident, &need(1, each, &none))
                 .expect("nothing is used")
         };
         (room(&mem), room(&gpu), next)
@@ -387,12 +387,12 @@ fn a_set_of_hosts_shares_one_counter() {
             .check(&ident, &[on(0, 4), on(1, 7)].concat())
             .is_err()
     );
-    quotas.take(&ident, &parts, true);
+    quotas.count_start(&ident, &parts, true);
     assert_eq!(trial(&quotas, 0, &[]), Ok(2));
-    quotas.take(&ident, &on(1, 1), true);
+    quotas.count_start(&ident, &on(1, 1), true);
     let blocked = trial(&quotas, 0, &[]).expect_err("two jobs");
-    assert_eq!(blocked.what, Quantity::Jobs);
-    quotas.give(&ident, &parts, true, 4);
+    assert_eq!(blocked.quantity, Quantity::Jobs);
+    quotas.count_end(&ident, &parts, true, 4);
     assert_eq!(quotas.freed_at(&blocked), 4);
     assert_eq!(trial(&quotas, 0, &[]), Ok(9));
 }
@@ -434,10 +434,10 @@ fn suspended_work_gives_back_what_it_does_not_keep() {
     let mut quotas = quotas(&[limit]);
     let ident = quotas.identity(&who("q", "u"));
     let all = [(0, Bundle::new(4, &[1_000_000, 2000]))];
-    quotas.take(&ident, &all, true);
+    quotas.count_start(&ident, &all, true);
     // Preempted: slots and GPUs are free again, memory and the job itself are not.
     let lent = [(0, Bundle::new(4, &[0, 2000]))];
-    quotas.give(&ident, &lent, false, 1);
+    quotas.count_end(&ident, &lent, false, 1);
     let used = |quotas: &Quotas| {
         let rows = quotas.rows();
         rows.iter()
@@ -453,8 +453,8 @@ fn suspended_work_gives_back_what_it_does_not_keep() {
         row("slots", 0),
     ];
     assert_eq!(used(&quotas), kept);
-    quotas.take(&ident, &lent, false);
-    quotas.give(&ident, &all, true, 2);
+    quotas.count_start(&ident, &lent, false);
+    quotas.count_end(&ident, &all, true, 2);
     assert!(
         used(&quotas).is_empty(),
         "members that use nothing are not listed"
@@ -488,7 +488,7 @@ fn groups_projects_and_applications_select() {
         ..who("q", "")
     };
     let a = quotas.identity(&of("a", "p1", "x"));
-    quotas.take(&a, &on(0, 1), true);
+    quotas.count_start(&a, &on(0, 1), true);
     let mut blocked = |who: Consumers| {
         let ident = quotas.identity(&who);
         room(&quotas, &ident, 1).is_err()
@@ -515,7 +515,7 @@ fn the_lowest_of_several_limits_wins() {
     assert_eq!(room(&quotas, &ident, 1), Ok(3));
     let blocked = room(&quotas, &ident, 5).expect_err("b allows 3");
     assert_eq!(quotas.reason(&blocked).code(), 63);
-    quotas.take(&ident, &on(0, 2), true);
+    quotas.count_start(&ident, &on(0, 2), true);
     let rows = quotas.rows();
     let rows: Vec<_> = rows
         .iter()
@@ -556,22 +556,22 @@ fn what_nobody_holds_is_dropped() {
     };
     let mut quotas = quotas(&[each, by_host]);
     let project = |n: usize| format!("p{n}");
-    let mut held = Vec::new();
+    let mut started = Vec::new();
     for n in 0..20 * KEEP {
         let name = project(n);
         let ident = quotas.identity(&Consumers {
             project: &name,
             ..who("q", "u")
         });
-        quotas.take(&ident, &on(0, 1), true);
+        quotas.count_start(&ident, &on(0, 1), true);
         if n % 1000 == 7 {
-            held.push((n, ident));
+            started.push((n, ident));
         } else if n % 1000 != 8 {
-            quotas.give(&ident, &on(0, 1), true, 1);
+            quotas.count_end(&ident, &on(0, 1), true, 1);
         }
     }
     assert!(quotas.idents.len() <= 2 * KEEP && quotas.counters.len() <= 8 * KEEP);
-    for (n, ident) in held {
+    for (n, ident) in started {
         let name = project(n);
         let again = quotas.identity(&Consumers {
             project: &name,
@@ -709,7 +709,7 @@ proptest! {
             if act == 0 && !running.is_empty() {
                 let ended = running.swap_remove(index.index(running.len()));
                 let who = ident(&mut quotas, &ended);
-                quotas.give(&who, &ended.parts, true, 1);
+                quotas.count_end(&who, &ended.parts, true, 1);
                 continue;
             }
             let who = ident(&mut quotas, &job);
@@ -727,7 +727,7 @@ proptest! {
             let none = Bundle::default();
             let need = need(1, &slot, &none);
             let (host, _) = job.parts[0];
-            let room = quotas.room(&who, &need).and_then(|room| {
+            let room = quotas.max_slots(&who, &need).and_then(|room| {
                 Ok(room.min(quotas.room_on_host(&who, host, &need, &[])?))
             });
             let one = |slots: i64| {
@@ -738,14 +738,14 @@ proptest! {
             prop_assert!(room == 0 || room > 1000 || one(i64::from(room)));
             prop_assert!(room > 1000 || !one(i64::from(room) + 1));
             if fits {
-                quotas.take(&who, &job.parts, true);
+                quotas.count_start(&who, &job.parts, true);
                 running.push(job);
             }
         }
         for job in running.drain(..) {
             let (queue, user) = (format!("q{}", job.queue), format!("u{}", job.user));
             let who = quotas.identity(&who(&queue, &user));
-            quotas.give(&who, &job.parts, true, 2);
+            quotas.count_end(&who, &job.parts, true, 2);
         }
         prop_assert!(quotas.rows().iter().all(|row| row.used == 0));
     }
@@ -786,14 +786,14 @@ fn speed_of_counting() {
         );
     };
     measure("look", &mut quotas, &mut |quotas, ident, host| {
-        std::hint::black_box(quotas.room(ident, &need).is_ok());
+        std::hint::black_box(quotas.max_slots(ident, &need).is_ok());
         std::hint::black_box(quotas.room_on_host(ident, host, &need, &[]).is_ok());
     });
     measure("take", &mut quotas, &mut |quotas, ident, _| {
-        quotas.take(ident, &part, true)
+        quotas.count_start(ident, &part, true)
     });
     measure("give", &mut quotas, &mut |quotas, ident, _| {
-        quotas.give(ident, &part, true, 1)
+        quotas.count_end(ident, &part, true, 1)
     });
     assert!(quotas.rows().iter().all(|row| row.used == 0));
 }

@@ -27,27 +27,27 @@ impl<K: Copy + Eq> Book<K> {
             time: PassTime {
                 now: i64::MIN,
                 pass: 0,
-                era: 0,
+                unlimited_offset: 0,
                 last_unknown: 0,
             },
             progress: PassProgress {
                 confirmed: 0,
-                turn: None,
+                current: None,
                 tail_out: false,
             },
             holders: 0,
             checks: PendingChecks {
                 changed: false,
-                sweep: false,
+                in_this_pass: false,
                 broken: false,
                 gained: TimeSpan::NONE,
-                moved: TimeSpan::NONE,
+                moving: TimeSpan::NONE,
             },
-            gains: FreedHosts::default(),
+            freed_hosts: FreedHosts::default(),
             stamp: 0,
             give_ups: AbandonedReservations {
                 expiry: i64::MAX,
-                gave_up: Vec::new(),
+                given_up: Vec::new(),
             },
         }
     }
@@ -73,13 +73,13 @@ impl<K: Copy + Eq> Book<K> {
         if host.parts > 0 && amounts().any(|amount| amount < 0) {
             let mut less = Bundle::default();
             less.sub(&by);
-            if host.line.overdrawn(&less, self.time.now, i64::MAX) {
+            if host.line.is_overdrawn(&less, self.time.now, i64::MAX) {
                 (self.checks.changed, self.checks.broken) = (true, true);
             }
         }
         if amounts().any(|amount| amount > 0) {
             self.checks.changed = true;
-            self.gain(i64::MIN, i64::MAX, std::iter::once((host_id, capacity)));
+            self.note_freed(i64::MIN, i64::MAX, std::iter::once((host_id, capacity)));
         }
     }
 
@@ -94,10 +94,10 @@ impl<K: Copy + Eq> Book<K> {
         let until = if until >= FOREVER {
             self.unknown_end()
         } else {
-            self.round(until).max(now.saturating_add(1))
+            self.round_end(until).max(now.saturating_add(1))
         };
         let parts: SmallVec<[(u32, Bundle); 1]> = parts.iter().cloned().collect();
-        self.occupy(&parts, now, until);
+        self.add_claim(&parts, now, until);
         let id = self.claims.unused.pop().unwrap_or_else(|| {
             self.claims.all.push(Claim {
                 parts: SmallVec::new(),
@@ -119,10 +119,10 @@ impl<K: Copy + Eq> Book<K> {
     /// When a job without a run limit is expected to end: after every earlier reservation that
     /// waits for such jobs, so that it counts as beside these, not as before them.
     fn unknown_end(&mut self) -> i64 {
-        if self.time.last_unknown == FOREVER + self.time.era {
-            self.time.era += 1;
+        if self.time.last_unknown == FOREVER + self.time.unlimited_offset {
+            self.time.unlimited_offset += 1;
         }
-        FOREVER + self.time.era
+        FOREVER + self.time.unlimited_offset
     }
 
     /// Releases a claim. The handle is no longer valid.
@@ -138,11 +138,11 @@ impl<K: Copy + Eq> Book<K> {
         self.claims.unused.push(id.0);
         for (host, amount) in &parts {
             let host = &mut self.hosts[*host as usize];
-            host.give(now, until, amount);
+            host.release(now, until, amount);
             host.line.forget_before(now);
         }
         if now < until {
-            self.gain(
+            self.note_freed(
                 now,
                 until,
                 parts.iter().map(|(host, amount)| (*host, amount)),
@@ -152,15 +152,15 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Until when a claim counts: its end as currently planned.
-    pub fn until(&self, id: ClaimId) -> i64 {
+    pub fn claim_end(&self, id: ClaimId) -> i64 {
         self.claims.all[id.0 as usize].until
     }
 
     /// What a job may take on a host from `now` until `end` (as returned by [`end_of`]) beside all
     /// reservations except those that its turn lifted. A job that may not backfill gets only what
     /// no reservation ever needs.
-    pub fn room(&mut self, host: u32, now: i64, end: i64, may_backfill: bool) -> &Bundle {
-        let end = self.round(end);
+    pub fn free_for(&mut self, host: u32, now: i64, end: i64, may_backfill: bool) -> &Bundle {
+        let end = self.round_end(end);
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
         if !may_backfill || end > FOREVER {
@@ -182,7 +182,7 @@ impl<K: Copy + Eq> Book<K> {
         &host.available_steps
     }
 
-    /// Whether a reservation lies on the host; if none does, [`Book::room`] is what is free.
+    /// Whether a reservation lies on the host; if none does, [`Book::free_for`] is what is free.
     #[inline]
     pub fn reserved_on(&self, host: u32) -> bool {
         self.hosts[host as usize].parts > 0
@@ -198,12 +198,14 @@ impl<K: Copy + Eq> Book<K> {
     ) -> bool {
         parts.iter().all(|part| {
             !self.reserved_on(part.host)
-                || part.take.fits(self.room(part.host, now, end, may_backfill))
+                || part
+                    .take
+                    .fits(self.free_for(part.host, now, end, may_backfill))
         })
     }
 
     /// Slots that are free on a host and kept for reservations: the RSV column.
-    pub fn held_now(&mut self, host: u32, now: i64) -> i64 {
+    pub fn reserved_free_slots(&mut self, host: u32, now: i64) -> i64 {
         let host = &mut self.hosts[host as usize];
         host.refresh(now);
         let free = host.available_steps[0].room.slots.max(0);
@@ -214,8 +216,9 @@ impl<K: Copy + Eq> Book<K> {
     pub fn unlimited_on(&self, parts: &[ReservedPart]) -> usize {
         let mut hosts: Vec<u32> = parts.iter().map(|part| part.host).collect();
         hosts.sort_unstable();
-        let here = |(host, _): &(u32, Bundle)| hosts.binary_search(host).is_ok();
-        let unlimited = |claim: &&Claim| claim.until >= FOREVER && claim.parts.iter().any(here);
+        let is_on_hosts = |(host, _): &(u32, Bundle)| hosts.binary_search(host).is_ok();
+        let unlimited =
+            |claim: &&Claim| claim.until >= FOREVER && claim.parts.iter().any(is_on_hosts);
         self.claims.all.iter().filter(unlimited).count()
     }
 
@@ -233,23 +236,23 @@ impl<K: Copy + Eq> Book<K> {
             let later = now.saturating_add(self.rules.overrun.max(excess).max(1));
             claim.stamp = claim.stamp.wrapping_add(1);
             let (stamp, parts) = (claim.stamp, claim.parts.clone());
-            let later = self.round(later);
-            self.occupy(&parts, now, later);
+            let later = self.round_end(later);
+            self.add_claim(&parts, now, later);
             self.claims.all[id as usize].until = later;
             self.claims.live_due -= 1;
             self.expect_end(id, later, Some(planned), stamp);
         }
     }
 
-    fn occupy(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) {
+    fn add_claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) {
         for (at, amount) in parts {
             let host = &mut self.hosts[*at as usize];
             host.line.forget_before(now);
-            host.take(now, until, amount);
-            if host.parts > 0 && host.line.overdrawn(amount, now, until) {
+            host.claim(now, until, amount);
+            if host.parts > 0 && host.line.is_overdrawn(amount, now, until) {
                 self.checks.broken = true;
                 self.checks.changed = true;
-                self.checks.sweep = true;
+                self.checks.in_this_pass = true;
             }
             if host.line.steps() > MANY_STEPS && self.resolution < NEVER_MS {
                 self.resolution = (self.resolution * 2).max(1000);
@@ -275,7 +278,7 @@ impl<K: Copy + Eq> Book<K> {
 
     /// Rounds an end to the resolution of the timelines.
     #[inline]
-    pub(super) fn round(&self, end: i64) -> i64 {
+    pub(super) fn round_end(&self, end: i64) -> i64 {
         if self.resolution <= 1 || end >= FOREVER {
             return end;
         }
@@ -296,6 +299,6 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     pub(super) fn end(&self, start: i64, duration: i64) -> i64 {
-        self.round(end_of(start, duration))
+        self.round_end(end_of(start, duration))
     }
 }

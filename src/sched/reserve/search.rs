@@ -9,17 +9,17 @@ use crate::sched::profile::{FOREVER, end_of};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A query: the earliest start in [`from`, `before`) for `duration` ms.
+/// A query: the earliest start in [`from`, `latest`) for `duration` ms.
 pub(super) struct Search<'a, A: ?Sized> {
     pub hosts: &'a [Host],
     pub request: &'a A,
     pub duration: i64,
     pub from: i64,
-    pub before: i64,
+    pub latest: i64,
     /// The set reserved so far; preferred if the start is the same.
     pub reserved: &'a [ReservedPart],
     /// Single hosts to check; if `None`, all hosts of the request.
-    pub only: Option<&'a [u32]>,
+    pub single_hosts: Option<&'a [u32]>,
     /// Gains smaller than this do not count for [`EarliestStart::margin`].
     pub min_gain: i64,
     /// Prefer hosts that are free now.
@@ -29,7 +29,7 @@ pub(super) struct Search<'a, A: ?Sized> {
 /// The result of a query.
 #[derive(Default)]
 pub(super) struct EarliestStart {
-    pub place: Option<(i64, ReservedParts)>,
+    pub start: Option<(i64, ReservedParts)>,
     /// Slots that must become free beyond what was expected before an earlier start is possible;
     /// only set for host sets.
     pub margin: u64,
@@ -37,17 +37,17 @@ pub(super) struct EarliestStart {
 
 /// Whether any single host can serve the request.
 pub(super) fn single<A: BookRequest + ?Sized>(ask: &A) -> bool {
-    ask.plain() && (ask.min() <= 1 || ask.hosts_max() == 1 || ask.hosts().len() == 1)
+    ask.is_plain() && (ask.min() <= 1 || ask.hosts_max() == 1 || ask.hosts().len() == 1)
 }
 
 impl<A: BookRequest + ?Sized> Search<'_, A> {
     pub(super) fn run(&self) -> EarliestStart {
-        if self.from >= self.before {
+        if self.from >= self.latest {
             return EarliestStart::default();
         }
         if single(self.request) {
-            let place = self.one_host();
-            return EarliestStart { place, margin: 0 };
+            let start = self.one_host();
+            return EarliestStart { start, margin: 0 };
         }
         self.host_set()
     }
@@ -62,12 +62,12 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 
     /// Checks every host alone, the one kept so far first; later ones only if they are better.
     fn one_host(&self) -> Option<(i64, ReservedParts)> {
-        let all = self.only.unwrap_or(self.request.hosts());
-        let kept = self.reserved.first().map(|part| part.host);
-        let kept = kept.filter(|host| all.len() > 1 && all.contains(host));
+        let all = self.single_hosts.unwrap_or(self.request.hosts());
+        let current = self.reserved.first().map(|part| part.host);
+        let current = current.filter(|host| all.len() > 1 && all.contains(host));
         let mut best: Option<(i64, u32)> = None;
-        for host in kept.into_iter().chain(all.iter().copied()) {
-            let before = best.map_or(self.before, |(start, _)| start);
+        for host in current.into_iter().chain(all.iter().copied()) {
+            let before = best.map_or(self.latest, |(start, _)| start);
             if before <= self.from {
                 break;
             }
@@ -111,7 +111,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         };
         let all = self.request.hosts().iter().enumerate();
         let serve = all.filter_map(|(at, host)| {
-            let start = self.on_host(*host, self.before)?;
+            let start = self.on_host(*host, self.latest)?;
             Some((
                 now(*host),
                 self.is_reserved(*host),
@@ -151,7 +151,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             {
                 let margin = need.saturating_sub(self.peak_before(now, &peaks));
                 return EarliestStart {
-                    place: Some((now, parts)),
+                    start: Some((now, parts)),
                     margin,
                 };
             }
@@ -160,10 +160,10 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
                 peaks.push((now, sum));
             }
             let next = changes.peek().map(|Reverse((next, _))| *next);
-            let Some(next) = next.filter(|next| *next < self.before) else {
+            let Some(next) = next.filter(|next| *next < self.latest) else {
                 let margin = need.saturating_sub(sum.max(peak));
                 return EarliestStart {
-                    place: None,
+                    start: None,
                     margin,
                 };
             };
@@ -227,7 +227,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
     fn choose(&self, start: i64, offers: &[u32]) -> Option<ReservedParts> {
         let all = self.request.hosts();
         let ready_first = start >= FOREVER || self.free_first;
-        let spot = |(at, offer): (usize, &u32)| {
+        let free_host = |(at, offer): (usize, &u32)| {
             let host = all[at];
             let ready = if ready_first {
                 let free = self.line(host).line.free_at(self.from);
@@ -235,7 +235,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             } else {
                 *offer
             };
-            let free = match self.request.plain() {
+            let free = match self.request.is_plain() {
                 true => Bundle::default(),
                 false => self.free_over(host, start),
             };
@@ -247,15 +247,17 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
             }
         };
         let offering = offers.iter().enumerate().filter(|(_, offer)| **offer > 0);
-        let mut spots: Vec<FreeHost> = offering.map(spot).collect();
-        let mut kept: Vec<u32> = self.reserved.iter().map(|part| part.host).collect();
-        kept.sort_unstable();
-        let is_kept = |spot: &FreeHost| kept.binary_search(&spot.host).is_ok();
+        let mut free_hosts: Vec<FreeHost> = offering.map(free_host).collect();
+        let mut current: Vec<u32> = self.reserved.iter().map(|part| part.host).collect();
+        current.sort_unstable();
+        let is_kept = |free_host: &FreeHost| current.binary_search(&free_host.host).is_ok();
         // A stable sort: among equals the caller's preference remains.
-        if ready_first || !kept.is_empty() {
-            spots.sort_by_key(|spot| (ready_first && spot.ready == 0, !is_kept(spot)));
+        if ready_first || !current.is_empty() {
+            free_hosts.sort_by_key(|free_host| {
+                (ready_first && free_host.ready == 0, !is_kept(free_host))
+            });
         }
-        self.request.choose(&spots)
+        self.request.choose(&free_hosts)
     }
 }
 
@@ -263,45 +265,45 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 /// their number is limited; whole tiles if the request has them.
 pub(in crate::sched) fn greedy<A: BookRequest + ?Sized>(
     ask: &A,
-    spots: &[FreeHost],
+    free_hosts: &[FreeHost],
 ) -> Option<ReservedParts> {
     let most = ask.hosts_max() as usize;
-    let mut order: Vec<usize> = (0..spots.len()).collect();
+    let mut order: Vec<usize> = (0..free_hosts.len()).collect();
     let taken = match ask.slots_per_host() {
-        Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), spots, &order)?,
-        None => fill(ask.min().max(1), spots, &order)?,
+        Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), free_hosts, &order)?,
+        None => fill(ask.min().max(1), free_hosts, &order)?,
     };
     let used = taken.iter().filter(|slots| **slots > 0).count();
     let taken = if used > most {
-        order.sort_by_key(|at| Reverse(spots[*at].slots));
+        order.sort_by_key(|at| Reverse(free_hosts[*at].slots));
         order.truncate(most);
         match ask.slots_per_host() {
-            Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), spots, &order)?,
-            None => fill(ask.min().max(1), spots, &order)?,
+            Some(tile) => fill_hosts_evenly(ask.min(), tile.max(1), free_hosts, &order)?,
+            None => fill(ask.min().max(1), free_hosts, &order)?,
         }
     } else {
         taken
     };
     let part = |at: usize| {
-        let (host, slots) = (spots[at].host, taken[at]);
+        let (host, slots) = (free_hosts[at].host, taken[at]);
         let take = ask.bundle(host, slots);
         ReservedPart { host, slots, take }
     };
-    let chosen = order.into_iter().filter(|at| taken[*at] > 0);
-    Some(chosen.map(part).collect())
+    let selected = order.into_iter().filter(|at| taken[*at] > 0);
+    Some(selected.map(part).collect())
 }
 
 /// Slots by host: first what is free now, then what becomes free later.
-fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
-    let mut taken = vec![0; spots.len()];
+fn fill(need: u32, free_hosts: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
+    let mut taken = vec![0; free_hosts.len()];
     let mut left = need;
     for ready in [true, false] {
         for at in order {
-            let spot = &spots[*at];
+            let free_host = &free_hosts[*at];
             let most = if ready {
-                spot.ready.min(spot.slots)
+                free_host.ready.min(free_host.slots)
             } else {
-                spot.slots
+                free_host.slots
             };
             let more = most.saturating_sub(taken[*at]).min(left);
             taken[*at] += more;
@@ -316,13 +318,13 @@ fn fill(need: u32, spots: &[FreeHost], order: &[usize]) -> Option<Vec<u32>> {
 fn fill_hosts_evenly(
     need: u32,
     tile: u32,
-    spots: &[FreeHost],
+    free_hosts: &[FreeHost],
     order: &[usize],
 ) -> Option<Vec<u32>> {
-    let mut taken = vec![0; spots.len()];
+    let mut taken = vec![0; free_hosts.len()];
     let mut left = need.max(1);
     for at in order {
-        if left >= tile && spots[*at].slots >= tile {
+        if left >= tile && free_hosts[*at].slots >= tile {
             taken[*at] = tile;
             left -= tile;
         }
@@ -331,11 +333,11 @@ fn fill_hosts_evenly(
         return None;
     }
     if left > 0 {
-        let fits = |at: &&usize| taken[**at] == 0 && spots[**at].slots >= left;
+        let fits = |at: &&usize| taken[**at] == 0 && free_hosts[**at].slots >= left;
         let small = order
             .iter()
             .filter(fits)
-            .find(|at| spots[**at].slots < tile);
+            .find(|at| free_hosts[**at].slots < tile);
         let last = *small.or_else(|| order.iter().find(fits))?;
         taken[last] = left;
     }

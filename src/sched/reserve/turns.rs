@@ -12,7 +12,7 @@ use super::{
 use smallvec::SmallVec;
 
 /// If something became free on more hosts than this, they are not checked one by one.
-const FEW_NEWS: usize = 64;
+const FEW_FREED: usize = 64;
 /// Maximum number of reservations whose host sets are chosen again when other hosts become free;
 /// each takes a search of all hosts.
 const RECHOSEN: usize = 16;
@@ -20,16 +20,16 @@ const RECHOSEN: usize = 16;
 impl<K: Copy + Eq> Book<K> {
     /// Begins a pass. All ends known so far must have been recorded.
     pub fn open(&mut self, now: i64) {
-        self.settle_turn();
+        self.end_turn();
         self.put_tail_back();
         self.time.now = now;
-        self.checks.moved = TimeSpan::NONE;
+        self.checks.moving = TimeSpan::NONE;
         self.time.pass = self.time.pass.wrapping_add(1);
         self.progress.confirmed = 0;
         self.extend_overdue(now);
-        self.checks.sweep = std::mem::take(&mut self.checks.changed);
+        self.checks.in_this_pass = std::mem::take(&mut self.checks.changed);
         if self.give_ups.expiry <= now {
-            self.checks.sweep = true;
+            self.checks.in_this_pass = true;
             let all = self
                 .list
                 .index
@@ -37,20 +37,20 @@ impl<K: Copy + Eq> Book<K> {
                 .map(|at| self.list.all[*at as usize].expires);
             self.give_ups.expiry = all.filter(|at| *at > now).min().unwrap_or(i64::MAX);
         }
-        self.give_ups.gave_up.retain(|(_, until)| *until > now);
+        self.give_ups.given_up.retain(|(_, until)| *until > now);
     }
 
     /// Whether all reservations are unchanged and lie in the future. Then a pass that considers
-    /// only later jobs may call [`Book::keep_all`] instead of giving each job its turn.
+    /// only later jobs may call [`Book::confirm_all`] instead of giving each job its turn.
     pub fn idle(&self) -> bool {
-        !self.checks.sweep
+        !self.checks.in_this_pass
             && self.list.starts[self.progress.confirmed..]
                 .iter()
                 .all(|start| *start > self.time.now)
     }
 
-    pub fn keep_all(&mut self) {
-        self.settle_turn();
+    pub fn confirm_all(&mut self) {
+        self.end_turn();
         self.put_tail_back();
         if self.holders > 0 {
             for at in &self.list.index[self.progress.confirmed..] {
@@ -65,13 +65,13 @@ impl<K: Copy + Eq> Book<K> {
         self.progress.confirmed
     }
 
-    /// Begins the turn of this job. Until the next turn, [`Book::room`] ignores its own
+    /// Begins the turn of this job. Until the next turn, [`Book::free_for`] ignores its own
     /// reservation, and those of jobs that used to come before it but come after it in this pass. A
     /// reservation that is not renewed in this turn is given up.
-    pub fn turn(&mut self, key: K) -> BookTurn {
-        self.settle_turn();
+    pub fn begin_turn(&mut self, key: K) -> BookTurn {
+        self.end_turn();
         if self.progress.confirmed == self.list.keys.len() {
-            self.progress.turn = Some((key, false));
+            self.progress.current = Some((key, false));
             return BookTurn::Try;
         }
         let found = self.list.keys[self.progress.confirmed..]
@@ -83,18 +83,18 @@ impl<K: Copy + Eq> Book<K> {
                 let at = self.list.index[self.progress.confirmed] as usize;
                 let waits = self.list.starts[self.progress.confirmed] > self.time.now
                     && self.time.now < self.list.all[at].expires;
-                if waits && (!self.checks.sweep || self.hopeless(at)) {
+                if waits && (!self.checks.in_this_pass || self.cannot_start_earlier(at)) {
                     self.confirm();
                     return BookTurn::Keep;
                 }
                 self.lift(at);
-                self.progress.turn = Some((key, true));
+                self.progress.current = Some((key, true));
                 // A start that has passed, or whose basis is gone, moves back the later ones
                 // instead of overtaking them; a reservation that gathers slots may gather theirs.
                 let own = &self.list.all[at];
-                let gathers = own.holds && own.start >= FOREVER;
+                let is_gathering = own.holds_slots && own.start >= FOREVER;
                 let slipped = own.start < self.time.now || (self.checks.broken && !self.fits(own));
-                if gathers || slipped {
+                if is_gathering || slipped {
                     self.lift_tail();
                 }
             }
@@ -106,12 +106,12 @@ impl<K: Copy + Eq> Book<K> {
                 if !self.progress.tail_out {
                     self.lift(self.list.index[self.progress.confirmed] as usize);
                 }
-                self.progress.turn = Some((key, true));
+                self.progress.current = Some((key, true));
                 self.lift_tail();
-                self.checks.sweep = true;
+                self.checks.in_this_pass = true;
             }
             None => {
-                self.progress.turn = Some((key, false));
+                self.progress.current = Some((key, false));
                 self.lift_tail();
             }
         }
@@ -127,58 +127,58 @@ impl<K: Copy + Eq> Book<K> {
         ask: &A,
         terms: &ReservationTerms,
     ) -> Option<&Reservation> {
-        if self.progress.turn.is_none_or(|(whose, _)| whose != key) {
+        if self.progress.current.is_none_or(|(whose, _)| whose != key) {
             let last = self
                 .progress
                 .confirmed
                 .checked_sub(1)
                 .map(|last| self.list.keys[last]);
-            if last == Some(key) || self.turn(key) == BookTurn::Keep {
+            if last == Some(key) || self.begin_turn(key) == BookTurn::Keep {
                 let at = self.list.index[self.progress.confirmed - 1];
                 return Some(&self.list.all[at as usize]);
             }
         }
-        let own = self.progress.turn.is_some_and(|(_, own)| own);
+        let own = self.progress.current.is_some_and(|(_, own)| own);
         let known = own.then(|| self.list.index[self.progress.confirmed] as usize);
         let since = known.map_or(self.time.now, |at| self.list.all[at].since);
         let lasts = |most: i64| since.saturating_add(most.max(0));
         let expires = terms.hold_ms.map_or(i64::MAX, lasts);
         if self.time.now >= expires && own {
             self.give_ups
-                .gave_up
-                .push((key, self.time.now.saturating_add(self.rules.rest)));
+                .given_up
+                .push((key, self.time.now.saturating_add(self.rules.retry_delay)));
         }
-        let rests = self.give_ups.gave_up.iter().any(|(k, _)| *k == key);
+        let rests = self.give_ups.given_up.iter().any(|(k, _)| *k == key);
         if self.progress.confirmed >= terms.depth || rests {
-            self.settle_turn();
+            self.end_turn();
             if self.progress.confirmed >= terms.depth {
                 self.drop_tail();
             }
             return None;
         }
         let Some((start, parts, margin)) = self.find(known, ask, terms) else {
-            self.settle_turn();
+            self.end_turn();
             return None;
         };
         let at = self.set(key, known, start, parts, terms.duration);
-        let seen = self.gains.base + self.gains.log.len() as u64;
-        let (seen_slots, duration) = (self.gains.slots, terms.duration);
+        let position = self.freed_hosts.base + self.freed_hosts.log.len() as u64;
+        let (seen_slots, duration) = (self.freed_hosts.slots, terms.duration);
         self.give_ups.expiry = self.give_ups.expiry.min(expires);
-        self.gains.read = seen;
+        self.freed_hosts.read = position;
         let own = &mut self.list.all[at];
         *own = Reservation {
             since,
             expires,
             margin,
-            gains_seen_to: seen,
+            gains_seen_to: position,
             slots_seen: seen_slots,
             duration,
             free_first: terms.free_first,
             ..std::mem::take(own)
         };
-        self.hold(at, ask, terms.hold_ms.is_some());
+        self.hold_if_first(at, ask, terms.hold_ms.is_some());
         self.put(at);
-        self.progress.turn = None;
+        self.progress.current = None;
         self.confirm();
         if self.progress.confirmed >= terms.depth {
             self.drop_tail();
@@ -189,11 +189,11 @@ impl<K: Copy + Eq> Book<K> {
     /// Ends the reservation of the job whose turn it is, or that just reserved from now on, because
     /// it starts. Must be called before [`Book::claim`], so that nothing is counted twice.
     pub fn started(&mut self, key: K) {
-        if self.progress.turn.is_some_and(|(whose, _)| whose == key) {
+        if self.progress.current.is_some_and(|(whose, _)| whose == key) {
             // A start before the reserved time leaves room to later ones in this pass, as a move
             // does; only ends before their time make the book check all reservations again.
             let changed = self.checks.changed;
-            self.settle_turn();
+            self.end_turn();
             self.checks.changed = changed;
         } else {
             self.cancel(key);
@@ -202,7 +202,7 @@ impl<K: Copy + Eq> Book<K> {
 
     /// Removes the reservation of a job that is gone or no longer wants one.
     pub fn cancel(&mut self, key: K) {
-        self.settle_turn();
+        self.end_turn();
         let last = self
             .progress
             .confirmed
@@ -218,23 +218,23 @@ impl<K: Copy + Eq> Book<K> {
     /// Ends the pass. `complete`: every job had its turn, so reservations without a turn are given
     /// up; otherwise they are kept.
     pub fn close(&mut self, complete: bool) {
-        self.settle_turn();
+        self.end_turn();
         if complete {
             self.drop_tail();
         } else {
             self.put_tail_back();
-            self.checks.changed |= self.checks.sweep;
+            self.checks.changed |= self.checks.in_this_pass;
         }
-        if self.checks.sweep && complete {
-            self.checks.gained = self.checks.moved;
+        if self.checks.in_this_pass && complete {
+            self.checks.gained = self.checks.moving;
             self.checks.broken &= self.checks.changed;
         }
-        self.checks.sweep = false;
+        self.checks.in_this_pass = false;
     }
 
     /// Requests a check of all reservations in the next pass, because requests may have changed:
     /// hosts were opened or closed, or the configuration changed.
-    pub fn recheck(&mut self) {
+    pub fn request_check(&mut self) {
         self.checks.changed = true;
         self.checks.broken = true;
     }
@@ -263,11 +263,11 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Whether too little became free for an earlier start of a host set that is still valid.
-    fn hopeless(&self, at: usize) -> bool {
+    fn cannot_start_earlier(&self, at: usize) -> bool {
         let own = &self.list.all[at];
         let few = match own.free_first && self.progress.confirmed < RECHOSEN {
-            true => self.gains.slots == own.slots_seen,
-            false => self.gains.slots - own.slots_seen < own.margin,
+            true => self.freed_hosts.slots == own.slots_seen,
+            false => self.freed_hosts.slots - own.slots_seen < own.margin,
         };
         !self.checks.broken && own.start < FOREVER && few
     }
@@ -277,39 +277,39 @@ impl<K: Copy + Eq> Book<K> {
     fn find<A: BookRequest + ?Sized>(
         &mut self,
         known: Option<usize>,
-        ask: &A,
+        request: &A,
         terms: &ReservationTerms,
     ) -> Option<(i64, ReservedParts, u64)> {
         let duration = terms.duration;
-        let stands = known.is_some_and(|at| self.stands(at, ask, duration));
+        let can_restore = known.is_some_and(|at| self.can_be_restored(at, request, duration));
         let own = known.map(|at| &self.list.all[at]);
         let gain = self.rules.min_gain.max(1);
         let length = self.length(duration);
         let mut search = Search {
             hosts: &self.hosts,
-            request: ask,
+            request,
             duration: length,
             from: self.time.now,
-            before: i64::MAX,
+            latest: i64::MAX,
             reserved: own.map_or(&[], |own| &own.parts[..]),
-            only: None,
+            single_hosts: None,
             min_gain: gain,
             free_first: terms.free_first,
         };
-        let mut news: SmallVec<[u32; 8]> = SmallVec::new();
+        let mut gained: SmallVec<[u32; 8]> = SmallVec::new();
         // If the start is unknown, what is free now may be better than what was reserved.
         if let Some(own) = own
-            && stands
+            && can_restore
             && own.start < FOREVER
         {
-            search.before = own.start.saturating_sub(gain - 1).max(self.time.now + 1);
+            search.latest = own.start.saturating_sub(gain - 1).max(self.time.now + 1);
             // For the same start, other hosts may be free now.
             if terms.free_first && own.parts.len() > 1 && self.progress.confirmed < RECHOSEN {
-                search.before = own.start.saturating_add(1);
+                search.latest = own.start.saturating_add(1);
             }
-            if !self.progress.tail_out && single(ask) {
+            if !self.progress.tail_out && single(request) {
                 // What could not serve before can do so only where more became free since.
-                search.before = search.before.min(self.checks.gained.to);
+                search.latest = search.latest.min(self.checks.gained.to);
                 if length < NEVER_MS {
                     let first = self
                         .checks
@@ -319,29 +319,34 @@ impl<K: Copy + Eq> Book<K> {
                         .saturating_add(1);
                     search.from = search.from.max(first);
                 }
-                if let Some(log) = self.gained_since(own.gains_seen_to)
-                    && ask.hosts().len() > 1
+                if let Some(log) = self.freed_since(own.gains_seen_to)
+                    && request.hosts().len() > 1
                 {
-                    news.extend_from_slice(log);
-                    news.sort_unstable();
-                    news.dedup();
-                    let place = |host: &u32| ask.hosts().iter().position(|known| known == host);
-                    news.retain(|host| place(host).is_some());
-                    news.sort_by_cached_key(place);
-                    search.only = Some(&news);
+                    gained.extend_from_slice(log);
+                    gained.sort_unstable();
+                    gained.dedup();
+                    let place = |host: &u32| request.hosts().iter().position(|known| known == host);
+                    gained.retain(|host| place(host).is_some());
+                    gained.sort_by_cached_key(place);
+                    search.single_hosts = Some(&gained);
                 }
             }
         }
         let found = search.run();
-        match (found.place, own) {
+        match (found.start, own) {
             (Some((start, parts)), _) => Some((start, parts, found.margin)),
-            (None, Some(own)) if stands => Some((own.start, own.parts.clone(), found.margin)),
+            (None, Some(own)) if can_restore => Some((own.start, own.parts.clone(), found.margin)),
             (None, _) => None,
         }
     }
 
     /// Whether a lifted reservation could be restored unchanged.
-    fn stands<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, duration: i64) -> bool {
+    fn can_be_restored<A: BookRequest + ?Sized>(
+        &mut self,
+        at: usize,
+        ask: &A,
+        duration: i64,
+    ) -> bool {
         let own = &self.list.all[at];
         let slots: u32 = own.parts.iter().map(|part| part.slots).sum();
         let same = own.duration == duration && slots == ask.min().max(1);
@@ -360,12 +365,12 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Hosts on which more became free since a position in the log; `None` if that is too long ago.
-    fn gained_since(&self, seen: u64) -> Option<&[u32]> {
+    fn freed_since(&self, position: u64) -> Option<&[u32]> {
         let log = self
-            .gains
+            .freed_hosts
             .log
-            .get(usize::try_from(seen.checked_sub(self.gains.base)?).ok()?..)?;
-        (log.len() <= FEW_NEWS).then_some(log)
+            .get(usize::try_from(position.checked_sub(self.freed_hosts.base)?).ok()?..)?;
+        (log.len() <= FEW_FREED).then_some(log)
     }
 
     fn fits(&self, own: &Reservation) -> bool {
@@ -385,7 +390,7 @@ impl<K: Copy + Eq> Book<K> {
         duration: i64,
     ) -> usize {
         let end = self.end(start, duration);
-        if start == FOREVER + self.time.era {
+        if start == FOREVER + self.time.unlimited_offset {
             self.time.last_unknown = start;
         }
         if let Some(at) = known {
@@ -395,7 +400,7 @@ impl<K: Copy + Eq> Book<K> {
                 own.start = start;
                 own.end = end;
                 let left = std::mem::replace(&mut own.parts, parts);
-                self.gain(from, to, left.iter().map(|part| (part.host, &part.take)));
+                self.note_freed(from, to, left.iter().map(|part| (part.host, &part.take)));
                 self.list.starts[self.progress.confirmed] = start;
             }
             return at;
@@ -424,7 +429,7 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Only the first job in order that waits for a host holds slots of it.
-    fn hold<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
+    fn hold_if_first<A: BookRequest + ?Sized>(&mut self, at: usize, ask: &A, wanted: bool) {
         let own = at as u32 + 1;
         let foreign = |book: &Self, by: u32| {
             by != 0 && by != own && book.list.all[by as usize - 1].pass == book.time.pass
@@ -439,22 +444,22 @@ impl<K: Copy + Eq> Book<K> {
             for host in ask.hosts() {
                 let by = self.hosts[*host as usize].claimed_by;
                 if by != own && !foreign(self, by) {
-                    self.checks.sweep |= by != 0;
+                    self.checks.in_this_pass |= by != 0;
                     self.hosts[*host as usize].claimed_by = own;
                 }
             }
         }
         match (
-            std::mem::replace(&mut self.list.all[at].holds, holds),
+            std::mem::replace(&mut self.list.all[at].holds_slots, holds),
             holds,
         ) {
             (false, true) => self.holders += 1,
-            (true, false) => self.unclaim(at),
+            (true, false) => self.release_claim(at),
             _ => {}
         }
     }
 
-    fn unclaim(&mut self, at: usize) {
+    fn release_claim(&mut self, at: usize) {
         self.holders -= 1;
         for host in &mut self.hosts {
             if host.claimed_by == at as u32 + 1 {
@@ -470,31 +475,32 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Notes that more became free in [from, to) on some hosts.
-    pub(super) fn gain<'a>(
+    pub(super) fn note_freed<'a>(
         &mut self,
         from: i64,
         to: i64,
         parts: impl Iterator<Item = (u32, &'a Bundle)>,
     ) {
         self.checks.gained.cover(from, to);
-        self.checks.moved.cover(from, to);
+        self.checks.moving.cover(from, to);
         for (host, amount) in parts {
             let more = match amount.res.iter().all(|amount| *amount <= 0) {
                 true => amount.slots,
                 // Other amounts may have prevented the use of any number of slots.
                 false => self.hosts[host as usize].capacity.slots,
             };
-            self.gains.slots += more.max(0) as u64;
+            self.freed_hosts.slots += more.max(0) as u64;
             // A repeated host is one entry, unless that has already been read.
-            let unread = self.gains.base + self.gains.log.len() as u64 > self.gains.read;
-            if self.gains.log.last() != Some(&host) || !unread {
-                self.gains.log.push(host);
+            let unread =
+                self.freed_hosts.base + self.freed_hosts.log.len() as u64 > self.freed_hosts.read;
+            if self.freed_hosts.log.last() != Some(&host) || !unread {
+                self.freed_hosts.log.push(host);
             }
         }
-        if self.gains.log.len() > 8 * FEW_NEWS {
-            let old = self.gains.log.len() - 2 * FEW_NEWS;
-            self.gains.log.drain(..old);
-            self.gains.base += old as u64;
+        if self.freed_hosts.log.len() > 8 * FEW_FREED {
+            let old = self.freed_hosts.log.len() - 2 * FEW_FREED;
+            self.freed_hosts.log.drain(..old);
+            self.freed_hosts.base += old as u64;
         }
     }
 
@@ -503,10 +509,10 @@ impl<K: Copy + Eq> Book<K> {
         let own = &self.list.all[at];
         for part in &own.parts {
             let host = &mut self.hosts[part.host as usize];
-            host.take(own.start, own.end, &part.take);
+            host.claim(own.start, own.end, &part.take);
             host.parts += 1;
-            if own.holds && host.held_by == 0 {
-                host.held = part.take.clone();
+            if own.holds_slots && host.held_by == 0 {
+                host.held_bundle = part.take.clone();
                 host.held_by = at as u32 + 1;
             }
         }
@@ -516,10 +522,10 @@ impl<K: Copy + Eq> Book<K> {
         let own = &self.list.all[at];
         for part in &own.parts {
             let host = &mut self.hosts[part.host as usize];
-            host.give(own.start, own.end, &part.take);
+            host.release(own.start, own.end, &part.take);
             host.parts -= 1;
             if host.held_by == at as u32 + 1 {
-                host.held = Bundle::default();
+                host.held_bundle = Bundle::default();
                 host.held_by = 0;
             }
         }
@@ -527,7 +533,7 @@ impl<K: Copy + Eq> Book<K> {
 
     /// The first reservation that had no turn yet.
     fn tail(&self) -> usize {
-        self.progress.confirmed + usize::from(self.progress.turn.is_some_and(|(_, own)| own))
+        self.progress.confirmed + usize::from(self.progress.current.is_some_and(|(_, own)| own))
     }
 
     fn lift_tail(&mut self) {
@@ -549,11 +555,11 @@ impl<K: Copy + Eq> Book<K> {
             let own = &self.list.all[at];
             let overdrawn = own.parts.iter().any(|part| {
                 let host = &self.hosts[part.host as usize];
-                host.line.overdrawn(&part.take, own.start, own.end)
+                host.line.is_overdrawn(&part.take, own.start, own.end)
             });
             if overdrawn {
                 self.checks.broken = true;
-                self.checks.sweep = true;
+                self.checks.in_this_pass = true;
             }
         }
     }
@@ -566,8 +572,8 @@ impl<K: Copy + Eq> Book<K> {
     }
 
     /// Ends a turn: a reservation that was not renewed is given up.
-    fn settle_turn(&mut self) {
-        if let Some((_, own)) = self.progress.turn.take()
+    fn end_turn(&mut self) {
+        if let Some((_, own)) = self.progress.current.take()
             && own
         {
             self.remove(self.progress.confirmed, true);
@@ -583,8 +589,8 @@ impl<K: Copy + Eq> Book<K> {
         self.list.index.remove(i);
         self.list.starts.remove(i);
         self.progress.confirmed -= usize::from(i < self.progress.confirmed);
-        if self.list.all[at].holds {
-            self.unclaim(at);
+        if self.list.all[at].holds_slots {
+            self.release_claim(at);
         }
         let own = std::mem::take(&mut self.list.all[at]);
         self.list.unused.push(at as u32);
@@ -592,6 +598,6 @@ impl<K: Copy + Eq> Book<K> {
             self.checks.changed = true;
         }
         let left = own.parts.iter().map(|part| (part.host, &part.take));
-        self.gain(own.start, own.end, left);
+        self.note_freed(own.start, own.end, left);
     }
 }

@@ -50,7 +50,7 @@ impl ShareTree {
                 depth,
                 group: node.inner.is_some(),
                 shares: node.shares,
-                priority: usage.shown(&self.rule, node.shares, now),
+                priority: usage.displayed_value(&self.rule, node.shares, now),
                 started: usage.slots,
                 jobs: usage.jobs,
                 cpu_ms: usage.cpu_ms(),
@@ -65,7 +65,7 @@ impl ShareTree {
     /// was last swept later. CPU time is only that of ended jobs.
     pub fn history_until(&mut self, now: Stamp) -> (Stamp, Vec<UserShareHistory>) {
         if now > self.now {
-            self.sweep(now);
+            self.update_costs(now);
         }
         let at = self.now;
         let mut out = Vec::new();
@@ -125,7 +125,7 @@ impl ShareTree {
                 return Some(self.leaf_without_share(user).0);
             }
             let inner = self.nodes[at as usize].inner.as_deref()?;
-            at = *inner.kids.iter().find(|kid| {
+            at = *inner.children.iter().find(|kid| {
                 let kid = &self.nodes[**kid as usize];
                 kid.inner.is_some() && *kid.name == *name
             })?;
@@ -170,7 +170,7 @@ impl ShareTree {
         let Some(inner) = &self.nodes[at as usize].inner else {
             return;
         };
-        let mut kids = inner.kids.clone();
+        let mut kids = inner.children.clone();
         kids.sort_by_key(|kid| std::cmp::Reverse(self.nodes[*kid as usize].order));
         stack.extend(kids.into_iter().map(|kid| (kid, length, depth)));
     }

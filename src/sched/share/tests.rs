@@ -71,7 +71,7 @@ fn drf(list: &[(&str, u32)], totals: &[i64]) -> ShareTree {
     for (at, total) in totals.iter().enumerate() {
         tree.set_total(at, *total);
     }
-    tree.sweep(Stamp(0));
+    tree.update_costs(Stamp(0));
     tree
 }
 
@@ -150,12 +150,12 @@ fn case_16_history_fades_to_a_tenth() {
     tree.charge(leaf, &Delta::end(1, Stamp(0), Stamp(1), cpu_ms));
     assert_eq!(tree.rows(Stamp(0))[0].cpu_ms, 0);
     for (hours, left) in [(0, 100.0), (1, 63.0957), (5, 10.0), (10, 1.0)] {
-        tree.sweep(Stamp(hours * HOUR));
-        let have = tree.rows(tree.now())[0].hist_ms as f64 / HOUR as f64;
+        tree.update_costs(Stamp(hours * HOUR));
+        let have = tree.rows(tree.updated_at())[0].hist_ms as f64 / HOUR as f64;
         assert!((have - left).abs() < 1e-4, "after {hours} hours: {have}");
     }
     // 1 / (0.7 + 3)
-    assert_eq!(tree.rows(tree.now())[0].priority, 270_270);
+    assert_eq!(tree.rows(tree.updated_at())[0].priority, 270_270);
 }
 
 /// Usage that ends long after the last sweep has not decayed since then.
@@ -165,12 +165,12 @@ fn only_time_after_the_end_fades_history() {
     let leaf = active(&mut tree, &[("A", &[])])[0];
     tree.charge(leaf, &Delta::start(1, Stamp(0)));
     tree.charge(leaf, &Delta::cpu(100 * HOUR));
-    tree.sweep(Stamp(0));
+    tree.update_costs(Stamp(0));
     let end = Stamp(10 * HOUR);
     tree.charge(leaf, &Delta::end(1, Stamp(0), end, 100 * HOUR as u64));
     for (hours, left) in [(10, 100.0), (15, 10.0)] {
-        tree.sweep(Stamp(hours * HOUR));
-        let have = tree.rows(tree.now())[0].hist_ms as f64 / HOUR as f64;
+        tree.update_costs(Stamp(hours * HOUR));
+        let have = tree.rows(tree.updated_at())[0].hist_ms as f64 / HOUR as f64;
         assert!((have - left).abs() < 1e-4, "after {hours} hours: {have}");
     }
 }
@@ -237,7 +237,10 @@ fn fill(tree: &mut ShareTree, leaves: &[Leaf], demands: &[Vec<i64>], totals: &[i
             *have -= need;
         }
         let slots = u32::try_from(demands[who][0]).expect("small");
-        tree.charge(leaf, &Delta::start(slots, Stamp(0)).holding(&demands[who]));
+        tree.charge(
+            leaf,
+            &Delta::start(slots, Stamp(0)).with_held(&demands[who]),
+        );
         order.push_str(&tree.nodes[leaf.0 as usize].name);
     }
     order
@@ -262,8 +265,11 @@ fn cases_33_and_34_dominant_shares() {
 fn case_35_lower_dominant_share_first() {
     let mut tree = drf(&[("J2", 1), ("J1", 1)], &[100, 1000, 8]);
     let leaves = active(&mut tree, &[("J2", &[]), ("J1", &[])]);
-    tree.charge(leaves[0], &Delta::start(1, Stamp(0)).holding(&[1, 0, 4]));
-    tree.charge(leaves[1], &Delta::start(1, Stamp(0)).holding(&[1, 400, 0]));
+    tree.charge(leaves[0], &Delta::start(1, Stamp(0)).with_held(&[1, 0, 4]));
+    tree.charge(
+        leaves[1],
+        &Delta::start(1, Stamp(0)).with_held(&[1, 400, 0]),
+    );
     assert_eq!(tree.best(), Some(leaves[1]));
 }
 
@@ -271,20 +277,25 @@ fn case_35_lower_dominant_share_first() {
 fn totals_count_from_the_next_sweep_and_none_is_a_full_share() {
     let mut tree = drf(&[("A", 1), ("B", 1)], &[10, 10]);
     let leaves = active(&mut tree, &[("A", &[]), ("B", &[])]);
-    tree.charge(leaves[0], &Delta::start(1, Stamp(0)).holding(&[1, 5]));
+    tree.charge(leaves[0], &Delta::start(1, Stamp(0)).with_held(&[1, 5]));
     tree.charge(leaves[1], &Delta::start(2, Stamp(0)));
     assert_eq!(tree.best(), Some(leaves[1]));
     tree.set_total(1, 100);
-    tree.sweep(Stamp(1));
+    tree.update_costs(Stamp(1));
     assert_eq!(tree.best(), Some(leaves[0]));
     tree.set_total(1, 0);
-    tree.sweep(Stamp(2));
+    tree.update_costs(Stamp(2));
     assert_eq!(tree.best(), Some(leaves[1]));
 }
 
-fn path(tree: &mut ShareTree, user: &str, groups: &[&str], asked: Option<&str>) -> Option<String> {
+fn path(
+    tree: &mut ShareTree,
+    user: &str,
+    groups: &[&str],
+    requested: Option<&str>,
+) -> Option<String> {
     let groups: Vec<String> = groups.iter().map(|g| (*g).to_owned()).collect();
-    let mut at = tree.leaf(user, &groups, asked)?.0;
+    let mut at = tree.leaf(user, &groups, requested)?.0;
     let mut names = Vec::new();
     while at != ROOT {
         names.push(tree.nodes[at as usize].name.to_string());
@@ -309,8 +320,8 @@ fn a_place_is_found_by_the_lists() {
         ("others", 1),
     ];
     let mut tree = fair(list, below, slots_only());
-    let mut at = |user, groups: &[&str], asked| {
-        path(&mut tree, user, groups, asked).expect("everybody has a share here")
+    let mut at = |user, groups: &[&str], requested| {
+        path(&mut tree, user, groups, requested).expect("everybody has a share here")
     };
     assert_eq!(
         at("u1", &["g2", "g1"], None),
@@ -423,12 +434,12 @@ fn history_outlives_the_tree() {
         old.charge(leaf, &Delta::end(1, Stamp(5), Stamp(5 + HOUR), ms));
     }
     let stranger = old.leaf_without_share("z");
-    let gone = Delta {
+    let delta = Delta {
         hist_ms: [7000, 8000, 9000],
         ..Delta::default()
     };
-    old.charge(stranger, &gone);
-    old.sweep(Stamp(HOUR));
+    old.charge(stranger, &delta);
+    old.update_costs(Stamp(HOUR));
     let (at, past) = old.history_until(Stamp(HOUR));
     assert_eq!(at, Stamp(HOUR));
     assert_eq!(
@@ -446,12 +457,12 @@ fn history_outlives_the_tree() {
     let later = Stamp(9 * HOUR);
     let mut new = fair(list, below, FairFactors::default());
     new.restore(&past);
-    new.sweep(later);
+    new.update_costs(later);
     let mut late = fair(list, below, FairFactors::default());
-    late.sweep(later);
+    late.update_costs(later);
     late.restore(&past);
-    late.sweep(later);
-    old.sweep(later);
+    late.update_costs(later);
+    old.update_costs(later);
     let hist = |tree: &ShareTree| {
         let rows = tree.rows(later);
         rows.into_iter()
@@ -519,7 +530,7 @@ fn a_full_cluster_is_shared_as_told() {
                     used[who] += end - begun;
                 }
             }
-            tree.sweep(Stamp(now));
+            tree.update_costs(Stamp(now));
             let leaf = tree.best().expect("both have work");
             tree.charge(leaf, &Delta::start(1, Stamp(now)));
             let who = usize::from(leaf == leaves[1]);
@@ -555,7 +566,7 @@ proptest! {
             for (tree, leaf) in [(&mut one, a), (&mut many, b)] {
                 tree.charge(leaf.expect("active"), &Delta::start(slots, Stamp(n * 77_777)));
                 if sweep {
-                    tree.sweep(Stamp(n * 77_777));
+                    tree.update_costs(Stamp(n * 77_777));
                 }
             }
         }
@@ -575,7 +586,7 @@ proptest! {
         let mut tree = ShareTree::of_queue(&policy, &factors, &below, Stamp(0)).expect("shares");
         tree.set_total(0, 50);
         tree.set_total(1, 70_000);
-        tree.sweep(Stamp(0));
+        tree.update_costs(Stamp(0));
         let mut now = 0;
         for (user, act, n, ms) in steps {
             let groups: &[&str] = [&["g1"][..], &["g1", "g2"], &["g2"], &[]][user % 4];
@@ -583,13 +594,13 @@ proptest! {
             let leaf = tree.leaf(&format!("u{user}"), &groups, None).expect("default");
             match act {
                 0 => tree.set_active(leaf, n % 2 == 0),
-                1 => tree.charge(leaf, &Delta::start(n, Stamp(now)).holding(&[0, ms])),
+                1 => tree.charge(leaf, &Delta::start(n, Stamp(now)).with_held(&[0, ms])),
                 2 => tree.charge(leaf, &Delta::cpu(ms)),
                 3 => {
                     tree.charge(leaf, &Delta::start(n, Stamp(now)));
                     tree.charge(leaf, &Delta::end(n, Stamp(now), Stamp(now + ms), ms as u64));
                 }
-                4 => { now += ms; tree.sweep(Stamp(now)); }
+                4 => { now += ms; tree.update_costs(Stamp(now)); }
                 _ => tree.set_active(leaf, true),
             }
             for (known, scratch) in tree.costs() {
@@ -632,7 +643,7 @@ proptest! {
                 *have -= need;
             }
             let slots = demand[0] as u32;
-            tree.charge(leaf, &Delta::start(slots, Stamp(0)).holding(demand));
+            tree.charge(leaf, &Delta::start(slots, Stamp(0)).with_held(demand));
             started[who] += 1;
         };
         let Some(blocked) = blocked else {
@@ -667,7 +678,7 @@ fn scan(tree: &ShareTree) -> Option<Leaf> {
     let mut at = ROOT;
     while let Some(inner) = &tree.nodes[at as usize].inner {
         let kids = inner
-            .kids
+            .children
             .iter()
             .map(|kid| (*kid, &tree.nodes[*kid as usize]));
         let cost = |node: &Node| node.usage.cost(&tree.rule, node.shares, tree.now);
@@ -744,7 +755,7 @@ fn speed_of_charges() {
     );
     let clock = std::time::Instant::now();
     for n in 0..1000 {
-        tree.sweep(Stamp((3 * jobs + n) as i64));
+        tree.update_costs(Stamp((3 * jobs + n) as i64));
     }
     println!("sweep: {} us", clock.elapsed().as_micros() / 1000);
 }

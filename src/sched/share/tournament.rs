@@ -31,12 +31,12 @@ impl Cost {
             let product = |a: u128, b: u128| u128::from(a as u64) * u128::from(b as u64);
             return product(self.num, other.den).cmp(&product(other.num, self.den));
         }
-        wide(self.num, other.den).cmp(&wide(other.num, self.den))
+        wide_product(self.num, other.den).cmp(&wide_product(other.num, self.den))
     }
 }
 
 /// The product in 256 bits: upper and lower half.
-fn wide(a: u128, b: u128) -> (u128, u128) {
+fn wide_product(a: u128, b: u128) -> (u128, u128) {
     let halves = |n: u128| (n >> 64, n & u128::from(u64::MAX));
     let ((a1, a0), (b1, b0)) = (halves(a), halves(b));
     let (mid, carry) = (a1 * b0).overflowing_add(a0 * b1);
@@ -103,14 +103,14 @@ impl Tournament {
     pub(super) fn set_cost(&mut self, seat: u32, cost: Cost) {
         self.seats[seat as usize].cost = cost;
         if self.seats[seat as usize].active {
-            self.play(seat);
+            self.play_matches(seat);
         }
     }
 
     pub(super) fn set_active(&mut self, seat: u32, active: bool) {
         if self.seats[seat as usize].active != active {
             self.seats[seat as usize].active = active;
-            self.play(seat);
+            self.play_matches(seat);
         }
     }
 
@@ -133,11 +133,11 @@ impl Tournament {
 
     /// Plays the matches of one seat, up to the final or to the first match whose winner does not
     /// depend on it.
-    fn play(&mut self, seat: u32) {
+    fn play_matches(&mut self, seat: u32) {
         let mut at = self.room + seat as usize;
         let mut now = self.rival(at);
         while at > 1 {
-            now = self.better(now, self.rival(at ^ 1));
+            now = self.earlier_of(now, self.rival(at ^ 1));
             at /= 2;
             let before = std::mem::replace(&mut self.winners[at], now);
             if before == now && now != seat {
@@ -148,12 +148,12 @@ impl Tournament {
 
     #[inline]
     fn winner(&self, at: usize) -> u32 {
-        self.better(self.rival(2 * at), self.rival(2 * at + 1))
+        self.earlier_of(self.rival(2 * at), self.rival(2 * at + 1))
     }
 
     /// Which of two comes first; `None` comes last.
     #[inline]
-    fn better(&self, one: u32, other: u32) -> u32 {
+    fn earlier_of(&self, one: u32, other: u32) -> u32 {
         if one == NO_SEAT {
             return other;
         }
@@ -204,7 +204,7 @@ mod tests {
                 out[i + 4] = carry;
             }
             let join = |d: &[u64]| d.iter().rev().fold(0u128, |n, d| n << 32 | u128::from(*d));
-            prop_assert_eq!(wide(a, b), (join(&out[4..]), join(&out[..4])));
+            prop_assert_eq!(wide_product(a, b), (join(&out[4..]), join(&out[..4])));
         }
 
         #[test]

@@ -84,7 +84,7 @@ impl Delta {
     }
 
     /// Adds held amounts (index 0, slots, is ignored: [`Delta::start`] sets it).
-    pub fn holding(mut self, amounts: &[i64]) -> Delta {
+    pub fn with_held(mut self, amounts: &[i64]) -> Delta {
         self.held
             .resize(self.held.len().max(amounts.len()).max(1), 0);
         self.held[1..amounts.len().max(1)].copy_from_slice(amounts.get(1..).unwrap_or(&[]));
@@ -259,13 +259,13 @@ impl Usage {
     /// The largest fraction of a resource's total: amount and total.
     fn dominant(&self, totals: &[i64]) -> (u64, u64) {
         let mut most = (0u64, 1u64);
-        for (at, held) in self.held.iter().enumerate() {
-            let held = u64::try_from(*held).unwrap_or(0);
+        for (at, amount) in self.held.iter().enumerate() {
+            let amount = u64::try_from(*amount).unwrap_or(0);
             let total = totals.get(at).copied().unwrap_or(0).max(1);
             let total = u64::try_from(total).unwrap_or(1);
             let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
-            if product(held, most.1) > product(most.0, total) {
-                most = (held, total);
+            if product(amount, most.1) > product(most.0, total) {
+                most = (amount, total);
             }
         }
         most
@@ -276,15 +276,15 @@ impl Usage {
         match rule {
             CostRule::Fairshare(fair) => Cost::new(self.load(fair, now), shares),
             CostRule::Drf { totals } => {
-                let (held, total) = self.dominant(totals);
-                Cost::new(u128::from(held), u128::from(total) * shares)
+                let (amount, total) = self.dominant(totals);
+                Cost::new(u128::from(amount), u128::from(total) * shares)
             }
         }
     }
 
     /// The value that `cqueues -r` displays, in millionths: the fairshare priority (larger is
     /// better), or the dominant share over the weight (smaller is better).
-    pub(super) fn shown(&self, rule: &CostRule, shares: u32, now: Stamp) -> u64 {
+    pub(super) fn displayed_value(&self, rule: &CostRule, shares: u32, now: Stamp) -> u64 {
         let cost = self.cost(rule, shares, now);
         let micro = match rule {
             CostRule::Fairshare(_) => cost.den * 1_000_000_000 * HOUR_MS / cost.num.max(1),

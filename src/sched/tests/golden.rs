@@ -271,11 +271,11 @@ fn play(script: &Script) -> ScriptResult {
     loop {
         let end = p.ends.peek().map(|Reverse((at, ..))| *at);
         let submit = next.peek().map(|line| line.submit);
-        let told = [samples.peek(), shares.peek()].map(|at| at.map(|at| at.second));
-        let told = told.into_iter().flatten().min();
+        let next_wake = [samples.peek(), shares.peek()].map(|at| at.map(|at| at.second));
+        let next_wake = next_wake.into_iter().flatten().min();
         let wake = p.cluster.last.wake.map(|at| (at.0 - T0 + 999) / 1000);
         let wake = wake.filter(|at| T0 + at * 1000 > p.cluster.now.0);
-        if end.is_none() && submit.is_none() && told.is_none() {
+        if end.is_none() && submit.is_none() && next_wake.is_none() {
             // A window may stay open permanently; jobs that are not affected within this many
             // passes stay as they are.
             idle += 1;
@@ -283,7 +283,7 @@ fn play(script: &Script) -> ScriptResult {
                 return p.out;
             }
         }
-        let times = end.into_iter().chain(submit).chain(told).chain(wake);
+        let times = end.into_iter().chain(submit).chain(next_wake).chain(wake);
         let now = times.min().expect("just looked");
         p.cluster.now = Stamp(T0 + now * 1000);
         p.end_all(now);

@@ -127,8 +127,8 @@ fn books_are_right(c: &mut Cluster) {
     for at in 0..c.table.count() {
         let (a, b) = (c.engine.picture.usage.get(at), fresh.picture.usage.get(at));
         assert_eq!(
-            (a.slots, a.used, a.jobs, a.exclusive),
-            (b.slots, b.used, b.jobs, b.exclusive)
+            (a.slots, a.used_slots, a.jobs, a.exclusive),
+            (b.slots, b.used_slots, b.jobs, b.exclusive)
         );
         let sorted = |lent: &[(u16, i64)]| lent.iter().copied().collect::<BTreeMap<_, _>>();
         assert_eq!(sorted(a.lent_slots()), sorted(b.lent_slots()), "host {at}");
@@ -213,7 +213,7 @@ fn all_ends(c: &mut Cluster) {
             .picture
             .usage
             .iter()
-            .all(|books| books.used == 0 && books.lent_slots().is_empty())
+            .all(|books| books.used_slots == 0 && books.lent_slots().is_empty())
     );
 }
 

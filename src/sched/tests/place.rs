@@ -566,8 +566,8 @@ fn a_job_like_an_earlier_one_gets_its_reason_at_once() {
     c.pass();
     let delta = c.state.take_delta();
     let (rows, _) = c.state.delta_rows(delta);
-    let told = |row: &crate::record::view::Row<'_>| matches!(row, crate::record::view::Row::Class { id, .. } if *id == class);
-    assert!(rows.iter().any(told));
+    let hits = |row: &crate::record::view::Row<'_>| matches!(row, crate::record::view::Row::Class { id, .. } if *id == class);
+    assert!(rows.iter().any(hits));
 }
 
 #[test]

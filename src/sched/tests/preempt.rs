@@ -134,12 +134,12 @@ fn few_jobs_of_the_lowest_priority_go_first() {
         c.after(40);
         c.submit(of("hi", 4));
         assert_eq!(c.pass().len(), 1);
-        let gone = names
+        let preempted = names
             .iter()
             .filter(|(id, _)| c.stat(**id) == JobStat::Ssusp);
-        let mut gone: Vec<&str> = gone.map(|(_, name)| *name).collect();
-        gone.sort_unstable_by(|a, b| b.cmp(a));
-        assert_eq!(gone.join(" "), expected);
+        let mut preempted: Vec<&str> = preempted.map(|(_, name)| *name).collect();
+        preempted.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(preempted.join(" "), expected);
     }
 }
 
@@ -360,7 +360,7 @@ fn growth_keeps_to_limits_and_amounts() {
     assert_eq!(c.on(e), "h1:1 h2:1 h1:5");
     let mem = c.engine.resource("mem").expect("reserved");
     assert_eq!(
-        (c.engine.left(0, mem), c.engine.left(1, mem)),
+        (c.engine.free_amount(0, mem), c.engine.free_amount(1, mem)),
         (5_000_000, 5_000_000)
     );
 }

@@ -25,7 +25,7 @@ fn one_act_for_each_sample() {
     let mut c = Cluster::new(MEM);
     let ids = [c.submit(job(1)), c.submit(job(1))];
     assert_eq!(mem(&mut c, 3000.0), ids);
-    assert!(c.engine.watches(), "although nothing pends");
+    assert!(c.engine.has_timed_work(), "although nothing pends");
     let late = c.submit(job(1));
     assert_eq!(mem(&mut c, 1500.0), NOBODY);
     assert_eq!(c.why(late), "load threshold exceeded: 1 host");
@@ -214,7 +214,10 @@ fn stopped_work_gives_back_what_is_to_be_released() {
     let disk_too = c.ask(1, "rusage[disk=1]");
     c.engine.sync(&mut c.state, &mut c.table);
     // Within the thresholds one job resumes with each sample; what it released may be gone by then.
-    let left = |c: &Cluster, name| c.engine.left(0, c.engine.resource(name).expect("reserved"));
+    let left = |c: &Cluster, name| {
+        c.engine
+            .free_amount(0, c.engine.resource(name).expect("reserved"))
+    };
     assert_eq!((left(&c, "lic"), left(&c, "disk")), (2000, 0));
     mem(&mut c, 3000.0);
     assert_eq!(c.stat(lic), JobStat::Run);

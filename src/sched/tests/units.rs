@@ -146,7 +146,7 @@ fn units_stay_with_a_suspended_job_and_come_free_with_a_requeued_one() {
         .filter(|id| c.stat(*id) == JobStat::Ssusp)
         .collect();
     assert_eq!((stopped.len(), c.stat(wants)), (1, JobStat::Pend));
-    assert_eq!(c.state.used().units().on("h1").count(), 1);
+    assert_eq!(c.state.used().units().used_on("h1").count(), 1);
     take_over(&mut c);
     assert_eq!(c.pass(), NOBODY);
     let takes = c.submit(of("kill", "rusage[gpu=1]"));
@@ -346,19 +346,19 @@ fn ten_thousand_cycles_of_eight_units() {
             take_over(&mut c);
         }
         let started = c.pass_keys();
-        let held = |c: &Cluster, j: JobKey| {
+        let units_of = |c: &Cluster, j: JobKey| {
             let run = c.state.work(j).and_then(|work| work.run.as_deref());
             run.map_or(0, |run| {
                 run.units().iter().map(|units| units.names.len()).sum()
             })
         };
-        given += started.iter().map(|j| held(&c, *j)).sum::<usize>();
+        given += started.iter().map(|j| units_of(&c, *j)).sum::<usize>();
         let runs: Vec<JobKey> = c.state.all_started().collect();
         for j in runs {
             if rng.below(3) > 0 {
                 continue;
             }
-            freed += held(&c, j);
+            freed += units_of(&c, j);
             c.end_key(j, rng.below(10) == 0);
         }
         if c.stat(id).is_waiting() && rng.below(2) == 0 {

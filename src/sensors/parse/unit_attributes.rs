@@ -49,7 +49,7 @@ impl Item<'_> {
             };
             if !assign {
                 let text = format!("{key} are of units, and this resource has none");
-                return Err(self.says(entry, text, Some("write assign: yes, or leave it out")));
+                return Err(self.describe(entry, text, Some("write assign: yes, or leave it out")));
             }
             if out.names.is_empty() {
                 out.names = names_of(value);
@@ -81,7 +81,7 @@ impl Item<'_> {
                 let key = &entry.key;
                 let text = format!("{key} is a list with a text for each of the {n} units");
                 let hint = format!("write {key}: [\"WORD WORD\", \"\"]: the words of each unit");
-                Err(self.says(entry, text, Some(&hint)))
+                Err(self.describe(entry, text, Some(&hint)))
             }
         }
     }
@@ -89,14 +89,14 @@ impl Item<'_> {
     fn devices(&self, entry: &Entry, lists: Vec<Vec<String>>) -> Result<Vec<Vec<String>>, Problem> {
         if lists.iter().map(Vec::len).sum::<usize>() > DEVICES_MAX {
             let text = format!("units of a host have at most {DEVICES_MAX} device nodes");
-            return Err(self.says(entry, text, None));
+            return Err(self.describe(entry, text, None));
         }
         match lists.iter().flatten().find(|word| !is_device(word)) {
             None => Ok(lists),
             Some(bad) => {
                 let text = format!("{bad:.40?} is not a device");
                 let hint = "write a path, /dev/nvidia0, or numbers, 195:0 (b8:16 of a disk)";
-                Err(self.says(entry, text, Some(hint)))
+                Err(self.describe(entry, text, Some(hint)))
             }
         }
     }
@@ -108,7 +108,7 @@ impl Item<'_> {
                 .collect()
         };
         let all: Option<Vec<Vec<u32>>> = lists.iter().map(numbers).collect();
-        all.ok_or_else(|| self.says(entry, "a process is a number above 0", None))
+        all.ok_or_else(|| self.describe(entry, "a process is a number above 0", None))
     }
 
     fn used(
@@ -123,7 +123,7 @@ impl Item<'_> {
         let all: Result<Vec<Vec<ProcessUse>>, ()> = lists.iter().map(each).collect();
         all.map_err(|()| {
             let text = "the use of a process is PID:PERCENT:MB, with - for what is not known";
-            self.says(entry, text, None)
+            self.describe(entry, text, None)
         })
     }
 }

@@ -13,7 +13,7 @@ fn sensor(name: &str) -> Sensor {
 }
 
 fn take(board: &mut SensorValues, name: &str, text: &str, now: u64) -> Vec<String> {
-    board.take(&sensor(name), document(text.as_bytes(), 1), now)
+    board.take_document(&sensor(name), document(text.as_bytes(), 1), now)
 }
 
 fn value(board: &mut SensorValues, name: &str, now: u64) -> Option<Option<String>> {
@@ -40,9 +40,12 @@ fn a_value_counts_for_three_periods() {
     take(&mut b, "ress.host", LIC, 220_000);
     assert_eq!(b.period(&sensor("ress.host")), Some(10_000));
     assert_eq!(value(&mut b, "lic", 250_000), Some(Some("3".into())));
-    let (report, news) = b.report(250_001);
+    let (report, messages) = b.report(250_001);
     assert_eq!(report["lic"].value, None);
-    assert!(news[0].contains("the value of lic is 30 s old"), "{news:?}");
+    assert!(
+        messages[0].contains("the value of lic is 30 s old"),
+        "{messages:?}"
+    );
     assert!(b.report(250_002).1.is_empty());
     assert_eq!(value(&mut b, "lic", 220_000 + DEFINED_MS), Some(None));
     assert_eq!(value(&mut b, "lic", 220_001 + DEFINED_MS), None);
@@ -70,8 +73,11 @@ fn a_definition_stays_until_the_sensor_is_started_again() {
     let mut b = SensorValues::new();
     take(&mut b, "ress.host", LIC, 0);
     let text = "- resource: lic\n  type: text\n  value: x\n";
-    let news = take(&mut b, "ress.host", text, 1);
-    assert!(news[0].contains("another one than before"), "{news:?}");
+    let messages = take(&mut b, "ress.host", text, 1);
+    assert!(
+        messages[0].contains("another one than before"),
+        "{messages:?}"
+    );
     assert_eq!(take(&mut b, "ress.host", text, 2), Vec::<String>::new());
     assert_eq!(value(&mut b, "lic", 2), Some(Some("3".into())));
     let slot = "- resource: lic\n  slotresource: yes\n  value: 4\n";
@@ -91,12 +97,12 @@ fn of_two_sensors_the_first_has_its_say() {
     let mut b = SensorValues::new();
     take(&mut b, "ress.d/a.host", LIC, 0);
     take(&mut b, "ress.host", "- resource: lic\n  value: 9\n", 0);
-    let (report, news) = b.report(1);
+    let (report, messages) = b.report(1);
     assert_eq!(report["lic"].value.as_deref(), Some("9"));
-    assert_eq!(news.len(), 1);
+    assert_eq!(messages.len(), 1);
     assert!(
-        news[0].starts_with("ress.d/a.host: resource lic is left out"),
-        "{news:?}"
+        messages[0].starts_with("ress.d/a.host: resource lic is left out"),
+        "{messages:?}"
     );
     b.forget(&sensor("ress.host"), 0, 2);
     assert_eq!(value(&mut b, "lic", 2), Some(Some("3".into())));
@@ -109,22 +115,22 @@ fn of_two_sensors_the_first_has_its_say() {
 fn a_mistake_in_every_document_is_told_once() {
     let mut b = SensorValues::new();
     let bad = "- resource: lic\n  value: abc\n";
-    let news = take(&mut b, "ress.host", bad, 0);
-    assert_eq!(news.len(), 1);
+    let messages = take(&mut b, "ress.host", bad, 0);
+    assert_eq!(messages.len(), 1);
     assert!(
-        news[0].starts_with("ress.host:2:10: resource lic: abc is not a usable number"),
-        "{news:?}"
+        messages[0].starts_with("ress.host:2:10: resource lic: abc is not a usable number"),
+        "{messages:?}"
     );
     for n in 0..5 {
         let parsed = document(bad.as_bytes(), 100 * n);
-        assert!(b.take(&sensor("ress.host"), parsed, n).is_empty());
+        assert!(b.take_document(&sensor("ress.host"), parsed, n).is_empty());
     }
     // A sensor that prints new mistakes all the time does not fill the memory.
-    let told = (0..3000).filter(|n| {
+    let logged = (0..3000).filter(|n| {
         let text = format!("- resource: r{n}\n  value: abc\n");
         !take(&mut b, "ress.host", &text, 9).is_empty()
     });
-    assert!(told.count() < 1000);
+    assert!(logged.count() < 1000);
 }
 
 #[test]
@@ -140,8 +146,8 @@ fn however_much_is_printed_it_fits_into_a_load_report() {
             .collect();
         take(&mut b, &format!("ress.d/{part}.host"), &text, 0);
     }
-    let (report, news) = b.report(1);
-    assert!(report.len() > 30 && !news.is_empty());
+    let (report, messages) = b.report(1);
+    assert!(report.len() > 30 && !messages.is_empty());
     let doc = LoadDoc {
         sensors: report,
         ..LoadDoc::default()

@@ -53,7 +53,7 @@ fn locales_say_who_has_a_value() {
         ("d", N, "two", "4"),
         ("e", N, "h3", "5"),
     ]);
-    assert!(g.take("h1", all));
+    assert!(g.take_report("h1", all));
     assert!(defined(&mut g, &mut c, 0));
     assert_eq!(values(&g, &c, "h1"), ["a=1", "b=2", "d=4"]);
     assert_eq!(values(&g, &c, "h2"), ["b=2", "c=3", "d=4"]);
@@ -67,45 +67,45 @@ fn locales_say_who_has_a_value() {
     );
     assert_eq!(g.values("h2", &c).shared["b"], "h1");
     // The host becomes silent: its shared values are removed too.
-    assert!(g.take("h1", None));
+    assert!(g.take_report("h1", None));
     assert!(values(&g, &c, "h2").is_empty());
 }
 
 #[test]
 fn an_own_value_wins_over_a_shared_one_and_the_first_host_over_others() {
     let (mut g, mut c) = (ClusterResources::default(), config());
-    g.take("h2", report(&[("b", N, "all", "2")]));
-    g.take("h1", report(&[("b", N, "all", "1")]));
-    g.take("h3", report(&[("b", N, "", "3")]));
+    g.take_report("h2", report(&[("b", N, "all", "2")]));
+    g.take_report("h1", report(&[("b", N, "all", "1")]));
+    g.take_report("h3", report(&[("b", N, "", "3")]));
     defined(&mut g, &mut c, 0);
     let all = ["h1", "h2", "h3"].map(|h| values(&g, &c, h).join(" "));
     assert_eq!(all, ["b=1", "b=2", "b=3"]);
-    g.take("h2", report(&[("b", N, "all", "")]));
+    g.take_report("h2", report(&[("b", N, "all", "")]));
     assert_eq!(values(&g, &c, "h2"), ["b=1"]);
 }
 
 #[test]
 fn the_first_definition_stays_while_anybody_reports_it() {
     let (mut g, mut c) = (ClusterResources::default(), config());
-    g.take("h2", report(&[("x", N, "", "2")]));
+    g.take_report("h2", report(&[("x", N, "", "2")]));
     assert!(defined(&mut g, &mut c, 0));
-    assert!(!g.take("h1", report(&[("x", SensedKind::Text, "", "7")])));
+    assert!(!g.take_report("h1", report(&[("x", SensedKind::Text, "", "7")])));
     assert!(!defined(&mut g, &mut c, SETTLE_MS));
     assert_eq!(values(&g, &c, "h1"), Vec::<String>::new());
     assert_eq!(values(&g, &c, "h2"), ["x=2"]);
-    let said = g.values("h1", &c).warnings;
+    let output = g.values("h1", &c).warnings;
     assert_eq!(
-        said,
+        output,
         ["resource x is a number elsewhere: its value is not used"]
     );
     // No host reports it any more: the other definition applies after a while.
-    g.take("h2", report(&[]));
+    g.take_report("h2", report(&[]));
     assert!(!defined(&mut g, &mut c, 2 * SETTLE_MS));
     assert!(!defined(&mut g, &mut c, 2 * SETTLE_MS + LINGER_MS - 1));
     assert!(defined(&mut g, &mut c, 2 * SETTLE_MS + LINGER_MS));
     assert_eq!(c.hosts.sensed["x"].kind, ResourceKind::Text);
     assert_eq!(values(&g, &c, "h1"), ["x=7"]);
-    g.take("h1", None);
+    g.take_report("h1", None);
     let gone = 4 * SETTLE_MS + LINGER_MS;
     assert!(!defined(&mut g, &mut c, gone));
     assert!(defined(&mut g, &mut c, gone + LINGER_MS));
@@ -115,9 +115,9 @@ fn the_first_definition_stays_while_anybody_reports_it() {
 #[test]
 fn definitions_settle_and_a_clock_that_is_set_back_stops_nothing() {
     let (mut g, mut c) = (ClusterResources::default(), config());
-    g.take("h1", report(&[("x", N, "", "1")]));
+    g.take_report("h1", report(&[("x", N, "", "1")]));
     assert!(defined(&mut g, &mut c, 1_000_000));
-    g.take("h1", report(&[("x", N, "", "1"), ("y", N, "", "1")]));
+    g.take_report("h1", report(&[("x", N, "", "1"), ("y", N, "", "1")]));
     assert!(!defined(&mut g, &mut c, 1_000_000 + SETTLE_MS - 1));
     assert!(defined(&mut g, &mut c, 5));
     assert_eq!(c.hosts.sensed.len(), 2);
@@ -135,12 +135,12 @@ fn cb_yaml_and_the_built_in_names_come_first() {
         ("u", SensedKind::Tag, "", "no"),
         ("later", SensedKind::Unknown, "", "1"),
     ]);
-    g.take("h1", all);
+    g.take_report("h1", all);
     defined(&mut g, &mut c, 0);
     let names: Vec<&str> = c.hosts.sensed.keys().map(String::as_str).collect();
     assert_eq!(names, ["gpu", "t", "u"]);
     assert_eq!(values(&g, &c, "h1"), ["gpu=2", "t=yes"]);
-    g.take("h2", report(&[("own", SensedKind::Text, "", "word")]));
+    g.take_report("h2", report(&[("own", SensedKind::Text, "", "word")]));
     assert_eq!(values(&g, &c, "h2"), ["own=word"]);
     assert_eq!(
         c.hosts.resource("own").map(|d| d.kind),
@@ -154,7 +154,7 @@ fn a_cluster_has_at_most_a_thousand_resources_of_sensors() {
     for host in ["h1", "h2", "h3"] {
         let names: Vec<String> = (0..900).map(|n| format!("{host}_{n}")).collect();
         let all: Vec<_> = names.iter().map(|n| (n.as_str(), N, "", "1")).collect();
-        g.take(host, report(&all));
+        g.take_report(host, report(&all));
     }
     defined(&mut g, &mut c, 0);
     assert_eq!(c.hosts.sensed.len(), super::super::RESOURCES_MAX);
@@ -168,7 +168,7 @@ fn a_reader_of_the_view_defines_what_the_leader_defines() {
     let mut all = report(&[("gpu", N, "", "[A]"), ("lic", N, "all", "2")]).unwrap();
     all.insert("gpu_mem".to_owned(), sensed_of_gpus());
     all.insert("os".to_owned(), text_of_the_host());
-    assert!(g.take("h1", Some(all)));
+    assert!(g.take_report("h1", Some(all)));
     assert!(defined(&mut g, &mut c, 0));
     let sensed = &c.hosts.sensed;
     assert!(sensed.len() == 4 && sensed["lic"].shared && !sensed["gpu"].shared);

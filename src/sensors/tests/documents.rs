@@ -148,10 +148,10 @@ fn what_cannot_be_taken_says_why_and_where() {
 }
 
 fn refused(text: &str, line: u32, words: &str) {
-    let said = problem(text);
+    let message = problem(text);
     assert!(
-        said.starts_with(&format!("{line}:")) && said.contains(words),
-        "{text:?}: {said}"
+        message.starts_with(&format!("{line}:")) && message.contains(words),
+        "{text:?}: {message}"
     );
     assert!(read(text).readings.is_empty(), "{text:?}");
 }

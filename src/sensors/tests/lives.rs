@@ -16,7 +16,7 @@ fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
     for _ in 0..12 {
         life.started(now);
         assert_eq!(life.due_at(), None);
-        life.good(now);
+        life.document_received(now);
         pauses.push(life.ended(now) / 1000);
         assert!(!life.is_due(now));
         now = life.due_at().unwrap();
@@ -27,7 +27,7 @@ fn each_failure_doubles_the_pause_and_a_steady_run_forgets_them() {
     life.started(now);
     assert_eq!(life.ended(now + STEADY_MS), BACKOFF_MS.1);
     life.started(now);
-    life.good(now + 1);
+    life.document_received(now + 1);
     assert_eq!(life.ended(now + STEADY_MS), BACKOFF_MS.0);
     // It could not be started at all.
     assert_eq!(life.ended(now), 2 * BACKOFF_MS.0);
@@ -39,37 +39,37 @@ fn a_sensor_with_nothing_to_measure_is_tried_for_an_hour() {
     let mut now = 0;
     for n in 0..ABSENT_TRIES {
         life.started(now);
-        assert_eq!(life.nothing_here(now), Some(ABSENT_MS));
-        assert_eq!(life.was_absent(), n > 0);
+        assert_eq!(life.ended_without_data(now), Some(ABSENT_MS));
+        assert_eq!(life.had_nothing_to_measure(), n > 0);
         now = life.due_at().unwrap();
     }
     assert_eq!(now, 3_600_000);
     life.started(now);
-    assert_eq!(life.nothing_here(now), None);
-    assert!(life.due_at().is_none() && !life.is_due(u64::MAX) && !life.hangs(None, u64::MAX));
+    assert_eq!(life.ended_without_data(now), None);
+    assert!(life.due_at().is_none() && !life.is_due(u64::MAX) && !life.is_hanging(None, u64::MAX));
     // A driver that comes and goes resets the count.
     let mut life = SensorLifecycle::new(0);
     for _ in 0..3 * ABSENT_TRIES {
         life.started(now);
-        life.good(now);
-        assert!(life.nothing_here(now).is_some() && !life.was_absent());
+        life.document_received(now);
+        assert!(life.ended_without_data(now).is_some() && !life.had_nothing_to_measure());
     }
 }
 
 #[test]
 fn a_sensor_hangs_after_ten_of_its_periods() {
     let mut life = SensorLifecycle::new(0);
-    assert!(!life.hangs(None, u64::MAX));
+    assert!(!life.is_hanging(None, u64::MAX));
     life.started(1000);
-    assert!(!life.hangs(None, 1000 + HANG_MS.1));
-    assert!(life.hangs(None, 1001 + HANG_MS.1));
-    life.good(5000);
+    assert!(!life.is_hanging(None, 1000 + HANG_MS.1));
+    assert!(life.is_hanging(None, 1001 + HANG_MS.1));
+    life.document_received(5000);
     // Ten periods of 5 s would be 50 s, which is below the minimum.
-    assert!(!life.hangs(Some(5_000), 5000 + HANG_MS.0));
-    assert!(life.hangs(Some(5_000), 5001 + HANG_MS.0));
-    assert!(!life.hangs(Some(10_000), 105_000));
-    assert!(life.hangs(Some(10_000), 105_001));
-    assert!(life.hangs(Some(u64::MAX), 5001 + HANG_MS.1));
+    assert!(!life.is_hanging(Some(5_000), 5000 + HANG_MS.0));
+    assert!(life.is_hanging(Some(5_000), 5001 + HANG_MS.0));
+    assert!(!life.is_hanging(Some(10_000), 105_000));
+    assert!(life.is_hanging(Some(10_000), 105_001));
+    assert!(life.is_hanging(Some(u64::MAX), 5001 + HANG_MS.1));
 }
 
 proptest! {
@@ -84,7 +84,7 @@ proptest! {
             now += wait;
             match what {
                 0 if life.is_due(now) => life.started(now),
-                1 => life.good(now),
+                1 => life.document_received(now),
                 2 => {
                     let pause = life.ended(now);
                     prop_assert!((BACKOFF_MS.0..=BACKOFF_MS.1).contains(&pause));

@@ -89,7 +89,7 @@ pub(crate) fn put_row(out: &mut String, e: &ElementHistory<'_>, now: i64, wide: 
     put(7, Cut::Never, &|out| put_key(out, e.key));
     put(7, Cut::Head, &|out| out.push_str(e.user()));
     put(9, Cut::Tail, &|out| out.push_str(&name(e)));
-    let spent = e.spent(now);
+    let spent = e.time_in_states(now);
     for ms in spent {
         put(7, Cut::Never, &|out| cell::int(out, ms / 1000));
     }
@@ -121,7 +121,7 @@ pub(crate) fn put_long(out: &mut String, e: &ElementHistory<'_>, now: i64, dates
     out.push_str("\nSummary of time in seconds spent in various states by  ");
     dates.long(out, now);
     out.push_str("\n  PEND     PSUSP    RUN      USUSP    SSUSP    UNKWN    TOTAL\n  ");
-    let spent = e.spent(now);
+    let spent = e.time_in_states(now);
     for ms in spent {
         add!(out, "{:<9}", ms / 1000);
     }
@@ -225,7 +225,7 @@ pub(crate) fn put_json(out: &mut String, e: &ElementHistory<'_>, now: i64, detai
         h.end();
     });
     let mut inner = Object::begin(o.key("seconds"));
-    for (stat, ms) in COLUMNS.iter().zip(e.spent(now)) {
+    for (stat, ms) in COLUMNS.iter().zip(e.time_in_states(now)) {
         inner.int(stat.word(), ms / 1000);
     }
     inner.end();

@@ -98,7 +98,7 @@ fn told(events: &[Event]) -> Histories {
 
 fn rows(all: &Histories, now: i64) -> String {
     let mut out = String::new();
-    for e in all.stories.values().flat_map(SubmissionHistory::episodes) {
+    for e in all.by_job.values().flat_map(SubmissionHistory::episodes) {
         put_row(&mut out, &e, at(now).0, false);
     }
     out
@@ -108,9 +108,9 @@ fn rows(all: &Histories, now: i64) -> String {
 fn a_job_that_was_held_stopped_lost_requeued_and_done() {
     let j = JobKey::job(7);
     let a = AttemptId { j, at: 1 };
-    let held = |held, second| Event::Held {
+    let hold_event = |hold_event, second| Event::Held {
         j,
-        held,
+        held: hold_event,
         admin: false,
         by: "alice".into(),
         t: at(second),
@@ -134,8 +134,8 @@ fn a_job_that_was_held_stopped_lost_requeued_and_done() {
     };
     let all = told(&[
         submitted(7, ""),
-        held(true, 10),
-        held(false, 15),
+        hold_event(true, 10),
+        hold_event(false, 15),
         dispatched(j, 1, 20),
         started(j, 1, 20),
         signal(SignalAct::Stop, 29),
@@ -155,7 +155,7 @@ fn a_job_that_was_held_stopped_lost_requeued_and_done() {
         "JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL\n"
     ));
     let mut out = String::new();
-    let e = all.stories[&7].episodes().next().unwrap();
+    let e = all.by_job[&7].episodes().next().unwrap();
     put_long(&mut out, &e, at(100).0, &Dates::new(TimeZone::UTC));
     let want = "
 Job <7>, Job Name <作业>, User <alice>, Project <p1>, Command <./work>
@@ -211,11 +211,14 @@ fn elements_share_the_beginning_of_their_array() {
 8[3]    alice   作业[3]   27      3       0       0       0       0       30
 ";
     assert_eq!(rows(&all, 30), want);
-    let story = &all.stories[&8];
+    let story = &all.by_job[&8];
     let second = story.episodes().nth(1).unwrap();
     assert_eq!(second.lines().count(), 4);
     assert_eq!(second.stat(), JobStat::Exit);
-    assert!(second.touched(at(4).0, at(6).0) && !second.touched(at(21).0, at(30).0));
+    assert!(
+        second.has_events_between(at(4).0, at(6).0)
+            && !second.has_events_between(at(21).0, at(30).0)
+    );
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn a_cancelled_array_ends_where_nothing_started() {
             t: at(12),
         },
     ]);
-    let stats: Vec<JobStat> = all.stories[&8].episodes().map(|e| e.stat()).collect();
+    let stats: Vec<JobStat> = all.by_job[&8].episodes().map(|e| e.stat()).collect();
     assert_eq!(stats, [JobStat::Run, JobStat::Exit]);
 }
 
@@ -253,7 +256,7 @@ fn a_kill_that_met_no_process_is_an_end() {
             t: at(5),
         },
     ]);
-    let e = all.stories[&9].episodes().next().unwrap();
+    let e = all.by_job[&9].episodes().next().unwrap();
     assert_eq!(e.stat(), JobStat::Exit);
     let mut out = String::new();
     put_json(&mut out, &e, at(10).0, true);
@@ -279,7 +282,7 @@ fn what_the_journal_forgot_comes_from_the_view() {
     };
     all.complete(&row, &Arc::new(Spec::default()));
     assert!(all.incomplete().is_empty());
-    assert_eq!(all.stories[&5].name, "old");
+    assert_eq!(all.by_job[&5].name, "old");
 }
 
 #[test]
@@ -291,7 +294,7 @@ fn a_late_report_of_an_old_attempt_changes_nothing() {
         ended(j, 1, 20, Some(0), false),
     ]);
     assert_eq!(
-        all.stories[&7].episodes().next().unwrap().stat(),
+        all.by_job[&7].episodes().next().unwrap().stat(),
         JobStat::Run
     );
 }
@@ -320,7 +323,7 @@ fn what_a_host_says_after_the_end_counts_in_it_once() {
     let cpu = |more: &[Event]| {
         let events = [&begin[..], more].concat();
         let all = told(&events);
-        all.stories[&7].head.end.as_ref().unwrap().u.cpu_ms
+        all.by_job[&7].head.end.as_ref().unwrap().u.cpu_ms
     };
     let at_end = cpu(&[]);
     assert_eq!(cpu(&[used(1, 30)]), at_end + 30);
@@ -341,7 +344,7 @@ fn what_happened_is_in_the_language_of_the_person_and_json_is_not() {
     ] {
         all.apply(&event);
     }
-    let episode = all.stories[&7].episodes().next().unwrap();
+    let episode = all.by_job[&7].episodes().next().unwrap();
     let dates = Dates::new(TimeZone::UTC).now(T);
     let page = || {
         let mut out = String::new();

@@ -46,7 +46,7 @@ impl ViewReader {
     pub fn counted_hosts(&self) -> Result<CurrentDocument<HostRow>, ViewError> {
         let changes = self.changes(true)?;
         let (moment, mut rows): (_, Vec<HostRow>) = self.document(view::HOSTS)?;
-        let at: HashMap<String, usize> = places(rows.iter().map(|host| host.name.clone()));
+        let at: HashMap<String, usize> = first_positions(rows.iter().map(|host| host.name.clone()));
         for host in changes.after(moment).flat_map(|change| &change.hosts) {
             if let Some(at) = at.get(&host.name) {
                 rows[*at].set_counts(host.clone());
@@ -71,7 +71,7 @@ impl ViewReader {
     pub fn counted_queues(&self) -> Result<CurrentDocument<QueueRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<QueueRow>) = self.document(view::QUEUES)?;
-        let at = places(rows.iter().map(|queue| queue.name.clone()));
+        let at = first_positions(rows.iter().map(|queue| queue.name.clone()));
         for (queue, counts) in changes.after(moment).flat_map(|change| &change.queues) {
             if let Some(at) = at.get(queue) {
                 rows[*at].counts = *counts;
@@ -88,7 +88,7 @@ impl ViewReader {
     pub fn counted_users(&self) -> Result<CurrentDocument<UserRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<UserRow>) = self.document(view::USERS)?;
-        let mut at = places(rows.iter().map(|user| user.name.clone()));
+        let mut at = first_positions(rows.iter().map(|user| user.name.clone()));
         for user in changes.after(moment).flat_map(|change| &change.users) {
             put(&mut rows, &mut at, user.name.clone(), user.clone());
         }
@@ -103,15 +103,15 @@ impl ViewReader {
     pub fn counted_limits(&self) -> Result<CurrentDocument<LimitRow>, ViewError> {
         let changes = self.changes(false)?;
         let (moment, mut rows): (_, Vec<LimitRow>) = self.document(view::LIMITS)?;
-        let order = places(rows.iter().map(|limit| limit.name.clone()));
+        let order = first_positions(rows.iter().map(|limit| limit.name.clone()));
         let key = |row: &LimitRow| (row.name.clone(), row.consumer.clone(), row.resource.clone());
-        let mut at = places(rows.iter().map(key));
-        let mut gone = HashMap::new();
+        let mut at = first_positions(rows.iter().map(key));
+        let mut removed = HashMap::new();
         for change in changes.after(moment).flat_map(|change| &change.limits) {
-            gone.insert(key(&change.row), change.gone);
+            removed.insert(key(&change.row), change.gone);
             put(&mut rows, &mut at, key(&change.row), change.row.clone());
         }
-        rows.retain(|row| !gone.get(&key(row)).is_some_and(|gone| *gone));
+        rows.retain(|row| !removed.get(&key(row)).is_some_and(|is_gone| *is_gone));
         let of_members = rows.iter().filter(|row| !row.each);
         let of_members: HashSet<_> = of_members.map(limit_and_resource).collect();
         rows.retain(|row| !row.each || !of_members.contains(&limit_and_resource(row)));
@@ -228,7 +228,7 @@ fn put<K: Eq + std::hash::Hash, R>(rows: &mut Vec<R>, at: &mut HashMap<K, usize>
 }
 
 /// The first position of a row with each key.
-fn places<K: Eq + std::hash::Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
+fn first_positions<K: Eq + std::hash::Hash>(keys: impl Iterator<Item = K>) -> HashMap<K, usize> {
     let mut at = HashMap::new();
     for (n, key) in keys.enumerate() {
         at.entry(key).or_insert(n);

@@ -174,11 +174,11 @@ pub(super) fn read_shard(
     sink: &mut dyn FnMut(ViewItem<'_>),
 ) {
     let due = shard.live + shard.finished;
-    let mut seen = 0;
-    match shard_rows(bytes, want, overlay, &mut seen, warnings, sink) {
+    let mut count = 0;
+    match shard_rows(bytes, want, overlay, &mut count, warnings, sink) {
         Err(d) => warnings.push(format!("view/{} {d}", shard.file)),
-        Ok(()) if seen != due => warnings.push(format!(
-            "view/{} holds {seen} rows where {due} are due",
+        Ok(()) if count != due => warnings.push(format!(
+            "view/{} holds {count} rows where {due} are due",
             shard.file
         )),
         Ok(()) => {}
@@ -189,7 +189,7 @@ fn shard_rows(
     bytes: &[u8],
     want: &JobSet<'_>,
     overlay: &Overlay<'_>,
-    seen: &mut u32,
+    count: &mut u32,
     warnings: &mut Vec<String>,
     sink: &mut dyn FnMut(ViewItem<'_>),
 ) -> Result<(), Damaged> {
@@ -210,7 +210,7 @@ fn shard_rows(
             }
             continue;
         };
-        *seen += 1;
+        *count += 1;
         if !want.wants_id(p.key.id) || overlay.emit(p.key, want, warnings, sink) {
             continue;
         }

@@ -4,7 +4,7 @@
 //! the upload can continue after a restart of either side. The last name of a path is never
 //! followed.
 
-use super::{PathBelow, failed, find_above, refused, wrong};
+use super::{PathBelow, failed, find_above, invalid, refused};
 use crate::sys::{Error, Result, caller, users};
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mkdirat};
@@ -32,15 +32,15 @@ fn is(stat: &FileStat, kind: SFlag) -> bool {
 }
 
 /// Creates a directory.
-pub fn make_dir(spot: PathBelow<'_>) -> Result<()> {
-    let (dir, name) = find_above("make the directory", spot)?;
+pub fn make_dir(path: PathBelow<'_>) -> Result<()> {
+    let (dir, name) = find_above("make the directory", path)?;
     let mode = Mode::from_bits_truncate(0o777);
-    mkdirat(&dir, name, mode).map_err(|e| failed("make the directory", spot, e.into()))
+    mkdirat(&dir, name, mode).map_err(|e| failed("make the directory", path, e.into()))
 }
 
 /// Removes a file, a link or an empty directory.
-pub fn remove(spot: PathBelow<'_>) -> Result<()> {
-    let (dir, name) = find_above("remove", spot)?;
+pub fn remove(path: PathBelow<'_>) -> Result<()> {
+    let (dir, name) = find_above("remove", path)?;
     let removed = match unlinkat(&dir, name, UnlinkatFlags::NoRemoveDir) {
         Err(nix::Error::EISDIR | nix::Error::EPERM) => {
             unlinkat(&dir, name, UnlinkatFlags::RemoveDir)
@@ -50,17 +50,17 @@ pub fn remove(spot: PathBelow<'_>) -> Result<()> {
     removed.map_err(|e| {
         let why = match e {
             nix::Error::ENOTEMPTY | nix::Error::EEXIST => {
-                wrong("it is not empty: remove what is in it first")
+                invalid("it is not empty: remove what is in it first")
             }
             e => e.into(),
         };
-        failed("remove", spot, why)
+        failed("remove", path, why)
     })
 }
 
 /// Renames below the same directory; an existing file with the new name is not replaced.
-pub fn rename(spot: PathBelow<'_>, to: PathBelow<'_>) -> Result<()> {
-    let (from_dir, from) = find_above("rename", spot)?;
+pub fn rename(path: PathBelow<'_>, to: PathBelow<'_>) -> Result<()> {
+    let (from_dir, from) = find_above("rename", path)?;
     let (to_dir, name) = find_above("rename to", to)?;
     let renamed = move_new((&from_dir, from), (&to_dir, name));
     renamed.map_err(|e| failed("rename to", to, e))
@@ -126,16 +126,16 @@ fn size(file: &File) -> io::Result<u64> {
 }
 
 /// Number of bytes of a file that were received so far.
-pub fn part_size(spot: PathBelow<'_>) -> Result<u64> {
-    let (dir, name) = find_above(UPLOAD, spot)?;
+pub fn part_size(path: PathBelow<'_>) -> Result<u64> {
+    let (dir, name) = find_above(UPLOAD, path)?;
     let size = open_part(&dir, name, false).and_then(|file| file.as_ref().map_or(Ok(0), size));
-    size.map_err(|e| failed(UPLOAD, spot, e))
+    size.map_err(|e| failed(UPLOAD, path, e))
 }
 
 /// Appends a part at the end of the last one and returns the number of bytes received. With another
 /// offset nothing is added; 0 starts again.
-pub fn write_part(spot: PathBelow<'_>, part: Part<'_>) -> Result<u64> {
-    let (dir, name) = find_above(UPLOAD, spot)?;
+pub fn write_part(path: PathBelow<'_>, part: Part<'_>) -> Result<u64> {
+    let (dir, name) = find_above(UPLOAD, path)?;
     let written: io::Result<u64> = (|| {
         refuse_target(&dir, name)?;
         let file = open_part(&dir, name, true)?.ok_or(nix::Error::ENOENT)?;
@@ -152,7 +152,7 @@ pub fn write_part(spot: PathBelow<'_>, part: Part<'_>) -> Result<u64> {
         }
         Ok(end)
     })();
-    written.map_err(|e| failed(UPLOAD, spot, e))
+    written.map_err(|e| failed(UPLOAD, path, e))
 }
 
 /// Checks that only a regular file is replaced. Returns its permission bits.
@@ -166,8 +166,8 @@ fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
 
 /// Gives the file its name when all `size` bytes were received. `replace`: replaces a file with
 /// that name.
-pub fn finish_part(spot: PathBelow<'_>, expected: u64, replace: bool) -> Result<()> {
-    let (dir, name) = find_above(UPLOAD, spot)?;
+pub fn finish_part(path: PathBelow<'_>, expected: u64, replace: bool) -> Result<()> {
+    let (dir, name) = find_above(UPLOAD, path)?;
     let finished: io::Result<()> = (|| {
         let there = refuse_target(&dir, name)?;
         if there.is_some() && !replace {
@@ -175,7 +175,7 @@ pub fn finish_part(spot: PathBelow<'_>, expected: u64, replace: bool) -> Result<
         }
         let file = open_part(&dir, name, false)?.ok_or(nix::Error::ENOENT)?;
         if size(&file)? != expected {
-            return Err(wrong("not all of it has come"));
+            return Err(invalid("not all of it has come"));
         }
         let mode = there.unwrap_or(0o666 & !caller::umask_seen());
         fchmod(&file, Mode::from_bits_truncate(mode))?;
@@ -187,15 +187,19 @@ pub fn finish_part(spot: PathBelow<'_>, expected: u64, replace: bool) -> Result<
         }
         Ok(())
     })();
-    finished.map_err(|e| failed(UPLOAD, spot, e))
+    finished.map_err(|e| failed(UPLOAD, path, e))
 }
 
 /// Checks before the first part whether an upload may end under this name.
-pub fn check_upload(spot: PathBelow<'_>, replace: bool) -> Result<()> {
-    let (dir, name) = find_above(UPLOAD, spot)?;
-    let there = refuse_target(&dir, name).map_err(|e| failed(UPLOAD, spot, e))?;
+pub fn check_upload(path: PathBelow<'_>, replace: bool) -> Result<()> {
+    let (dir, name) = find_above(UPLOAD, path)?;
+    let there = refuse_target(&dir, name).map_err(|e| failed(UPLOAD, path, e))?;
     match there.is_some() && !replace {
-        true => Err(Error::new(UPLOAD, &spot.whole(), nix::Error::EEXIST.into())),
+        true => Err(Error::new(
+            UPLOAD,
+            &path.full_path(),
+            nix::Error::EEXIST.into(),
+        )),
         false => Ok(()),
     }
 }

@@ -48,8 +48,8 @@ pub struct NamePage {
 }
 
 /// Returns `count` names after the first `from`.
-pub fn list(spot: PathBelow<'_>, from: usize, count: usize) -> Result<NamePage> {
-    let found = find("list", spot, true)?;
+pub fn list(path: PathBelow<'_>, from: usize, count: usize) -> Result<NamePage> {
+    let found = find("list", path, true)?;
     let listed: io::Result<_> = (|| {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let fd = openat(&found.fd, ".", flags, Mode::empty())?;
@@ -62,7 +62,7 @@ pub fn list(spot: PathBelow<'_>, from: usize, count: usize) -> Result<NamePage> 
             is_cut,
         })
     })();
-    listed.map_err(|e| failed("list", spot, e))
+    listed.map_err(|e| failed("list", path, e))
 }
 
 fn names(fd: OwnedFd) -> io::Result<(Vec<OsString>, bool)> {

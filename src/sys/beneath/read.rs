@@ -50,9 +50,9 @@ fn open_found(found: &OpenTarget) -> io::Result<File> {
 }
 
 /// Reads at most `most` bytes from an offset on; fewer only at the end of the file.
-pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<FilePart> {
-    let found = find("read", spot, true)?;
-    let file = open_found(&found).map_err(|e| failed("read", spot, e))?;
+pub fn read_at(path: PathBelow<'_>, offset: u64, most: usize) -> Result<FilePart> {
+    let found = find("read", path, true)?;
+    let file = open_found(&found).map_err(|e| failed("read", path, e))?;
     let mut bytes = vec![0; most];
     let mut used = 0;
     while used < most {
@@ -60,11 +60,11 @@ pub fn read_at(spot: PathBelow<'_>, offset: u64, most: usize) -> Result<FilePart
             Ok(0) => break,
             Ok(n) => used += n,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(failed("read", spot, e)),
+            Err(e) => return Err(failed("read", path, e)),
         }
     }
     bytes.truncate(used);
     let stat = fstat(&file).map_err(io::Error::from);
-    let mark = ContentMark::of(&stat.at("read", &spot.whole())?);
+    let mark = ContentMark::of(&stat.at("read", &path.full_path())?);
     Ok(FilePart { bytes, mark })
 }

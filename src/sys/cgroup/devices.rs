@@ -146,15 +146,15 @@ fn bpf<T>(command: libc::c_int, what: &T) -> io::Result<libc::c_long> {
     let size = std::mem::size_of::<T>();
     // SAFETY: `what` is a structure in the kernel's form that outlives the call, and the kernel
     // reads no more than `size` bytes of it.
-    let got = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(what), size) };
-    match got {
-        0.. => Ok(got),
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(what), size) };
+    match result {
+        0.. => Ok(result),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
 fn load(instructions: &[Instruction]) -> io::Result<OwnedFd> {
-    let got = bpf(
+    let descriptor = bpf(
         PROGRAM_LOAD,
         &Load {
             program_type: TYPE_DEVICE,
@@ -164,7 +164,7 @@ fn load(instructions: &[Instruction]) -> io::Result<OwnedFd> {
             ..Load::default()
         },
     )?;
-    let fd = RawFd::try_from(got).map_err(io::Error::other)?;
+    let fd = RawFd::try_from(descriptor).map_err(io::Error::other)?;
     // SAFETY: the kernel has just created this descriptor for this process.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

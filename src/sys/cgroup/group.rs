@@ -73,7 +73,7 @@ pub(super) fn inherit_cpuset(dir: &Path) -> bool {
 impl Group {
     pub(super) fn create(h: &Hierarchy, name: &str, limits: &Limits) -> Result<Group> {
         let (parents, v2) = parents_of(h);
-        let first = first_of(&parents, v2);
+        let first = task_controller(&parents, v2);
         let dir = parents[first as usize]
             .as_ref()
             .map(|p| p.join(name))
@@ -86,7 +86,7 @@ impl Group {
 
     pub(super) fn find(h: &Hierarchy, name: &str) -> Option<Group> {
         let (parents, v2) = parents_of(h);
-        let first = first_of(&parents, v2);
+        let first = task_controller(&parents, v2);
         let dir = parents[first as usize].as_ref()?.join(name);
         let mut group = Group::open(parents, v2, first, name.to_string(), dir).ok()?;
         if !v2 {
@@ -193,7 +193,7 @@ impl Group {
     }
 
     /// The directory of a version 1 controller; created if needed, and from then on joined.
-    fn need(&mut self, ctl: Controller, join: bool) -> Result<Option<PathBuf>> {
+    fn controller_dir(&mut self, ctl: Controller, join: bool) -> Result<Option<PathBuf>> {
         if self.v2 {
             return Ok(self.main_dir().cloned());
         }
@@ -219,7 +219,7 @@ impl Group {
     fn set(&mut self, new: &Limits) -> Result<()> {
         let old = self.applied.clone();
         if (new.memory, new.swap) != (old.memory, old.swap)
-            && let Some(dir) = self.need(Controller::Memory, true)?
+            && let Some(dir) = self.controller_dir(Controller::Memory, true)?
         {
             if self.v2 {
                 memory_v2(&dir, new)?
@@ -228,17 +228,17 @@ impl Group {
             }
         }
         if new.pids != old.pids
-            && let Some(dir) = self.need(Controller::Pids, true)?
+            && let Some(dir) = self.controller_dir(Controller::Pids, true)?
         {
             let text = new.pids.map_or("max".to_string(), |n| n.to_string());
             let max = dir.join("pids.max");
-            // Version 2 without this controller: see `Hierarchy::holds`.
+            // Version 2 without this controller: see `Hierarchy::enforced_limits`.
             if !self.v2 || fs::exists(&max) {
                 write(&max, &text)?;
             }
         }
         if new.cpu_percent != old.cpu_percent
-            && let Some(dir) = self.need(Controller::Cpu, true)?
+            && let Some(dir) = self.controller_dir(Controller::Cpu, true)?
         {
             let quota = new.cpu_percent.map(|p| p * CPU_PERIOD_US / 100);
             if self.v2 {
@@ -264,7 +264,7 @@ impl Group {
     /// Restricts the tasks that join to these processors, if there is a cpuset.
     fn set_cpus(&mut self, cpus: &CpuSet) -> Result<()> {
         // On version 1 no task may join before both files have a value.
-        let Some(dir) = self.need(Controller::Cpuset, false)? else {
+        let Some(dir) = self.controller_dir(Controller::Cpuset, false)? else {
             return Ok(());
         };
         if !fs::exists(&dir.join("cpuset.cpus")) {
@@ -274,13 +274,13 @@ impl Group {
             copy_from_parent(&dir, "cpuset.mems")?;
         }
         write(&dir.join("cpuset.cpus"), &cpus.to_string())?;
-        self.need(Controller::Cpuset, true).map(drop)
+        self.controller_dir(Controller::Cpuset, true).map(drop)
     }
 
     /// Denies the tasks that join the nodes of `new` instead of those of `old`. A task that is
     /// already there has joined by then.
     fn set_devices(&mut self, old: Option<&Denied>, new: Option<&Denied>) -> Result<()> {
-        let Some(dir) = self.need(Controller::Devices, true)? else {
+        let Some(dir) = self.controller_dir(Controller::Devices, true)? else {
             return Ok(());
         };
         match self.v2 {
@@ -454,7 +454,7 @@ impl Group {
             };
             return write(&dir.join("cgroup.freeze"), "1").map(|()| true);
         }
-        let Some(dir) = self.need(Controller::Freezer, false)? else {
+        let Some(dir) = self.controller_dir(Controller::Freezer, false)? else {
             return Ok(false);
         };
         write(&dir.join("freezer.state"), "FROZEN")?;
@@ -531,7 +531,7 @@ impl Group {
     }
 
     /// Bytes of files in memory, and of their swapped part, that are charged to an emptied group.
-    pub(super) fn left_behind(&self) -> u64 {
+    pub(super) fn charged_file_bytes(&self) -> u64 {
         let dir = match self.v2 {
             true => self.main_dir(),
             false => self.dirs[Controller::Memory as usize].as_ref(),
@@ -575,7 +575,7 @@ fn parents_of(h: &Hierarchy) -> (PerCtl, bool) {
 }
 
 /// The controller whose group contains the task.
-fn first_of(parents: &PerCtl, v2: bool) -> Controller {
+fn task_controller(parents: &PerCtl, v2: bool) -> Controller {
     let present = |c: &Controller| parents[*c as usize].is_some();
     if v2 {
         Controller::Memory

@@ -126,7 +126,7 @@ impl Hierarchy {
     }
 
     /// A hierarchy that must not be used.
-    pub fn off(why: &str) -> Hierarchy {
+    pub fn disabled(why: &str) -> Hierarchy {
         Hierarchy::None(why.to_string())
     }
 
@@ -153,7 +153,7 @@ impl Hierarchy {
     }
 
     /// Whether groups limit memory, and whether they limit processes.
-    pub fn holds(&self) -> (bool, bool) {
+    pub fn enforced_limits(&self) -> (bool, bool) {
         match self {
             Hierarchy::V1(dirs) => {
                 let has = |c: Controller| dirs[c as usize].is_some();
@@ -347,13 +347,13 @@ impl Pool {
     /// Creates the first groups in advance, so that no task waits for a directory.
     pub fn warm_up(&mut self, n: usize) {
         let made: Vec<Group> = (0..n)
-            .filter_map(|_| self.take(&Limits::default()).ok().flatten())
+            .filter_map(|_| self.take_group(&Limits::default()).ok().flatten())
             .collect();
         made.into_iter().for_each(|g| self.give_back(g));
     }
 
     /// An empty group with these limits; `None` if there are no cgroups here.
-    pub fn take(&mut self, limits: &Limits) -> Result<Option<Group>> {
+    pub fn take_group(&mut self, limits: &Limits) -> Result<Option<Group>> {
         if !self.hierarchy.is_usable() {
             return Ok(None);
         }
@@ -380,7 +380,9 @@ impl Pool {
         if !group.is_empty() || group.was_frozen() || group.has_below() {
             group.kill_until_empty(2_000);
             group.remove();
-        } else if self.idle.len() >= POOL_MAX || group.left_behind() > LEFT_MAX || group.is_bound()
+        } else if self.idle.len() >= POOL_MAX
+            || group.charged_file_bytes() > LEFT_MAX
+            || group.is_bound()
         {
             group.remove();
         } else {
@@ -422,7 +424,7 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let dir = |has: bool| has.then(|| d.path().to_path_buf());
         let v1 = |memory, pids| {
-            Hierarchy::V1([dir(memory), dir(pids), None, dir(true), None, None]).holds()
+            Hierarchy::V1([dir(memory), dir(pids), None, dir(true), None, None]).enforced_limits()
         };
         assert_eq!(
             (v1(true, true), v1(false, true)),
@@ -430,14 +432,14 @@ mod tests {
         );
         let v2 = |text: &str| {
             std::fs::write(d.path().join("cgroup.subtree_control"), text).unwrap();
-            Hierarchy::V2(d.path().to_path_buf()).holds()
+            Hierarchy::V2(d.path().to_path_buf()).enforced_limits()
         };
         assert_eq!(
             (v2("cpu memory pids\n"), v2("pids\n")),
             ((true, true), (false, true))
         );
         assert_eq!(
-            (v2("\n"), Hierarchy::off("x").holds()),
+            (v2("\n"), Hierarchy::disabled("x").enforced_limits()),
             ((false, false), (false, false))
         );
     }
@@ -457,8 +459,8 @@ mod tests {
         assert_eq!(dir("cpu").unwrap(), Path::new("/sys/fs/cgroup/cpu/a"));
         assert_eq!(dir("pids"), None);
         let nested = OWN.replace("user.slice", "a/corral-daemons/corral-daemons");
-        let beside = v2_dir(MOUNTS, &nested).unwrap();
-        assert_eq!(beside, Path::new("/sys/fs/cgroup/unified/a"));
+        let unified = v2_dir(MOUNTS, &nested).unwrap();
+        assert_eq!(unified, Path::new("/sys/fs/cgroup/unified/a"));
         let root = v2_dir(MOUNTS, "0::/corral-daemons\n").unwrap();
         assert_eq!(root, Path::new("/sys/fs/cgroup/unified"));
         let v2 = v2_dir(MOUNTS, OWN).unwrap();

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// How often charges reached the memory limit, and the maximum memory; in version 1, writing resets
 /// them.
 const LIMIT_HITS: &str = "memory.failcnt";
-const MOST_MEMORY: &str = "memory.max_usage_in_bytes";
+const MAX_MEMORY: &str = "memory.max_usage_in_bytes";
 
 /// Counting since the start of a task.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,7 +36,7 @@ impl Totals {
         if let Some(memory) = memory {
             // Best effort: what is not reset belongs to the previous task.
             let _ = write(&memory.join(LIMIT_HITS), "0");
-            let _ = write(&memory.join(MOST_MEMORY), "0");
+            let _ = write(&memory.join(MAX_MEMORY), "0");
         }
         Totals {
             cpu_us: cpu_us(main, memory),
@@ -47,7 +47,7 @@ impl Totals {
         let of = |name: &str| memory.map_or(0, |dir| number(dir.join(name)));
         TotalUsage {
             cpu_us: cpu_us(main, memory).saturating_sub(self.cpu_us),
-            most_kb: of(MOST_MEMORY) / 1024,
+            most_kb: of(MAX_MEMORY) / 1024,
             limit_hits: of(LIMIT_HITS),
         }
     }

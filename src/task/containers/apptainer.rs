@@ -81,10 +81,10 @@ mod tests {
             .env("SINGULARITY_PIDS_LIMIT", "5")
             .output()
             .unwrap();
-        let said = [out.stdout, out.stderr].concat();
+        let output = [out.stdout, out.stderr].concat();
         (
             out.status.code(),
-            String::from_utf8_lossy(&said).into_owned(),
+            String::from_utf8_lossy(&output).into_owned(),
         )
     }
 
@@ -92,37 +92,37 @@ mod tests {
     fn the_jobs_directories_are_bound_and_its_own_options_come_last() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().display();
-        let (code, said) = ran(&["apptainer", "singularity"], "/", dir.path());
+        let (code, output) = ran(&["apptainer", "singularity"], "/", dir.path());
         let wanted = format!(
             "apptainer: \n<exec><--pwd><{top}/a:b,c><--mount><type=bind,\"source={top}/a:b,c\",\
              \"destination={top}/a:b,c\"><--bind><{top}:{top}><--bind></x></><sh><-c><a b>"
         );
-        assert_eq!((code, said), (Some(0), wanted));
+        assert_eq!((code, output), (Some(0), wanted));
     }
 
     #[test]
     fn singularity_is_used_where_there_is_no_apptainer() {
         let dir = tempfile::tempdir().unwrap();
         let address = "docker://debian:12";
-        let (code, said) = ran(&["singularity"], address, dir.path());
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.starts_with("singularity: \n<exec>"), "{said}");
+        let (code, output) = ran(&["singularity"], address, dir.path());
+        assert_eq!(code, Some(0), "{output}");
+        assert!(output.starts_with("singularity: \n<exec>"), "{output}");
         assert!(
-            said.ends_with("<docker://debian:12><sh><-c><a b>"),
-            "{said}"
+            output.ends_with("<docker://debian:12><sh><-c><a b>"),
+            "{output}"
         );
-        let (code, said) = ran(&["singularity"], "/no/image.sif", dir.path());
+        let (code, output) = ran(&["singularity"], "/no/image.sif", dir.path());
         assert!(
-            code == Some(125) && said.contains("has no image /no/image.sif"),
-            "{said}"
+            code == Some(125) && output.contains("has no image /no/image.sif"),
+            "{output}"
         );
         let dir = tempfile::tempdir().unwrap();
         if !["/usr/bin/apptainer", "/usr/bin/singularity"]
             .iter()
             .any(|p| Path::new(p).exists())
         {
-            let (code, said) = ran(&[], "/", dir.path());
-            assert!(code == Some(127) && said.contains("neither"), "{said}");
+            let (code, output) = ran(&[], "/", dir.path());
+            assert!(code == Some(127) && output.contains("neither"), "{output}");
         }
     }
 }

@@ -121,36 +121,43 @@ mod tests {
             .env("DOCKER_HOST", host)
             .output()
             .unwrap();
-        let said = [out.stdout, out.stderr].concat();
+        let output = [out.stdout, out.stderr].concat();
         (
             out.status.code(),
-            String::from_utf8_lossy(&said).into_owned(),
+            String::from_utf8_lossy(&output).into_owned(),
         )
     }
 
     #[test]
     fn what_keeps_the_container_in_the_job_comes_after_the_jobs_own_options() {
-        let (code, said) = run("unix:///run/d.sock", "cgroupfs");
-        assert_eq!(code, Some(0), "{said}");
-        let at = |word: &str| said.find(word).unwrap_or_else(|| panic!("{word}: {said}"));
+        let (code, output) = run("unix:///run/d.sock", "cgroupfs");
+        assert_eq!(code, Some(0), "{output}");
+        let at = |word: &str| {
+            output
+                .find(word)
+                .unwrap_or_else(|| panic!("{word}: {output}"))
+        };
         let user = format!("<--user><{}:", nix::unistd::Uid::effective());
         assert!(at("<--user><root>") < at(&user));
         assert!(at(&user) < at("<--cgroup-parent></corral.h1/p.1>"));
         assert!(at("<--cgroup-parent>") < at("<img><sh><-c><a b>"));
-        assert!(said.ends_with("<img><sh><-c><a b>"), "{said}");
+        assert!(output.ends_with("<img><sh><-c><a b>"), "{output}");
         assert!(
-            said.starts_with("<--host><unix:///run/d.sock><run>"),
-            "{said}"
+            output.starts_with("<--host><unix:///run/d.sock><run>"),
+            "{output}"
         );
-        assert!(said.contains("<--ulimit><nofile=") && said.contains("<--ulimit><nproc="));
+        assert!(output.contains("<--ulimit><nofile=") && output.contains("<--ulimit><nproc="));
     }
 
     #[test]
     fn no_container_is_started_where_the_job_would_not_hold_it() {
         let refused = |host: &str, driver: &str, why: &str| {
-            let (code, said) = run(host, driver);
-            assert!(code == Some(125) && said.contains(why), "{code:?} {said}");
-            assert!(!said.contains("<run>"), "{said}");
+            let (code, output) = run(host, driver);
+            assert!(
+                code == Some(125) && output.contains(why),
+                "{code:?} {output}"
+            );
+            assert!(!output.contains("<run>"), "{output}");
         };
         refused(
             "tcp://10.0.0.1:2375",
@@ -180,10 +187,10 @@ mod tests {
             String::from_utf8_lossy(&out.stderr).into_owned()
         };
         assert!(of("0::/user.slice\n").contains("has no control group"));
-        let said = of("8:pids:/corral.h1/p.1\n4:memory:/x/corral.h1/p.1\n");
+        let message = of("8:pids:/corral.h1/p.1\n4:memory:/x/corral.h1/p.1\n");
         assert!(
-            said.contains("different paths, /corral.h1/p.1 and /x/corral.h1/p.1"),
-            "{said}"
+            message.contains("different paths, /corral.h1/p.1 and /x/corral.h1/p.1"),
+            "{message}"
         );
     }
 }

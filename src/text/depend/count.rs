@@ -48,16 +48,16 @@ pub(super) const COUNTS: [(&str, Count); 7] = [
 impl Count {
     /// The number of elements that are counted now, and its possible minimum and maximum in the
     /// future.
-    pub(super) fn range(self, seen: &ElementStates) -> (u64, u64, u64) {
-        let open = seen.total() - seen.ended();
+    pub(super) fn range(self, states: &ElementStates) -> (u64, u64, u64) {
+        let open = states.total() - states.ended();
         let (now, most) = match self {
-            Count::Done => (seen.done, seen.total() - seen.exit),
-            Count::Ended => (seen.ended(), seen.total()),
-            Count::Exit => (seen.exit, seen.total() - seen.done),
-            Count::Hold => (seen.hold, open),
-            Count::Pend => (seen.pend, open),
-            Count::Run => (seen.run, open),
-            Count::Start => (seen.run + seen.susp, open),
+            Count::Done => (states.done, states.total() - states.exit),
+            Count::Ended => (states.ended(), states.total()),
+            Count::Exit => (states.exit, states.total() - states.done),
+            Count::Hold => (states.hold, open),
+            Count::Pend => (states.pend, open),
+            Count::Run => (states.run, open),
+            Count::Start => (states.run + states.susp, open),
         };
         // The number of ended elements only grows; the other counts may fall again.
         let grows = matches!(self, Count::Done | Count::Ended | Count::Exit);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 struct Table(HashMap<u32, (ElementStates, i32)>);
 
 impl DependencyFacts for Table {
-    fn seen(&self, target: &Target) -> Option<ElementStates> {
+    fn element_states(&self, target: &Target) -> Option<ElementStates> {
         match target.job {
             JobRef::Id(id) => self.0.get(&id).map(|(seen, _)| *seen),
             JobRef::Name(_) => None,

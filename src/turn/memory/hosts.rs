@@ -23,7 +23,7 @@ pub(in crate::turn) struct HostMemory {
     /// Its executor is alive, but it gets no jobs.
     pub excluded: bool,
     /// The notes on it that the leader added to its last sample.
-    pub added_notes: Vec<String>,
+    pub leader_notes: Vec<String>,
 }
 
 /// What the current report file of a host has stated since its `Hello`.

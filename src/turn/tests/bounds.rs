@@ -33,9 +33,9 @@ queues:
 general: {default_queue: normal, clean_period: 100}
 ";
 
-fn signal(id: &str, how: SignalAction) -> Verb {
+fn signal(id: &str, action: SignalAction) -> Verb {
     let sel = selector(&[id]);
-    Verb::Signal { sel, how }
+    Verb::Signal { sel, how: action }
 }
 
 impl TestLeader {
@@ -59,7 +59,7 @@ impl TestLeader {
 
     fn begin(&mut self, uid: u32, verbs: Vec<Verb>, token: Token) {
         let request = RequestIn {
-            who: Requester {
+            requester: Requester {
                 uid,
                 user: format!("u{uid}"),
                 groups: Vec::new(),
@@ -71,7 +71,7 @@ impl TestLeader {
             verbs,
             others: Vec::new(),
             config: None,
-            place: token.0 as usize,
+            location: token.0 as usize,
         };
         self.turn_quickly(vec![Input::Request(Box::new(request))]);
     }
@@ -116,7 +116,7 @@ fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
     let mut b = TestLeader::with(WIDE);
     array(&mut b, 40_000);
     b.begin(5, vec![signal("1", SignalAction::Stop)], Token(1 << 20));
-    assert!(b.last.acks.is_empty() && b.last.more && b.last.taken.is_empty());
+    assert!(b.last.acks.is_empty() && b.last.more && b.last.finished_requests.is_empty());
     let part = b.events.last().unwrap().clone();
     assert!(
         matches!(part, Event::PartHandled { verb: 0, at: 0, within, .. } if within > 1000),
@@ -127,7 +127,7 @@ fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
     assert_eq!(b.last.acks[0].tok, Token(77));
     assert_eq!(b.core.state.job(2).map(|job| job.id), Some(2));
     let mut turns = 2;
-    while b.last.taken != [1 << 20] {
+    while b.last.finished_requests != [1 << 20] {
         b.turn_quickly(Vec::new());
         turns += 1;
     }
@@ -137,7 +137,7 @@ fn a_long_request_takes_several_turns_and_others_go_on_in_between() {
     assert_eq!(b.core.state.pending_jobs_of(5), 39_998);
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
     assert_eq!(b.core.state.check(), Vec::<String>::new());
-    assert!(b.core.state.partly(Token(1 << 20)).is_none());
+    assert!(b.core.state.partial_request(Token(1 << 20)).is_none());
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn a_job_whose_dependency_can_never_hold_ends_where_that_is_asked_for() {
         [JobStat::Pend, JobStat::Exit, JobStat::Exit]
     );
     let work = b.core.state.work(JobKey::job(3)).unwrap();
-    let fate = work.run.as_ref().unwrap().fate.as_ref().unwrap();
+    let fate = work.run.as_ref().unwrap().end.as_ref().unwrap();
     assert_eq!(fate.reason, crate::model::TermReason::Orphan);
     // The cluster may set the same for all.
     let mut config = (*b.core.config).clone();

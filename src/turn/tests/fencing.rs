@@ -93,9 +93,9 @@ impl TestLeader {
     /// The next leader, which knows what is in the journal and reads the hosts again.
     pub(super) fn next_leader(&mut self) {
         let state = self.replayed();
-        let seen = std::mem::take(&mut self.core.inputs.loads);
+        let loads = std::mem::take(&mut self.core.inputs.loads);
         self.core = Core::new(state, self.core.config.clone(), 1000);
-        self.core.inputs.loads = seen;
+        self.core.inputs.loads = loads;
         self.turn(vec![Input::Config(self.core.config.clone())]);
     }
 }
@@ -195,8 +195,8 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     b.submit(5, |_| {});
     let a = attempt(1, 1);
     b.host_runs("h1", a);
-    let said = b.force();
-    assert!(said.contains("may still run on host h1"), "{said}");
+    let output = b.force();
+    assert!(output.contains("may still run on host h1"), "{output}");
     assert_eq!(b.kills(), [("h1".to_owned(), a)]);
     assert_eq!(b.stat(1), JobStat::Exit);
     // The order was lost with the leader; the next leader reads the reports from their start.
@@ -213,8 +213,8 @@ fn a_removed_job_is_killed_by_every_leader_until_its_host_says_that_it_ended() {
     let (sel, hold) = (selector(&["1"]), true);
     let requeue = Verb::Requeue { sel, hold, states };
     let ack = b.ask(5, vec![requeue.clone()]);
-    let said = &ack.results[0].text;
-    assert!(said.contains("may still run"), "{said}");
+    let message = &ack.results[0].text;
+    assert!(message.contains("may still run"), "{message}");
     b.report("h1", vec![signalled(a)]);
     assert!(b.core.memory.stray_runs.is_empty());
     assert!(!outstanding(&b.core, Some("h1")).iter().any(kill));
@@ -345,8 +345,8 @@ fn a_removed_job_that_may_still_run_is_held_when_it_is_requeued() {
     let states = vec!["exit".to_owned()];
     let (sel, hold) = (selector(&["1"]), false);
     let again = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
-    let said = &again.results[0].text;
-    assert!(said.contains("requeued and held"), "{said}");
+    let message = &again.results[0].text;
+    assert!(message.contains("requeued and held"), "{message}");
     assert!(b.starts().is_empty());
     assert_eq!(b.stat(1), JobStat::Psusp);
 }

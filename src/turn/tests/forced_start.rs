@@ -13,8 +13,8 @@ impl TestLeader {
                 closed: false,
             }],
         );
-        let said = ack.results[0].clone();
-        (said.code, said.text)
+        let message = ack.results[0].clone();
+        (message.code, message.text)
     }
 
     fn on(&self, j: JobKey) -> Vec<(String, u32)> {

@@ -136,7 +136,7 @@ fn a_kill_before_the_start_needs_no_host() {
     b.ask(5, vec![Verb::Signal { sel: sel(), how }]);
     assert_eq!(b.stat(1), JobStat::Exit);
     let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
-    assert_eq!(run.fate.unwrap().reason, TermReason::Owner);
+    assert_eq!(run.end.unwrap().reason, TermReason::Owner);
     assert_eq!(b.ordered("h2"), [&Order::PartEnd { a: A }]);
 }
 
@@ -272,14 +272,14 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
     changes.job.spec.rerunnable = true;
     changes.set.push("r".into());
     let sel = selector(&["1"]);
-    let who = Requester {
+    let requester = Requester {
         uid: 5,
         user: "u5".into(),
         groups: Vec::new(),
     };
     let request = RequestIn {
         others: Vec::new(),
-        who,
+        requester,
         head: RequestHead {
             token: Token(900),
             ..RequestHead::default()
@@ -289,7 +289,7 @@ fn a_start_whose_specification_a_later_request_replaces_names_the_new_one() {
             changes: Box::new(changes),
         }],
         config: None,
-        place: 0,
+        location: 0,
     };
     b.turn(vec![ready, Input::Request(Box::new(request))]);
     let now = b.core.state.job(1).unwrap().spec;
@@ -415,11 +415,11 @@ fn the_cores_of_every_host_are_known() {
     assert_eq!(ready(&mut b, 7, "0-1"), 0, "not an attempt of now");
     assert_eq!(ready(&mut b, 1, "2-3"), 1);
     // The first host lists the processors of all slots for the job.
-    let told = b.last.orders.iter().find_map(|(_, order)| match order {
+    let part_binds = b.last.orders.iter().find_map(|(_, order)| match order {
         Order::Start(start) => Some(start.part_binds.clone()),
         _ => None,
     });
-    assert_eq!(told.unwrap()[0].bind, bound("2-3"));
+    assert_eq!(part_binds.unwrap()[0].bind, bound("2-3"));
     assert_eq!(ready(&mut b, 1, "2-3"), 0, "it is known");
     b.host_runs("h1", A);
     // Its executor was restarted before anything ran there.
@@ -520,9 +520,9 @@ fn an_end_by_force_counts_nothing_twice() {
         if !heard {
             let mut state = State::new();
             b.core.state.snapshot().for_each(|r| state.restore(r));
-            let seen = std::mem::take(&mut b.core.inputs.loads);
+            let loads = std::mem::take(&mut b.core.inputs.loads);
             b.core = Core::new(state, b.core.config.clone(), 1000);
-            b.core.inputs.loads = seen;
+            b.core.inputs.loads = loads;
             b.turn(vec![Input::Config(b.core.config.clone())]);
         }
         let (sel, how) = (selector(&["1"]), SignalAction::Force);

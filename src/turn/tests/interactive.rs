@@ -42,10 +42,10 @@ fn a_queue_takes_interactive_jobs_or_no_others_as_it_says() {
             j.spec.queue = queue.into();
             j.spec.session = at(Terminal::Streams).filter(|_| interactive);
         });
-        let said = error(&ack);
+        let output = error(&ack);
         assert!(
-            said.contains(why) && said.is_empty() == why.is_empty(),
-            "{queue}: {said}"
+            output.contains(why) && output.is_empty() == why.is_empty(),
+            "{queue}: {output}"
         );
     }
 }
@@ -112,10 +112,10 @@ fn an_interactive_job_is_not_requeued() {
         let sel = selector(&["1"]);
         let (hold, states) = (false, Vec::new());
         let ack = b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
-        let said = error(&ack);
+        let output = error(&ack);
         assert!(
-            said.contains(why) && said.is_empty() == why.is_empty(),
-            "{said}"
+            output.contains(why) && output.is_empty() == why.is_empty(),
+            "{output}"
         );
         let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_ref();
         assert_eq!(run.unwrap().killing.is_none(), interactive);

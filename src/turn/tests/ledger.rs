@@ -4,9 +4,15 @@ use super::*;
 use crate::model::TermReason;
 use crate::state::HostCtl;
 
-fn speaks(ledger: &str, kept: bool, known: &[AttemptId]) -> Vec<Report> {
+fn speaks(ledger: &str, predates_names: bool, known: &[AttemptId]) -> Vec<Report> {
     let id = ledger.to_owned();
-    let mut out = vec![hello("b"), Report::Ledger { id, kept }];
+    let mut out = vec![
+        hello("b"),
+        Report::Ledger {
+            id,
+            kept: predates_names,
+        },
+    ];
     let started = |a: &AttemptId| Report::Started {
         a: *a,
         pid: 7,
@@ -52,7 +58,7 @@ fn unreported_starts_of_a_host_that_forgot_them_are_unknown_ends() {
     b.report("h1", speaks("two", false, &[]));
     assert_eq!(b.stat(2), JobStat::Exit);
     let run = b.core.state.work(JobKey::job(2)).unwrap().run.clone();
-    let fate = run.unwrap().fate.unwrap();
+    let fate = run.unwrap().end.unwrap();
     assert_eq!((fate.reason, fate.code), (TermReason::HostLost, None));
     // The ends come before the name: if the file is cut off in between, they are reported again.
     let name = |e: &Event| matches!(e, Event::HostLedger { .. });

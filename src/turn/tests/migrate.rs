@@ -229,7 +229,7 @@ fn arrays_migrate_whole_or_by_element() {
     let ack = migrate(&mut b, &["1"], "h1");
     assert_eq!(said(&ack), [(Code::Ok, "is being migrated")]);
     assert_eq!(b.core.state.spec_of(1).unwrap().hosts, "h1");
-    let asked = b.events.iter().filter(|event| {
+    let migrations = b.events.iter().filter(|event| {
         let act = match event {
             Event::Signalled { act, .. } => Some(*act),
             _ => None,
@@ -242,5 +242,5 @@ fn arrays_migrate_whole_or_by_element() {
             })
         )
     });
-    assert_eq!(asked.count(), 3);
+    assert_eq!(migrations.count(), 3);
 }

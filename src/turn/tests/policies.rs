@@ -60,7 +60,7 @@ impl TestLeader {
 #[test]
 fn hosts_are_told_which_exit_values_put_a_job_back() {
     let mut b = test_leader("- {name: lo, requeue_exit_values: '30-32 EXCLUDE(7)'}\n");
-    let told = |b: &TestLeader| {
+    let last_order = |b: &TestLeader| {
         let mut orders = b.last.orders.iter();
         orders.find_map(|(_, order)| match order {
             Order::Start(start) => Some(start.requeue.clone()),
@@ -68,12 +68,12 @@ fn hosts_are_told_which_exit_values_put_a_job_back() {
         })
     };
     b.put("lo", 1);
-    assert_eq!(told(&b).unwrap(), "30-32 EXCLUDE(7)");
+    assert_eq!(last_order(&b).unwrap(), "30-32 EXCLUDE(7)");
     b.submit(5, |j| {
         j.spec.queue = "lo".into();
         j.spec.again.exits = "9".into();
     });
-    assert_eq!(told(&b).unwrap(), "9");
+    assert_eq!(last_order(&b).unwrap(), "9");
 }
 
 #[test]

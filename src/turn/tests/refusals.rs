@@ -81,20 +81,20 @@ fn a_new_configuration_names_removed_hosts_that_still_run_jobs() {
     let config = Arc::new(loaded.unwrap_or_else(|p| panic!("{}", p[0])).config);
     let request = RequestIn {
         others: Vec::new(),
-        who: Requester::default(),
+        requester: Requester::default(),
         head: RequestHead::default(),
         verbs: vec![Verb::Reconfig],
         config: Some(Ok(config)),
-        place: 0,
+        location: 0,
     };
     b.turn(vec![Input::Request(Box::new(request))]);
     let ack = b.last.acks[0].clone();
-    let said: Vec<_> = ack
+    let output: Vec<_> = ack
         .results
         .iter()
         .map(|o| (o.what.as_str(), o.code))
         .collect();
-    assert_eq!(said, [("reconfig", Code::Ok), ("h2", Code::Ok)]);
+    assert_eq!(output, [("reconfig", Code::Ok), ("h2", Code::Ok)]);
     let text = &ack.results[1].text;
     assert!(text.contains("still runs 1 job:"), "{text}");
 }
@@ -110,11 +110,11 @@ fn what_is_wrong_with_cb_yaml_is_shown_until_a_good_one_is_read() {
     assert_eq!(b.core.config_problems, bad);
     let request = RequestIn {
         others: Vec::new(),
-        who: Requester::default(),
+        requester: Requester::default(),
         head: RequestHead::default(),
         verbs: vec![Verb::Reconfig],
         config: Some(Ok(config)),
-        place: 0,
+        location: 0,
     };
     b.turn(vec![Input::Request(Box::new(request))]);
     assert_eq!(b.core.config_problems, [""; 0]);

@@ -33,10 +33,10 @@ const PEOPLE: &[(u32, Role)] = &[
     (1007, Role::Stranger),
 ];
 
-fn signal(how: SignalAction) -> Verb {
+fn signal(action: SignalAction) -> Verb {
     Verb::Signal {
         sel: selector(&["2"]),
-        how,
+        how: action,
     }
 }
 
@@ -175,7 +175,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
     let (mut b, verb) = stage(row.action);
     let before = b.core.state.job(2).unwrap().order;
     let (codes, left) = answered(&mut b, uid, verb);
-    let said = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.action);
+    let output = format!("{:?} by u{uid} ({role:?}): {codes:?}", row.action);
     let expected = match row.action {
         // Not refused, but limited: the job moves before all others, or only before the user's own.
         Action::MoveAmongAll => {
@@ -183,7 +183,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
             let order = b.core.state.job(2).unwrap().order;
             return match (order < stranger) == allows(row, role) {
                 true => Ok(()),
-                false => Err(format!("{said}: {before} is now {order}")),
+                false => Err(format!("{output}: {before} is now {order}")),
             };
         }
         Action::Submit if uid == 0 => false,
@@ -193,7 +193,7 @@ fn check(row: &Row, uid: u32, role: Role) -> Result<(), String> {
     match (expected, denied) {
         (true, false) if codes.iter().all(|c| *c != Code::Usage) => Ok(()),
         (false, true) if codes.len() == 1 && !left => Ok(()),
-        _ => Err(format!("{said}, expected {expected}, journalled {left}")),
+        _ => Err(format!("{output}, expected {expected}, journalled {left}")),
     }
 }
 

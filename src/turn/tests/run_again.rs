@@ -187,7 +187,7 @@ fn exit_values_of_success_are_the_applications_else_the_queues() {
         assert_eq!(contents(&b.replayed()), contents(&b.core.state));
         assert_eq!(b.core.state.check(), Vec::<String>::new());
         let run = b.core.state.work(JobKey::job(1)).unwrap().run.as_deref();
-        let fate = run.and_then(|run| run.fate.as_deref());
+        let fate = run.and_then(|run| run.end.as_deref());
         if expected == JobStat::Done {
             assert_eq!(fate.unwrap().code, Some(code), "the true code is kept");
         }

@@ -16,11 +16,11 @@ impl TestLeader {
             core: &mut self.core,
             now,
             mono,
-            out: Ready::default(),
+            ready: Ready::default(),
             slice_end: u64::MAX,
         };
         what(&mut turn);
-        let ready = turn.out;
+        let ready = turn.ready;
         self.events.extend(ready.events);
         ready.orders.into_iter().map(|(_, order)| order).collect()
     }
@@ -56,7 +56,7 @@ impl TestLeader {
         acts(self.act(|turn| turn.reports("h1", 1, vec![record], false)))
     }
 
-    fn user(&mut self, how: SignalAction) -> Vec<Act> {
+    fn user(&mut self, action: SignalAction) -> Vec<Act> {
         let who = Requester {
             uid: 5,
             user: "u5".into(),
@@ -64,7 +64,7 @@ impl TestLeader {
         };
         let mut counts = crate::turn::job_verb::WorkCounts::default();
         let j = JobKey::job(1);
-        acts(self.act(|turn| turn.signal_work(&who, j, how, &mut counts)))
+        acts(self.act(|turn| turn.signal_work(&who, j, action, &mut counts)))
     }
 
     fn repeated(&self) -> Vec<Act> {
@@ -371,14 +371,14 @@ fn ids_are_answered_once_each_and_selections_are_few() {
         how: SignalAction::Kill,
     };
     let ack = b.ask(5, vec![kill(&["1[1-2]", "1[2]", "1[9]", "7[1-900]"])]);
-    let said: Vec<(&str, Code)> = ack
+    let output: Vec<(&str, Code)> = ack
         .results
         .iter()
         .map(|r| (r.what.as_str(), r.code))
         .collect();
     let missing = Code::NotFound;
     assert_eq!(
-        said,
+        output,
         [
             ("1[1]", Code::Ok),
             ("1[2]", Code::Ok),

@@ -66,7 +66,10 @@ fn what_a_sensor_reports_can_be_reserved_until_it_is_gone() {
 fn a_shared_value_reaches_all_hosts_and_is_reserved_once() {
     let mut b = TestLeader::new();
     b.senses("h1", &[("net", "all", "7")], 0);
-    assert_eq!(b.core.hosts.named("h2").unwrap().load.values["net"], "7");
+    assert_eq!(
+        b.core.hosts.find_by_name("h2").unwrap().load.values["net"],
+        "7"
+    );
     // Seven for all hosts together, regardless of which host runs the job.
     for started in [1, 1, 0] {
         assert_eq!(b.asks("rusage[net=3]").ids.len(), 1);
@@ -85,5 +88,13 @@ fn a_shared_value_reaches_all_hosts_and_is_reserved_once() {
     assert_eq!(b.starts(), []);
     // Its host becomes silent: the value is no longer known.
     b.senses("h1", &[("net", "all", "9")], SILENT_MS);
-    assert!(b.core.hosts.named("h2").unwrap().load.values.is_empty());
+    assert!(
+        b.core
+            .hosts
+            .find_by_name("h2")
+            .unwrap()
+            .load
+            .values
+            .is_empty()
+    );
 }

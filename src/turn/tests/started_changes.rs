@@ -262,8 +262,10 @@ fn reserved_amounts_of_a_running_job_change_within_what_its_host_has_left() {
         let core = &mut b.core;
         core.engine.sync(&mut core.state, &mut core.hosts);
         let lic = core.engine.resource("lic").unwrap();
-        core.engine
-            .left(core.hosts.named("h1").unwrap().position as usize, lic)
+        core.engine.free_amount(
+            core.hosts.find_by_name("h1").unwrap().position as usize,
+            lic,
+        )
     };
     let both = b.core.state.work(JobKey::job(2)).unwrap().run.as_ref();
     let host = b.core.state.host_name(both.unwrap().hosts[0].0).to_string();

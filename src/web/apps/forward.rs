@@ -26,7 +26,7 @@ pub(super) struct Program<'a> {
     pub(super) tunnel: &'a Arc<Tunnel>,
     pub(super) port: u16,
     /// Whether a cookie is the portal's.
-    pub(super) own: &'a (dyn Fn(&str) -> bool + Send + Sync),
+    pub(super) is_own_cookie: &'a (dyn Fn(&str) -> bool + Send + Sync),
 }
 
 /// The program could not be reached, or does not speak HTTP.
@@ -52,17 +52,18 @@ impl Program<'_> {
         *onward.uri_mut() = path
             .parse::<Uri>()
             .map_err(|_| WebError::wrong("no path"))?;
-        *onward.headers_mut() = for_program(&parts.headers, self.port, self.own, is_socket);
+        *onward.headers_mut() =
+            for_program(&parts.headers, self.port, self.is_own_cookie, is_socket);
         let Connection { io, why } = self.tunnel.open().await.map_err(unreached)?;
         let failed = |e: &dyn std::fmt::Display| {
             let why = why.lock().unwrap_or_else(PoisonError::into_inner).clone();
             unreached(if why.is_empty() { e.to_string() } else { why })
         };
-        let shaken = http1::Builder::new()
+        let handshake = http1::Builder::new()
             .max_buf_size(HEAD_MAX)
             .max_headers(HEADERS_MAX)
             .handshake(TokioIo::new(io));
-        let (mut sender, connection) = shaken.await.map_err(|e| failed(&e))?;
+        let (mut sender, connection) = handshake.await.map_err(|e| failed(&e))?;
         tokio::spawn(connection.with_upgrades());
         let answer = tokio::time::timeout(HEAD_TIME, sender.send_request(onward)).await;
         let mut answer = answer
@@ -78,7 +79,8 @@ impl Program<'_> {
         let (parts, body) = answer.into_parts();
         let mut response = Response::new(Body::new(body));
         *response.status_mut() = parts.status;
-        *response.headers_mut() = for_browser(&parts.headers, self.port, self.own, switches);
+        *response.headers_mut() =
+            for_browser(&parts.headers, self.port, self.is_own_cookie, switches);
         Ok(response)
     }
 }

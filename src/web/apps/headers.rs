@@ -139,8 +139,8 @@ fn cookies_for_program(headers: &HeaderMap, own: &dyn Fn(&str) -> bool) -> Strin
         .map(str::trim)
         .filter(|pair| !pair.is_empty());
     let name = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_owned();
-    let kept: Vec<&str> = pairs.filter(|pair| !own(&name(pair))).collect();
-    kept.join("; ")
+    let cookies: Vec<&str> = pairs.filter(|pair| !own(&name(pair))).collect();
+    cookies.join("; ")
 }
 
 /// The headers of a program's response, for a browser.

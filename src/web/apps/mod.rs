@@ -55,25 +55,25 @@ const LOGIN_MAX: usize = 1 << 20;
 /// The right of a session to see the program of a job.
 #[derive(Clone)]
 struct AccessRight {
-    who: Identity,
+    identity: Identity,
     /// The secret of the session.
     session: String,
     key: JobKey,
 }
 
 struct Ticket {
-    right: AccessRight,
+    access_right: AccessRight,
     announced: ProgramAnnouncement,
     ends: i64,
 }
 
 /// A program that is open in a browser.
 struct OpenProgram {
-    right: AccessRight,
+    access_right: AccessRight,
     port: u16,
-    used: i64,
+    used_at: i64,
     /// When a request last counted as a use of the session.
-    counted: i64,
+    counted_at: i64,
 }
 
 type SharedTunnel = Arc<OnceCell<Arc<Tunnel>>>;
@@ -84,7 +84,7 @@ pub struct Apps {
     tickets: Mutex<HashMap<String, Ticket>>,
     visits: Mutex<HashMap<String, OpenProgram>>,
     /// By job and session.
-    ways: Mutex<HashMap<(JobKey, String), (u32, SharedTunnel)>>,
+    tunnels: Mutex<HashMap<(JobKey, String), (u32, SharedTunnel)>>,
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -124,15 +124,21 @@ fn is_own_cookie(settings: &Settings, name: &str) -> bool {
 }
 
 impl Apps {
-    fn give_ticket(&self, right: AccessRight, announced: ProgramAnnouncement, now: i64) -> String {
+    fn give_ticket(
+        &self,
+        access_right: AccessRight,
+        announced: ProgramAnnouncement,
+        now: i64,
+    ) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.tickets);
         all.retain(|_, ticket| ticket.ends > now);
-        let of_session = |ticket: &Ticket| is_same(&ticket.right.session, &right.session);
+        let of_session =
+            |ticket: &Ticket| is_same(&ticket.access_right.session, &access_right.session);
         make_room(&mut all, TICKETS_MAX, of_session, |ticket| ticket.ends);
         let ends = now + TICKET_MS;
         let ticket = Ticket {
-            right,
+            access_right,
             announced,
             ends,
         };
@@ -143,19 +149,20 @@ impl Apps {
     /// Uses up a ticket for this job's program.
     fn take_ticket(&self, secret: &str, key: JobKey, now: i64) -> Option<Ticket> {
         let ticket = lock(&self.tickets).remove(&digest(secret))?;
-        (ticket.right.key == key && ticket.ends > now).then_some(ticket)
+        (ticket.access_right.key == key && ticket.ends > now).then_some(ticket)
     }
 
-    fn begin_visit(&self, right: AccessRight, port: u16, now: i64) -> String {
+    fn begin_visit(&self, access_right: AccessRight, port: u16, now: i64) -> String {
         let secret = sys::clock::nonce(32);
         let mut all = lock(&self.visits);
-        let of_session = |visit: &OpenProgram| is_same(&visit.right.session, &right.session);
-        make_room(&mut all, VISITS_MAX, of_session, |visit| visit.used);
+        let of_session =
+            |visit: &OpenProgram| is_same(&visit.access_right.session, &access_right.session);
+        make_room(&mut all, VISITS_MAX, of_session, |visit| visit.used_at);
         let visit = OpenProgram {
-            right,
+            access_right,
             port,
-            used: now,
-            counted: now,
+            used_at: now,
+            counted_at: now,
         };
         all.insert(digest(&secret), visit);
         secret
@@ -166,15 +173,15 @@ impl Apps {
     fn visit(&self, secret: &str, key: JobKey, now: i64) -> Option<(AccessRight, u16, bool)> {
         let mut all = lock(&self.visits);
         let visit = all.get_mut(&digest(secret))?;
-        if visit.right.key != key {
+        if visit.access_right.key != key {
             return None;
         }
-        visit.used = now;
-        let counts = now - visit.counted >= USED_MS;
+        visit.used_at = now;
+        let counts = now - visit.counted_at >= USED_MS;
         if counts {
-            visit.counted = now;
+            visit.counted_at = now;
         }
-        Some((visit.right.clone(), visit.port, counts))
+        Some((visit.access_right.clone(), visit.port, counts))
     }
 
     fn end_visit(&self, secret: &str) {
@@ -183,27 +190,27 @@ impl Apps {
 
     /// The place of the tunnel to a job; the tunnel may not have been started yet.
     fn tunnel_for(&self, right: &AccessRight) -> Result<SharedTunnel, WebError> {
-        let mut all = lock(&self.ways);
+        let mut all = lock(&self.tunnels);
         // A place without a tunnel is kept while the tunnel is being started.
-        all.retain(|_, (_, way)| match way.get() {
+        all.retain(|_, (_, tunnel_cell)| match tunnel_cell.get() {
             Some(tunnel) => !tunnel.is_over(),
-            None => Arc::strong_count(way) > 1,
+            None => Arc::strong_count(tunnel_cell) > 1,
         });
         let place = (right.key, right.session.clone());
-        if let Some((_, way)) = all.get(&place) {
-            return Ok(way.clone());
+        if let Some((_, tunnel_cell)) = all.get(&place) {
+            return Ok(tunnel_cell.clone());
         }
         let of_user = all
             .values()
-            .filter(|(uid, _)| *uid == right.who.uid)
+            .filter(|(uid, _)| *uid == right.identity.uid)
             .count();
         let most = match (of_user >= OF_USER_MAX, all.len() >= TUNNELS_MAX) {
             (true, _) => OF_USER_MAX,
             (_, true) => TUNNELS_MAX,
             _ => {
-                let way = SharedTunnel::default();
-                all.insert(place, (right.who.uid, way.clone()));
-                return Ok(way);
+                let tunnel_cell = SharedTunnel::default();
+                all.insert(place, (right.identity.uid, tunnel_cell.clone()));
+                return Ok(tunnel_cell);
             }
         };
         let why = format!("programs of {most} jobs are open, which is the maximum");
@@ -213,17 +220,17 @@ impl Apps {
         })
     }
 
-    fn forget_way(&self, right: &AccessRight) {
-        lock(&self.ways).remove(&(right.key, right.session.clone()));
+    fn forget_tunnel(&self, right: &AccessRight) {
+        lock(&self.tunnels).remove(&(right.key, right.session.clone()));
     }
 
     /// Closes everything that a session has open.
     pub fn end_session(&self, session: &str) {
-        lock(&self.tickets).retain(|_, ticket| ticket.right.session != session);
-        lock(&self.visits).retain(|_, visit| visit.right.session != session);
-        lock(&self.ways).retain(|(_, of), (_, way)| {
+        lock(&self.tickets).retain(|_, ticket| ticket.access_right.session != session);
+        lock(&self.visits).retain(|_, visit| visit.access_right.session != session);
+        lock(&self.tunnels).retain(|(_, of), (_, tunnel_cell)| {
             let stays = of != session;
-            if let Some(tunnel) = way.get().filter(|_| !stays) {
+            if let Some(tunnel) = tunnel_cell.get().filter(|_| !stays) {
                 tunnel.end();
             }
             stays
@@ -233,20 +240,20 @@ impl Apps {
 
 /// The tunnel to a job; it is started if there is none.
 async fn tunnel_to(app: &App, right: &AccessRight) -> Result<Arc<Tunnel>, WebError> {
-    let way = app.apps.tunnel_for(right)?;
-    let begun = way.get_or_try_init(|| async {
-        let (actor, who, key) = (app.actor.clone(), right.who.clone(), right.key);
-        let held = blocking(move || {
+    let tunnel_cell = app.apps.tunnel_for(right)?;
+    let begun = tunnel_cell.get_or_try_init(|| async {
+        let (actor, who, key) = (app.actor.clone(), right.identity.clone(), right.key);
+        let program = blocking(move || {
             let (id, idx) = (key.id, key.idx);
             Ok(actor.attend(&who, &AttachRequest::Tunnel { id, idx })?)
         });
-        let tunnel = Tunnel::begin(app, &right.session, held.await?);
+        let tunnel = Tunnel::begin(app, &right.session, program.await?);
         tunnel.map_err(|e| unreached(sys::reason(&e)))
     });
     match begun.await {
         Ok(tunnel) => Ok(tunnel.clone()),
         Err(failure) => {
-            app.apps.forget_way(right);
+            app.apps.forget_tunnel(right);
             Err(failure)
         }
     }
@@ -269,14 +276,14 @@ pub(crate) async fn open(
             "programs of jobs need names of their own, and this portal has none for them",
         )
     })?;
-    let (seer, who) = (app.clone(), caller.who.clone());
+    let (app_copy, who) = (app.clone(), caller.identity.clone());
     blocking(move || {
-        let job = seer.actor.reader(&who)?.job(key)?;
+        let job = app_copy.actor.reader(&who)?.job(key)?;
         check_job(who.uid, job.spec.uid, job.row.stat)
     })
     .await?;
     let right = AccessRight {
-        who: caller.who,
+        identity: caller.identity,
         session: caller.secret,
         key,
     };
@@ -308,12 +315,12 @@ pub async fn route_by_name(State(app): State<App>, request: Request, next: Next)
         return next.run(request).await;
     };
     let begun = sys::clock::boot_ms();
-    let look = DisplaySettings::of(request.headers());
+    let display = DisplaySettings::of(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let mut user = String::new();
     let response = match serve(&app, key, &host, request, &mut user).await {
         Ok(response) => response,
-        Err(error) => plain(&error, look),
+        Err(error) => plain(&error, display),
     };
     let (status, path) = (
         response.status().as_u16(),
@@ -325,8 +332,8 @@ pub async fn route_by_name(State(app): State<App>, request: Request, next: Next)
 }
 
 /// A refusal at a program's name: plain text, without the portal's pages.
-fn plain(error: &WebError, look: DisplaySettings) -> Response {
-    let mut text = look.words.t(error.title()).to_owned();
+fn plain(error: &WebError, display: DisplaySettings) -> Response {
+    let mut text = display.words.t(error.title()).to_owned();
     for line in [&error.why, &error.hint] {
         if !line.is_empty() {
             text.push_str("\n\n");
@@ -371,7 +378,7 @@ async fn serve(
     let secret = guard::cookie(headers, &cookie_name(&app.settings)).ok_or_else(closed)?;
     let now = sys::clock::wall_ms();
     let (right, port, tells) = app.apps.visit(secret, key, now).ok_or_else(closed)?;
-    user.clone_from(&right.who.name);
+    user.clone_from(&right.identity.name);
     if !app.sessions().is_there(&right.session, now) || (tells && !uses(app, &right, now).await) {
         app.apps.end_visit(secret);
         return Err(closed());
@@ -381,7 +388,7 @@ async fn serve(
     let program = Program {
         tunnel: &tunnel,
         port,
-        own: &move |name| is_own_cookie(&settings, name),
+        is_own_cookie: &move |name| is_own_cookie(&settings, name),
     };
     program.forward(request).await
 }
@@ -414,18 +421,20 @@ async fn redeem_ticket(
         )
     };
     let Ticket {
-        right, announced, ..
+        access_right,
+        announced,
+        ..
     } = ticket.ok_or_else(used)?;
-    user.clone_from(&right.who.name);
-    if !app.sessions().is_there(&right.session, now) {
+    user.clone_from(&access_right.identity.name);
+    if !app.sessions().is_there(&access_right.session, now) {
         return Err(used());
     }
     let first = first_place(&announced);
     let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, first)]).into_response();
-    for cookie in log_in(app, &right, &announced).await {
+    for cookie in log_in(app, &access_right, &announced).await {
         response.headers_mut().append(header::SET_COOKIE, cookie);
     }
-    let secret = app.apps.begin_visit(right, announced.port, now);
+    let secret = app.apps.begin_visit(access_right, announced.port, now);
     let name = cookie_name(&app.settings);
     let secure = if app.settings.encrypted {
         "; Secure"
@@ -488,7 +497,7 @@ async fn log_in(
     let program = Program {
         tunnel: &tunnel,
         port: announced.port,
-        own: &move |name| is_own_cookie(&settings, name),
+        is_own_cookie: &move |name| is_own_cookie(&settings, name),
     };
     let Ok(answer) = program.forward(request).await else {
         return Vec::new();
@@ -510,7 +519,7 @@ mod tests {
 
     fn right(session: &str, id: u32) -> AccessRight {
         AccessRight {
-            who: Identity::new(7, "u"),
+            identity: Identity::new(7, "u"),
             session: session.to_owned(),
             key: JobKey::job(id),
         }
@@ -589,14 +598,14 @@ mod tests {
     #[test]
     fn ways_are_counted_and_one_that_was_given_up_is_not() {
         let apps = Apps::default();
-        let held: Vec<SharedTunnel> = (0..OF_USER_MAX as u32)
+        let tunnels: Vec<SharedTunnel> = (0..OF_USER_MAX as u32)
             .map(|id| apps.tunnel_for(&right("s", id)).unwrap())
             .collect();
         let more = |id| apps.tunnel_for(&right("s", id)).map(drop);
         assert!(more(0).is_ok(), "it is there");
         let refused = more(99).unwrap_err();
         assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
-        drop(held);
+        drop(tunnels);
         assert!(more(99).is_ok());
     }
 

@@ -63,7 +63,8 @@ struct State {
 impl State {
     /// Removes requests that no longer wait: they would keep the tunnel in use, and accumulate.
     fn forget_gone(&mut self) {
-        self.description_requests.retain(|asked| !asked.is_closed());
+        self.description_requests
+            .retain(|sender| !sender.is_closed());
     }
 }
 
@@ -90,13 +91,13 @@ impl Tunnel {
     pub(super) fn begin(
         app: &App,
         session: &str,
-        held: AttachedProgram,
+        program: AttachedProgram,
     ) -> io::Result<Arc<Tunnel>> {
-        let (end, keeps) = held.split();
+        let (end, keeps) = program.split();
         let plain = Plain::from(OwnedFd::from(end));
         plain.set_nonblocking(true)?;
         let (from, to) = UnixStream::from_std(plain)?.into_split();
-        let (frames, going) = mpsc::channel(WAITING);
+        let (frames, outgoing) = mpsc::channel(WAITING);
         let (end, mut ending) = watch::channel(false);
         let tunnel = Arc::new(Tunnel {
             state: Mutex::default(),
@@ -107,7 +108,7 @@ impl Tunnel {
         tokio::spawn(async move {
             tokio::select! {
                 why = own.read_frames(from) => own.close(&why),
-                () = write(to, going) => own.close(&over()),
+                () = write(to, outgoing) => own.close(&over()),
                 () = own.until_unused(&app, &session) => own.close(&over()),
                 _ = ending.wait_for(|end| *end) => own.close(&over()),
             }
@@ -132,8 +133,8 @@ impl Tunnel {
             why.clone_into(&mut state.why);
         }
         let why = state.why.clone();
-        for asked in state.description_requests.drain(..) {
-            let _ = asked.send(Err(why.clone()));
+        for sender in state.description_requests.drain(..) {
+            let _ = sender.send(Err(why.clone()));
         }
         for (_, stream) in state.streams.drain() {
             lock(&stream.why).clone_from(&why);
@@ -192,7 +193,7 @@ impl Tunnel {
     /// The tunnel is closed, or has the maximum number of connections.
     pub(super) async fn open(self: &Arc<Self>) -> Result<Connection, String> {
         let (mine, theirs) = tokio::io::duplex(BETWEEN);
-        let (down, coming) = mpsc::unbounded_channel();
+        let (down, incoming) = mpsc::unbounded_channel();
         let room = Arc::new(Semaphore::new(WINDOW as usize));
         let (why, waits) = (Arc::default(), Arc::default());
         let stream = Stream {
@@ -224,7 +225,7 @@ impl Tunnel {
         tokio::spawn(async move {
             // Either side may end first; the connection is over when both have.
             let up = send_up(&own.frames, n, from, &room);
-            let down = take_down(&own.frames, n, to, coming, &waits);
+            let down = take_down(&own.frames, n, to, incoming, &waits);
             let (up, down) = tokio::join!(up, down);
             lock(&own.state).streams.remove(&n);
             if up.is_err() || down.is_err() {
@@ -236,14 +237,14 @@ impl Tunnel {
 
     /// Handles incoming frames until the stream ends; returns why it ended.
     async fn read_frames(&self, mut from: OwnedReadHalf) -> String {
-        let (mut came, mut buf) = (Vec::new(), vec![0; 32 << 10]);
+        let (mut received_bytes, mut buf) = (Vec::new(), vec![0; 32 << 10]);
         loop {
             match from.read(&mut buf).await {
-                Ok(n) if n > 0 => came.extend_from_slice(&buf[..n]),
+                Ok(n) if n > 0 => received_bytes.extend_from_slice(&buf[..n]),
                 _ => return over(),
             }
             loop {
-                match take_frame(&mut came) {
+                match take_frame(&mut received_bytes) {
                     Ok(None) => break,
                     Ok(Some(frame)) => {
                         if let Err(Failure { text, .. }) = self.handle_frame(frame) {
@@ -269,8 +270,8 @@ impl Tunnel {
                 if let Err(why) = &about {
                     state.why.clone_from(why);
                 }
-                for asked in state.description_requests.drain(..) {
-                    let _ = asked.send(about.clone());
+                for sender in state.description_requests.drain(..) {
+                    let _ = sender.send(about.clone());
                 }
             }
             Frame::Data(n, bytes) => {
@@ -326,15 +327,15 @@ async fn send_up(
 ) -> Result<(), ConnectionLost> {
     let mut buf = vec![0; FRAME_DATA_MAX];
     loop {
-        let got = from.read(&mut buf).await.map_err(|_| ConnectionLost)?;
-        let cost = u32::try_from(got).map_err(|_| ConnectionLost)?;
+        let count = from.read(&mut buf).await.map_err(|_| ConnectionLost)?;
+        let cost = u32::try_from(count).map_err(|_| ConnectionLost)?;
         room.acquire_many(cost)
             .await
             .map_err(|_| ConnectionLost)?
             .forget();
-        let frame = Frame::Data(n, buf[..got].to_vec());
+        let frame = Frame::Data(n, buf[..count].to_vec());
         frames.send(frame).await.map_err(|_| ConnectionLost)?;
-        if got == 0 {
+        if count == 0 {
             return Ok(());
         }
     }
@@ -345,10 +346,10 @@ async fn take_down(
     frames: &mpsc::Sender<Frame>,
     n: u32,
     mut to: WriteHalf<DuplexStream>,
-    mut coming: mpsc::UnboundedReceiver<Vec<u8>>,
+    mut incoming: mpsc::UnboundedReceiver<Vec<u8>>,
     waits: &std::sync::atomic::AtomicUsize,
 ) -> Result<(), ConnectionLost> {
-    while let Some(bytes) = coming.recv().await {
+    while let Some(bytes) = incoming.recv().await {
         if bytes.is_empty() {
             return to.shutdown().await.map_err(|_| ConnectionLost);
         }
@@ -372,9 +373,9 @@ mod tests {
     fn who_waits_no_more_is_forgotten() {
         let mut state = State::default();
         let (to, waits) = oneshot::channel();
-        let (to_gone, gone) = oneshot::channel();
-        drop(gone);
-        state.description_requests.extend([to_gone, to]);
+        let (closed_sender, closed_receiver) = oneshot::channel();
+        drop(closed_receiver);
+        state.description_requests.extend([closed_sender, to]);
         state.forget_gone();
         assert_eq!(state.description_requests.len(), 1);
         assert!(

@@ -46,7 +46,7 @@ pub struct PlainJob {
 
 impl From<&JobRequest> for PlainJob {
     fn from(job: &JobRequest) -> PlainJob {
-        let named = job.named.iter();
+        let named = job.named_options.iter();
         PlainJob {
             options: job.options.clone(),
             command: job.command.clone(),
@@ -82,7 +82,7 @@ impl PlainJob {
             line: self.line,
             script: self.script,
             template: self.template,
-            named: named?,
+            named_options: named?,
             env: self.env,
             name: self.name,
             array: self.array,
@@ -153,23 +153,23 @@ fn needs(call: &Call) -> Scope {
 }
 
 impl Call {
-    fn run(self, user: &SameUser, who: &Identity, token: Option<&PortalToken>) -> CallResult {
+    fn run(self, user: &SameUser, identity: &Identity, token: Option<&PortalToken>) -> CallResult {
         match self {
-            Call::Submit { job } => plain(user.submit(who, &job.request()?)?),
-            Call::DryRun { job } => plain(user.dry_run(who, &job.request()?)?),
-            Call::Act { act, jobs } => plain(user.act(who, act, jobs)?),
+            Call::Submit { job } => plain(user.submit(identity, &job.request()?)?),
+            Call::DryRun { job } => plain(user.dry_run(identity, &job.request()?)?),
+            Call::Act { act, jobs } => plain(user.act(identity, act, jobs)?),
             Call::Output { id, idx, most } => {
-                let job = user.reader(who)?.job(JobKey { id, idx })?;
-                plain(user.output(who, &job, most)?)
+                let job = user.reader(identity)?.job(JobKey { id, idx })?;
+                plain(user.output(identity, &job, most)?)
             }
-            Call::Administer { act } => plain(user.administer(who, &act)?),
-            Call::Files { ask } => plain(user.files(who, &ask)?),
-            Call::Clone { job, key } => plain(user.clone_job(who, &job, &key)?),
+            Call::Administer { act } => plain(user.administer(identity, &act)?),
+            Call::Files { ask } => plain(user.files(identity, &ask)?),
+            Call::Clone { job, key } => plain(user.clone_job(identity, &job, &key)?),
             Call::Texts { id, idx } => {
-                let job = user.reader(who)?.job(JobKey { id, idx })?;
-                plain(user.texts(who, &job)?)
+                let job = user.reader(identity)?.job(JobKey { id, idx })?;
+                plain(user.texts(identity, &job)?)
             }
-            Call::Token {} => plain((who.name.clone(), token)),
+            Call::Token {} => plain((identity.name.clone(), token)),
             Call::Attend { .. } => Err(wrong("this process does not stay")),
         }
     }
@@ -259,8 +259,8 @@ fn answer(site: &Site, uid: u32, by: &ActingProof, socket: &File) -> CallResult 
         ActingProof::Session => None,
         ActingProof::Token(secret) => {
             let found = token_of(&site.layout(), uid, secret, now);
-            let gone = || denied("the token is unknown, revoked or expired");
-            Some(found.ok_or_else(gone)?)
+            let unknown_token = || denied("the token is unknown, revoked or expired");
+            Some(found.ok_or_else(unknown_token)?)
         }
     };
     let (call, _) = wire::receive::<Call>(socket).map_err(|e| wrong(&e.to_string()))?;
@@ -275,7 +275,7 @@ fn answer(site: &Site, uid: u32, by: &ActingProof, socket: &File) -> CallResult 
 }
 
 /// Interval at which an attending process checks what it has started, ms.
-const LOOK_MS: u64 = 500;
+const POLL_MS: u64 = 500;
 
 /// A process that attends to something with which the user communicates: becomes the user, reads
 /// the call, starts it, passes on its descriptor, and ends it when the socket is closed. Returns
@@ -310,7 +310,7 @@ pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
 /// Whether the other end of a socket, which sends nothing more, is closed. Waits a little.
 fn is_closed(socket: &File) -> bool {
     let mut from = socket;
-    sys::ipc::wait_readable(socket, Some(LOOK_MS)) && !from.read(&mut [0; 1]).is_ok_and(|n| n > 0)
+    sys::ipc::wait_readable(socket, Some(POLL_MS)) && !from.read(&mut [0; 1]).is_ok_and(|n| n > 0)
 }
 
 /// A process that uses up a login link: reports the user's name to the broker if the link is valid.

@@ -54,19 +54,19 @@ impl BrokerClient {
         Ok(mine)
     }
 
-    /// Has a call carried out as `who`; returns its value and the descriptor that came with the
-    /// answer.
+    /// Has a call carried out as `identity`; returns its value and the descriptor that came with
+    /// the answer.
     ///
     /// # Errors
     /// Those of the call; or the broker refuses or does not answer.
     pub fn call_with<T: DeserializeOwned>(
         &self,
-        who: &Identity,
+        identity: &Identity,
         call: &Call,
     ) -> Result<(T, Option<File>), Failure> {
         let ask = BrokerRequest::Act {
-            uid: who.uid,
-            proof: who.proof.0.clone(),
+            uid: identity.uid,
+            proof: identity.proof.0.clone(),
         };
         let (value, with, _) = self.answered(&ask, call)?;
         Ok((value, with))
@@ -81,17 +81,17 @@ impl BrokerClient {
         let socket = self.ask(ask)?;
         // A broker that refuses does not read the call, but its answer can still be read.
         let sent = wire::send(&socket, call, None);
-        let got = wire::receive::<Result<Value, Failure>>(&socket);
-        let (answer, with) = match (got, sent) {
-            (Ok(got), _) => got,
+        let received = wire::receive::<Result<Value, Failure>>(&socket);
+        let (answer, with) = match (received, sent) {
+            (Ok(received), _) => received,
             (Err(_), Err(e)) | (Err(e), Ok(())) => return Err(failed(e)),
         };
         let value = serde_json::from_value(answer?).map_err(failed)?;
         Ok((value, with, socket))
     }
 
-    fn call<T: DeserializeOwned>(&self, who: &Identity, call: &Call) -> Result<T, Failure> {
-        Ok(self.call_with(who, call)?.0)
+    fn call<T: DeserializeOwned>(&self, identity: &Identity, call: &Call) -> Result<T, Failure> {
+        Ok(self.call_with(identity, call)?.0)
     }
 }
 
@@ -107,64 +107,64 @@ fn boxed(job: &JobRequest) -> Box<PlainJob> {
 }
 
 impl UserAccess for BrokerClient {
-    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
-        let facts = users::look_up(who.uid).map_err(failed)?;
+    fn reader(&self, identity: &Identity) -> Result<Reader, Failure> {
+        let facts = users::look_up(identity.uid).map_err(failed)?;
         let facts = facts.ok_or_else(|| failed("the user is not known here any more"))?;
         Ok(reader_for(&self.site, facts))
     }
 
-    fn submit(&self, who: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
-        self.call(who, &Call::Submit { job: boxed(job) })
+    fn submit(&self, identity: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
+        self.call(identity, &Call::Submit { job: boxed(job) })
     }
 
-    fn dry_run(&self, who: &Identity, job: &JobRequest) -> Result<String, Failure> {
-        self.call(who, &Call::DryRun { job: boxed(job) })
+    fn dry_run(&self, identity: &Identity, job: &JobRequest) -> Result<String, Failure> {
+        self.call(identity, &Call::DryRun { job: boxed(job) })
     }
 
     fn act(
         &self,
-        who: &Identity,
+        identity: &Identity,
         act: JobAction,
         jobs: Vec<String>,
     ) -> Result<Vec<Outcome>, Failure> {
-        self.call(who, &Call::Act { act, jobs })
+        self.call(identity, &Call::Act { act, jobs })
     }
 
     fn output(
         &self,
-        who: &Identity,
+        identity: &Identity,
         job: &ViewJob,
         most: usize,
     ) -> Result<Vec<JobOutput>, Failure> {
         let (id, idx) = (job.row.j.id, job.row.j.idx);
-        self.call(who, &Call::Output { id, idx, most })
+        self.call(identity, &Call::Output { id, idx, most })
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, identity: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let act = Box::new(act.clone());
-        self.call(who, &Call::Administer { act })
+        self.call(identity, &Call::Administer { act })
     }
 
-    fn files(&self, who: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
+    fn files(&self, identity: &Identity, ask: &FileRequest) -> Result<FileAnswer, Failure> {
         let ask = Box::new(ask.clone());
-        self.call(who, &Call::Files { ask })
+        self.call(identity, &Call::Files { ask })
     }
 
-    fn clone_job(&self, who: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
+    fn clone_job(&self, identity: &Identity, job: &str, key: &str) -> Result<Accepted, Failure> {
         let (job, key) = (job.to_owned(), key.to_owned());
-        self.call(who, &Call::Clone { job, key })
+        self.call(identity, &Call::Clone { job, key })
     }
 
-    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
+    fn texts(&self, identity: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
         let (id, idx) = (job.row.j.id, job.row.j.idx);
-        self.call(who, &Call::Texts { id, idx })
+        self.call(identity, &Call::Texts { id, idx })
     }
 
-    fn attend(&self, who: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
+    fn attend(&self, identity: &Identity, ask: &AttachRequest) -> Result<AttachedProgram, Failure> {
         let call = Call::Attend { ask: ask.clone() };
         let ask = BrokerRequest::Attend {
-            uid: who.uid,
-            proof: who.proof.0.clone(),
+            uid: identity.uid,
+            proof: identity.proof.0.clone(),
         };
         let (Value::Null, Some(end), socket) = self.answered(&ask, &call)? else {
             return Err(failed("the answer is without a descriptor"));
@@ -179,8 +179,8 @@ impl UserAccess for BrokerClient {
         }
         let link = secret.to_owned();
         let socket = self.ask(&BrokerRequest::LogIn { link })?;
-        let got = wire::receive::<Result<Option<NewSession>, Failure>>(&socket);
-        let (begun, _) = got.map_err(failed)?;
+        let received = wire::receive::<Result<Option<NewSession>, Failure>>(&socket);
+        let (begun, _) = received.map_err(failed)?;
         Ok(begun?.map(|begun| Identity {
             uid: begun.uid,
             name: begun.name,
@@ -202,15 +202,15 @@ impl UserAccess for BrokerClient {
         let socket = self.ask(&BrokerRequest::Password { user, from })?;
         // A broker that refuses does not read the password, but its answer can still be read.
         let _ = wire::send_password(&socket, password);
-        let got = wire::receive::<Result<PasswordResult, Failure>>(&socket);
-        got.map_err(failed)?.0
+        let received = wire::receive::<Result<PasswordResult, Failure>>(&socket);
+        received.map_err(failed)?.0
     }
 
     fn token(&self, secret: &str, _now: i64) -> Option<(Identity, PortalToken)> {
         let mut who = Identity::new(claimed_uid(secret)?, "");
         who.proof = Proof(secret.to_owned());
-        let got = self.call::<(String, PortalToken)>(&who, &Call::Token {});
-        let (name, token) = got.ok()?;
+        let received = self.call::<(String, PortalToken)>(&who, &Call::Token {});
+        let (name, token) = received.ok()?;
         who.name = name;
         Some((who, token))
     }
@@ -221,8 +221,9 @@ impl UserAccess for BrokerClient {
         }
         let session = session.to_owned();
         let socket = self.ask(&BrokerRequest::GoOn { session });
-        let said = socket.map(|socket| wire::receive::<bool>(&socket).is_ok_and(|(yes, _)| yes));
-        said.unwrap_or(false)
+        let confirmed =
+            socket.map(|socket| wire::receive::<bool>(&socket).is_ok_and(|(yes, _)| yes));
+        confirmed.unwrap_or(false)
     }
 
     fn bounds_logins(&self) -> bool {

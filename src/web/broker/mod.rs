@@ -26,7 +26,7 @@ use corral::api::portal::{Portal, claimed_uid, portal_settings};
 use corral::api::{Failure, FailureKind};
 use corral::spool::Site;
 use corral::sys;
-use corral::sys::fork::{Forked, fork_snapshot, stand_alone};
+use corral::sys::fork::{Forked, detach, fork_snapshot};
 use corral::sys::launch::{ProcessIdentity, become_user};
 use corral::sys::signals::{self, SignalQueue};
 use corral::sys::stream::{PollEntry, wait};
@@ -180,8 +180,8 @@ impl Broker {
             }
             self.do_what_is_due(now);
             let pause = self.pause(ends, now);
-            let seen = wait(&self.watched(&queue), pause).map_err(system)?;
-            let caught = seen[1].0.then(|| queue.next_signal()).flatten();
+            let events = wait(&self.watched(&queue), pause).map_err(system)?;
+            let caught = events[1].0.then(|| queue.next_signal()).flatten();
             if caught == Some(hup) {
                 self.read_again = 0;
                 if self.is_ready {
@@ -191,11 +191,11 @@ impl Broker {
                 ends = Some(clock::boot_ms() + END_MS);
                 let _ = proc::kill(http.pid(), term);
             }
-            self.read_reports(&seen[2..]);
-            if seen[0].0 {
+            self.read_reports(&events[2..]);
+            if events[0].0 {
                 match descriptors::receive(&self.control, wire::ASK_MAX + 1) {
                     Ok(Some(message)) => {
-                        if self.take(&message.bytes, message.brought) {
+                        if self.take(&message.bytes, message.descriptor) {
                             ready()?;
                         }
                     }
@@ -220,8 +220,8 @@ impl Broker {
         self.end_late_ones(now);
         self.reap_ended();
         let is_due = |late: &mut (u64, File, PasswordResult)| late.0 <= now;
-        for (_, to, said) in self.delayed_answers.extract_if(.., is_due) {
-            answer(&to, &Ok::<_, Failure>(said));
+        for (_, to, result) in self.delayed_answers.extract_if(.., is_due) {
+            answer(&to, &Ok::<_, Failure>(result));
         }
         if self.read_again <= now {
             self.read_again = now + SETTINGS_MS;
@@ -274,10 +274,10 @@ impl Broker {
     }
 
     /// Reads reports of processes. A process that closes its socket is about to end.
-    fn read_reports(&mut self, seen: &[(bool, bool)]) {
+    fn read_reports(&mut self, events: &[(bool, bool)]) {
         let mut over = Vec::new();
         for (at, worker) in self.workers.iter_mut().enumerate() {
-            if !seen.get(at).is_some_and(|seen| seen.0) {
+            if !events.get(at).is_some_and(|event| event.0) {
                 continue;
             }
             let mut bytes = [0u8; SAID_MAX];
@@ -312,15 +312,15 @@ impl Broker {
             };
             let Worker {
                 uid,
-                report: said,
+                report,
                 task: work,
                 ..
             } = self.ending.swap_remove(at);
             match work {
                 WorkerTask::Call => {}
-                WorkerTask::Link(to) => self.answer_login(&to, uid, &said, code == Some(0)),
-                WorkerTask::Password(tried) => self.end_of_password(tried, &said, code),
-                WorkerTask::Settings => self.take_settings(&said),
+                WorkerTask::Link(to) => self.answer_login(&to, uid, &report, code == Some(0)),
+                WorkerTask::Password(tried) => self.end_of_password(tried, &report, code),
+                WorkerTask::Settings => self.take_settings(&report),
             }
         }
     }
@@ -358,15 +358,15 @@ impl Broker {
         }
     }
 
-    fn take_settings(&mut self, said: &[u8]) {
-        match serde_json::from_slice::<Portal>(said) {
+    fn take_settings(&mut self, bytes: &[u8]) {
+        match serde_json::from_slice::<Portal>(bytes) {
             Ok(portal) if portal != self.portal => {
                 tracing::info!("section portal of cb.yaml has changed, and counts");
                 self.set(portal);
             }
             Ok(_) => {}
             // The process has already logged why it could not read them.
-            Err(_) if said.is_empty() => {}
+            Err(_) if bytes.is_empty() => {}
             Err(e) => tracing::error!("the settings of the portal are not understood: {e}"),
         }
     }
@@ -395,7 +395,7 @@ impl Broker {
                     .for_each(|worker| worker.deadline = 0);
             }
             BrokerRequest::Attend { uid, proof } => match self.sessions.find(&proof, now) {
-                Some(session) if session.who.uid == uid => self.attend(uid, proof, &socket),
+                Some(session) if session.identity.uid == uid => self.attend(uid, proof, &socket),
                 _ => refuse(&socket, no_session()),
             },
             BrokerRequest::Act { uid, proof } => match self.proof_of(uid, proof, now) {
@@ -409,9 +409,9 @@ impl Broker {
     /// The proof by which a process may become this user.
     fn proof_of(&mut self, uid: u32, proof: String, now: i64) -> Result<ActingProof, Failure> {
         match self.sessions.find(&proof, now) {
-            Some(session) if session.who.uid == uid => return Ok(ActingProof::Session),
+            Some(session) if session.identity.uid == uid => return Ok(ActingProof::Session),
             Some(session) => {
-                let whose = session.who.uid;
+                let whose = session.identity.uid;
                 tracing::warn!("a session of uid {whose} gives no right to act for uid {uid}");
             }
             None if claimed_uid(&proof) == Some(uid) => return Ok(ActingProof::Token(proof)),
@@ -558,9 +558,9 @@ fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Fo
     let process = fork_snapshot(|| {
         signals::reset_all();
         signals::ignore_sigpipe();
-        let mut kept = vec![tell.as_raw_fd()];
-        kept.extend(keep.map(std::os::fd::AsRawFd::as_raw_fd));
-        stand_alone(c"cbweb-call", &kept);
+        let mut kept_open = vec![tell.as_raw_fd()];
+        kept_open.extend(keep.map(std::os::fd::AsRawFd::as_raw_fd));
+        detach(c"cbweb-call", &kept_open);
         work(&tell)
     })?;
     Ok((process, reports))

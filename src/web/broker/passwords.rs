@@ -30,9 +30,9 @@ pub(super) struct PasswordAttempt {
     /// The socket for the answer.
     pub to: File,
     pub user: String,
-    pub from: Option<IpAddr>,
+    pub address: Option<IpAddr>,
     /// When the attempt was requested, ms since boot.
-    pub begun: u64,
+    pub requested_at: u64,
 }
 
 /// What the process reports if the password is right.
@@ -91,10 +91,11 @@ impl PasswordOutcome {
     }
 }
 
-/// When a negative answer that is known at `now` to a request of `begun` is sent, ms since boot.
-pub(super) fn answer_at(begun: u64, now: u64) -> u64 {
-    let took = now.saturating_sub(begun);
-    begun + (took / STEP_MS + 1) * STEP_MS
+/// When a negative answer that is known at `now` to a request of `requested_at` is sent, ms since
+/// boot.
+pub(super) fn answer_at(requested_at: u64, now: u64) -> u64 {
+    let took = now.saturating_sub(requested_at);
+    requested_at + (took / STEP_MS + 1) * STEP_MS
 }
 
 /// The process that asks PAM; returns its exit code. The password comes over `socket`; the user is
@@ -116,7 +117,7 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
     }
     let shown = escape(user);
     match pam::check(service, user, &password, from) {
-        Verdict::Good(name) => match users::by_name(&name) {
+        Verdict::Accepted(name) => match users::by_name(&name) {
             Some(facts) if facts.uid != 0 => {
                 let known = VerifiedUser {
                     uid: facts.uid,
@@ -132,7 +133,7 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
                 1
             }
         },
-        Verdict::Wrong(why) => {
+        Verdict::WrongPassword(why) => {
             tracing::info!("PAM does not let {shown} in: {}", escape(&why));
             WRONG
         }
@@ -150,22 +151,22 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
 }
 
 /// The user that the process has reported; `None`: it reported none.
-pub(super) fn reported_user(said: &[u8]) -> Option<VerifiedUser> {
-    let known: VerifiedUser = serde_json::from_slice(said).ok()?;
+pub(super) fn reported_user(report: &[u8]) -> Option<VerifiedUser> {
+    let known: VerifiedUser = serde_json::from_slice(report).ok()?;
     (known.uid != 0 && !known.name.is_empty()).then_some(known)
 }
 
 impl Broker {
     /// Begins an attempt, if one is allowed now.
-    pub(super) fn try_password(&mut self, user: String, from: Option<IpAddr>, socket: File) {
-        let say = |said: PasswordResult| answer(&socket, &Ok::<_, Failure>(said));
+    pub(super) fn try_password(&mut self, user: String, address: Option<IpAddr>, socket: File) {
+        let say = |result: PasswordResult| answer(&socket, &Ok::<_, Failure>(result));
         if !self.portal.pam {
             return say(PasswordResult::Unchecked);
         }
         let now = clock::boot_ms();
-        let wait = self.throttle.wait(&user, from, now);
+        let wait = self.throttle.wait(&user, address, now);
         if wait > 0 {
-            audit(&user, from, "must wait");
+            audit(&user, address, "must wait");
             return say(PasswordResult::Wait(wait.div_ceil(1000)));
         }
         let all = self.workers.iter().chain(&self.ending);
@@ -177,18 +178,18 @@ impl Broker {
             return say(PasswordResult::Busy);
         }
         let service = self.portal.pam_service.clone();
-        let shown = from.map_or_else(String::new, |from| from.to_string());
+        let shown = address.map_or_else(String::new, |address| address.to_string());
         let made = fork(Some(&socket), |tell| {
             ask_pam(&service, &user, &shown, &socket, tell)
         });
         match made {
             Ok(made) => {
-                self.throttle.begin(&user, from, now);
+                self.throttle.begin(&user, address, now);
                 let tried = PasswordAttempt {
                     to: socket,
                     user,
-                    from,
-                    begun: now,
+                    address,
+                    requested_at: now,
                 };
                 self.add_worker(made, 0, PASSWORD_MS, WorkerTask::Password(tried));
             }
@@ -203,39 +204,39 @@ impl Broker {
     pub(super) fn end_of_password(
         &mut self,
         tried: PasswordAttempt,
-        said: &[u8],
+        report: &[u8],
         code: Option<i32>,
     ) {
         let PasswordAttempt {
             to,
             user,
-            from,
-            begun,
+            address,
+            requested_at,
         } = tried;
         let end = PasswordOutcome::of(code);
-        let known = reported_user(said).filter(|_| end == PasswordOutcome::Right);
+        let known = reported_user(report).filter(|_| end == PasswordOutcome::Right);
         let end = if end == PasswordOutcome::Right && known.is_none() {
             PasswordOutcome::Unchecked
         } else {
             end
         };
-        audit(&user, from, end.word());
+        audit(&user, address, end.word());
         match end {
             PasswordOutcome::Right | PasswordOutcome::Refused(_) => {
-                self.throttle.was_right(&user, from)
+                self.throttle.was_right(&user, address)
             }
-            PasswordOutcome::Unchecked => self.throttle.was_none(&user, from),
+            PasswordOutcome::Unchecked => self.throttle.was_none(&user, address),
             PasswordOutcome::Wrong => {}
         }
         let now = match (end, known) {
             (_, Some(known)) => PasswordResult::Begun(self.begin(known.uid, known.name)),
             (PasswordOutcome::Refused(why), None) => PasswordResult::Refused(why),
             (PasswordOutcome::Wrong, None) => {
-                let at = answer_at(begun, clock::boot_ms());
+                let at = answer_at(requested_at, clock::boot_ms());
                 return self.delayed_answers.push((at, to, PasswordResult::Wrong));
             }
             (PasswordOutcome::Right | PasswordOutcome::Unchecked, None) => {
-                let at = answer_at(begun, clock::boot_ms());
+                let at = answer_at(requested_at, clock::boot_ms());
                 return self
                     .delayed_answers
                     .push((at, to, PasswordResult::Unchecked));

@@ -27,14 +27,14 @@ pub const KNOWN_MAX: usize = 8_192;
 /// Wrong attempts of one name or address.
 #[derive(Clone, Copy, Debug)]
 struct FailureCount {
-    n: u32,
+    failures: u32,
     last: u64,
 }
 
 impl FailureCount {
     /// When the next attempt is allowed.
     fn until(self, free: u32, longest: u64) -> u64 {
-        let over = self.n.saturating_sub(free);
+        let over = self.failures.saturating_sub(free);
         let wait = match over {
             0 => 0,
             over => FIRST_MS
@@ -51,7 +51,7 @@ pub struct Throttle {
     users: HashMap<String, FailureCount>,
     addresses: HashMap<ThrottleKey, FailureCount>,
     /// Start of the current minute, and the number of wrong attempts in it.
-    all: (u64, u32),
+    in_minute: (u64, u32),
 }
 
 /// An address as it is counted: for IPv6 the /64 network, which belongs to one caller.
@@ -79,7 +79,7 @@ impl Throttle {
         let of_address = from.and_then(|from| self.addresses.get(&place(from)));
         let longest = LONGEST_OF_ADDRESS_MS;
         let until = until.max(of_address.map_or(0, |w| w.until(FREE_OF_ADDRESS, longest)));
-        let (since, n) = self.all;
+        let (since, n) = self.in_minute;
         let of_all = match now.saturating_sub(since) < MINUTE_MS && n >= OF_ALL_MAX {
             true => since + MINUTE_MS,
             false => 0,
@@ -93,8 +93,8 @@ impl Throttle {
         if let Some(from) = from {
             note(&mut self.addresses, place(from), now);
         }
-        let (since, n) = self.all;
-        self.all = match now.saturating_sub(since) < MINUTE_MS {
+        let (since, n) = self.in_minute;
+        self.in_minute = match now.saturating_sub(since) < MINUTE_MS {
             true => (since, n.saturating_add(1)),
             false => (now, 1),
         };
@@ -117,7 +117,7 @@ impl Throttle {
         if let Some(from) = from {
             less(&mut self.addresses, &place(from));
         }
-        self.all.1 = self.all.1.saturating_sub(1);
+        self.in_minute.1 = self.in_minute.1.saturating_sub(1);
     }
 
     /// How many names and addresses are remembered.
@@ -140,16 +140,23 @@ fn note<K: std::hash::Hash + Eq + Clone>(all: &mut HashMap<K, FailureCount>, key
             all.remove(&key);
         }
     }
-    let wrong = all.entry(key).or_insert(FailureCount { n: 0, last: now });
+    let wrong = all.entry(key).or_insert(FailureCount {
+        failures: 0,
+        last: now,
+    });
     let is_old = now.saturating_sub(wrong.last) >= FORGET_MS;
-    wrong.n = if is_old { 1 } else { wrong.n.saturating_add(1) };
+    wrong.failures = if is_old {
+        1
+    } else {
+        wrong.failures.saturating_add(1)
+    };
     wrong.last = now;
 }
 
 fn less<K: std::hash::Hash + Eq>(all: &mut HashMap<K, FailureCount>, key: &K) {
     if let Some(wrong) = all.get_mut(key) {
-        wrong.n -= 1;
-        if wrong.n == 0 {
+        wrong.failures -= 1;
+        if wrong.failures == 0 {
             all.remove(key);
         }
     }

@@ -187,12 +187,14 @@ pub fn receive<T: DeserializeOwned>(socket: &File) -> sys::Result<(T, Option<Fil
     let wrong = |why: String| sys::Error::invalid("receive", Path::new("a frame"), why);
     let (mut head, mut with) = (Vec::new(), None);
     while head.len() < 4 {
-        let Some(Message { bytes, brought, .. }) = descriptors::receive(socket, 4 - head.len())?
+        let Some(Message {
+            bytes, descriptor, ..
+        }) = descriptors::receive(socket, 4 - head.len())?
         else {
             return Err(wrong("the other side has closed".to_owned()));
         };
         head.extend_from_slice(&bytes);
-        with = with.or(brought);
+        with = with.or(descriptor);
     }
     let len = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
     if len > FRAME_MAX {

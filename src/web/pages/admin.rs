@@ -79,7 +79,7 @@ fn allowed(caller: &Caller) -> Result<(), WebError> {
 /// The output of a command; its error is returned as text, too, unless the caller has no right to
 /// it.
 fn text_of(app: &App, caller: &Caller, act: &AdminAction) -> Result<String, WebError> {
-    match app.actor.administer(&caller.who, act) {
+    match app.actor.administer(&caller.identity, act) {
         Ok(AdminAnswer::Text(text)) => Ok(text),
         Ok(_) => Err(WebError::internal()),
         Err(failure) if failure.kind == corral::api::FailureKind::Permission => Err(failure.into()),
@@ -89,7 +89,7 @@ fn text_of(app: &App, caller: &Caller, act: &AdminAction) -> Result<String, WebE
 
 fn admin_page(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     caller: &Caller,
     check: Option<String>,
 ) -> Result<Response, WebError> {
@@ -126,28 +126,28 @@ fn admin_page(
         host_acts: HOST_ACTS,
         comment_max: COMMENT_MAX,
         check,
-        f: Frame::new(look, caller, &now, "/admin", "/admin".to_owned()),
+        f: Frame::new(display, caller, &now, "/admin", "/admin".to_owned()),
     })
 }
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
-    blocking(move || admin_page(&app, look, &caller, None)).await
+    blocking(move || admin_page(&app, display, &caller, None)).await
 }
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
         let text = text_of(&app, &caller, &AdminAction::CheckCluster)?;
-        admin_page(&app, look, &caller, Some(text))
+        admin_page(&app, display, &caller, Some(text))
     })
     .await
 }
@@ -182,17 +182,17 @@ fn act_of(form: &Fields) -> Result<AdminAction, WebError> {
 
 pub(super) async fn act(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     let act = act_of(&form)?;
     if form.all("name").is_empty() {
-        return Err(WebError::wrong(look.words.t("admin.none_marked")));
+        return Err(WebError::wrong(display.words.t("admin.none_marked")));
     }
     blocking(move || {
-        let AdminAnswer::Outcomes(outcomes) = app.actor.administer(&caller.who, &act)? else {
+        let AdminAnswer::Outcomes(outcomes) = app.actor.administer(&caller.identity, &act)? else {
             return Err(WebError::internal());
         };
         app.cluster.refresh(true);
@@ -200,7 +200,7 @@ pub(super) async fn act(
         page(&ActedPage {
             results: outcomes.iter().map(action_result).collect(),
             back: "/admin".to_owned(),
-            f: Frame::new(look, &caller, &now, "/admin", "/admin".to_owned()),
+            f: Frame::new(display, &caller, &now, "/admin", "/admin".to_owned()),
         })
     })
     .await
@@ -220,8 +220,8 @@ struct ConfigPage {
 }
 
 impl ConfigPage {
-    fn of(app: &App, look: DisplaySettings, caller: &Caller, config: ConfigText) -> ConfigPage {
-        let (now, here) = (app.cluster.now(), "/admin/config".to_owned());
+    fn of(app: &App, display: DisplaySettings, caller: &Caller, config: ConfigText) -> ConfigPage {
+        let (now, url) = (app.cluster.now(), "/admin/config".to_owned());
         ConfigPage {
             path: config.path,
             base: config.digest,
@@ -229,13 +229,16 @@ impl ConfigPage {
             verdict: None,
             saved: None,
             failure: None,
-            f: Frame::new(look, caller, &now, "/admin", here),
+            f: Frame::new(display, caller, &now, "/admin", url),
         }
     }
 }
 
 fn config_now(app: &App, caller: &Caller) -> Result<ConfigText, WebError> {
-    match app.actor.administer(&caller.who, &AdminAction::Config)? {
+    match app
+        .actor
+        .administer(&caller.identity, &AdminAction::Config)?
+    {
         AdminAnswer::Config(config) => Ok(config),
         _ => Err(WebError::internal()),
     }
@@ -250,20 +253,20 @@ fn text_in(form: &Fields) -> String {
 
 pub(super) async fn config(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     allowed(&caller)?;
     blocking(move || {
         let config = config_now(&app, &caller)?;
-        page(&ConfigPage::of(&app, look, &caller, config))
+        page(&ConfigPage::of(&app, display, &caller, config))
     })
     .await
 }
 
 pub(super) async fn check_config(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -271,11 +274,11 @@ pub(super) async fn check_config(
     blocking(move || {
         let text = text_in(&form);
         let act = AdminAction::CheckConfig { text: text.clone() };
-        let AdminAnswer::Checked(verdict) = app.actor.administer(&caller.who, &act)? else {
+        let AdminAnswer::Checked(verdict) = app.actor.administer(&caller.identity, &act)? else {
             return Err(WebError::internal());
         };
         let now = config_now(&app, &caller)?;
-        let mut shown = ConfigPage::of(&app, look, &caller, now);
+        let mut shown = ConfigPage::of(&app, display, &caller, now);
         shown.base = form.get("base").to_owned();
         (shown.text, shown.verdict) = (text, Some(verdict));
         page(&shown)
@@ -285,7 +288,7 @@ pub(super) async fn check_config(
 
 pub(super) async fn save_config(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
@@ -296,9 +299,9 @@ pub(super) async fn save_config(
             base: base.clone(),
             text: text.clone(),
         };
-        let answer = app.actor.administer(&caller.who, &act);
+        let answer = app.actor.administer(&caller.identity, &act);
         app.cluster.refresh(true);
-        let mut shown = ConfigPage::of(&app, look, &caller, config_now(&app, &caller)?);
+        let mut shown = ConfigPage::of(&app, display, &caller, config_now(&app, &caller)?);
         match answer {
             Ok(AdminAnswer::Saved(saved)) => shown.saved = Some(saved),
             Ok(_) => return Err(WebError::internal()),

@@ -134,7 +134,7 @@ struct AppPage {
 
 /// Label and link of each application's form; empty if the applications cannot be read.
 pub(super) fn links(app: &App, caller: &Caller, w: Translations) -> Vec<(String, String)> {
-    let reader = app.actor.reader(&caller.who);
+    let reader = app.actor.reader(&caller.identity);
     let all = reader
         .and_then(|reader| reader.templates())
         .unwrap_or_default();
@@ -146,19 +146,19 @@ pub(super) fn links(app: &App, caller: &Caller, w: Translations) -> Vec<(String,
 }
 
 fn find(app: &App, caller: &Caller, name: &str) -> Result<Template, WebError> {
-    let all = app.actor.reader(&caller.who)?.templates()?;
+    let all = app.actor.reader(&caller.identity)?.templates()?;
     let found = all.into_iter().find(|template| template.name == name);
     found.ok_or_else(|| WebError::not_found("there is no form of this name"))
 }
 
 fn form_page(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     caller: &Caller,
     template: &Template,
     (asked, checked): (&Fields, Option<CheckResult>),
 ) -> Result<Response, WebError> {
-    let w = look.words;
+    let w = display.words;
     let (failure, answer) = match checked {
         None => (None, None),
         Some(Ok(answer)) => (None, Some(answer)),
@@ -195,7 +195,13 @@ fn form_page(
         },
         failure,
         answer,
-        f: Frame::new(look, caller, &now, "/submit", format!("/submit/app/{link}")),
+        f: Frame::new(
+            display,
+            caller,
+            &now,
+            "/submit",
+            format!("/submit/app/{link}"),
+        ),
         link,
     })?;
     if let Some(status) = status {
@@ -206,14 +212,14 @@ fn form_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Query(asked): RestQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let template = find(&app, &caller, &name)?;
-        form_page(&app, look, &caller, &template, (&Fields(asked), None))
+        form_page(&app, display, &caller, &template, (&Fields(asked), None))
     })
     .await
 }
@@ -244,7 +250,7 @@ fn job_of(name: &str, form: &Fields) -> JobForm {
 
 pub(super) async fn submit(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Extension(form): Extension<Fields>,
@@ -252,16 +258,22 @@ pub(super) async fn submit(
     blocking(move || {
         let template = find(&app, &caller, &name)?;
         let accepted = (|| {
-            let home = app.actor.reader(&caller.who)?.user().home.clone();
+            let home = app.actor.reader(&caller.identity)?.user().home.clone();
             let job = job_of(&name, &form).request(&home.to_string_lossy())?;
-            Ok(app.actor.submit(&caller.who, &job)?)
+            Ok(app.actor.submit(&caller.identity, &job)?)
         })();
         match accepted {
             Ok(accepted) => {
                 app.cluster.refresh(true);
                 Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
             }
-            Err(failure) => form_page(&app, look, &caller, &template, (&form, Some(Err(failure)))),
+            Err(failure) => form_page(
+                &app,
+                display,
+                &caller,
+                &template,
+                (&form, Some(Err(failure))),
+            ),
         }
     })
     .await
@@ -269,7 +281,7 @@ pub(super) async fn submit(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
     Extension(form): Extension<Fields>,
@@ -277,12 +289,12 @@ pub(super) async fn check(
     blocking(move || {
         let template = find(&app, &caller, &name)?;
         let checked = (|| {
-            let home = app.actor.reader(&caller.who)?.user().home.clone();
+            let home = app.actor.reader(&caller.identity)?.user().home.clone();
             let job = job_of(&name, &form).request(&home.to_string_lossy())?;
-            let text = app.actor.dry_run(&caller.who, &job)?;
-            Ok(answer(&text, look.words))
+            let text = app.actor.dry_run(&caller.identity, &job)?;
+            Ok(answer(&text, display.words))
         })();
-        form_page(&app, look, &caller, &template, (&form, Some(checked)))
+        form_page(&app, display, &caller, &template, (&form, Some(checked)))
     })
     .await
 }
@@ -296,7 +308,9 @@ pub(super) async fn clone_job(
 ) -> Result<Response, WebError> {
     blocking(move || {
         key_of(&id)?;
-        let accepted = app.actor.clone_job(&caller.who, &id, form.get("key"))?;
+        let accepted = app
+            .actor
+            .clone_job(&caller.identity, &id, form.get("key"))?;
         app.cluster.refresh(true);
         Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
     })
@@ -311,13 +325,13 @@ pub(super) async fn form_of_job(
     Path(id): Path<String>,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         let mut job = reader.job(key_of(&id)?)?;
         if job.row.j.idx > 0 && job.row.command.is_empty() {
             job = reader.job(JobKey::job(job.row.j.id))?;
         }
         let templates = reader.templates().unwrap_or_default();
-        let script = match app.actor.texts(&caller.who, &job)?.script {
+        let script = match app.actor.texts(&caller.identity, &job)?.script {
             Some(Ok(script)) => script,
             _ => String::new(),
         };

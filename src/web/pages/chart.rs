@@ -108,7 +108,7 @@ pub(super) fn of_names<const N: usize>(
         (name.clone(), row.iter().map(|value| value[which]).collect())
     };
     let all = Lines {
-        at: rings.at.iter().copied().collect(),
+        at: rings.times.iter().copied().collect(),
         lines: shown.map(line).collect(),
     };
     let is_there = all.at.len() > 1 && !all.lines.is_empty();
@@ -127,7 +127,7 @@ pub(super) fn of_name<const N: usize>(
     };
     let one = |(n, (id, title)): (usize, (&'static str, &'static str))| {
         let all = Lines {
-            at: rings.at.iter().copied().collect(),
+            at: rings.times.iter().copied().collect(),
             lines: vec![(title.to_owned(), row.iter().map(|value| value[n]).collect())],
         };
         all.chart(id, title, now)

@@ -43,15 +43,15 @@ struct NameRow {
 impl NameRow {
     fn of(at: &FileLocation, entry: &FileEntry, now: i64) -> NameRow {
         let path = below(&at.path, &entry.name);
-        let here = query(&at.root, &path);
+        let link = query(&at.root, &path);
         let target = entry.target.as_deref().unwrap_or_default();
         NameRow {
             name: shown(&entry.name),
             link: match entry.kind {
-                FileKind::Dir | FileKind::Link => format!("/files?{here}"),
-                FileKind::File | FileKind::Other => format!("/files/view?{here}"),
+                FileKind::Dir | FileKind::Link => format!("/files?{link}"),
+                FileKind::File | FileKind::Other => format!("/files/view?{link}"),
             },
-            change: format!("/files/view?{here}"),
+            change: format!("/files/view?{link}"),
             kind: entry.kind,
             size: match entry.kind {
                 FileKind::File => size::human(entry.size),
@@ -113,23 +113,26 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    RawQuery(asked): RawQuery,
+    RawQuery(byte_query): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = ByteQuery::parse(asked.as_deref())?;
-        let at = files::place(&app, &caller, &asked)?;
-        let from = usize::try_from(asked.number("from", 0)?).unwrap_or(usize::MAX);
+        let byte_query = ByteQuery::parse(byte_query.as_deref())?;
+        let at = files::place(&app, &caller, &byte_query)?;
+        let from = usize::try_from(byte_query.number("from", 0)?).unwrap_or(usize::MAX);
         let ask = FileRequest::List {
             at: at.clone(),
             from,
             count: COUNT,
         };
-        let here = query(&at.root, &at.path);
-        let said = app.actor.files(&caller.who, &ask).map_err(WebError::from);
-        let said = match said {
+        let url = query(&at.root, &at.path);
+        let result = app
+            .actor
+            .files(&caller.identity, &ask)
+            .map_err(WebError::from);
+        let result = match result {
             // The place may be a link to a file.
             Err(e) if e.status == StatusCode::BAD_REQUEST && !at.path.is_empty() => {
-                return Ok(Redirect::to(&format!("/files/view?{here}")).into_response());
+                return Ok(Redirect::to(&format!("/files/view?{url}")).into_response());
             }
             other => other?,
         };
@@ -137,15 +140,15 @@ pub(super) async fn list(
             entries,
             total,
             is_cut,
-        } = said
+        } = result
         else {
             return Err(WebError::internal());
         };
         let (now, moment) = (app.cluster.now(), sys::clock::wall_ms());
-        let to = |from: usize| format!("/files?{here}&from={from}");
+        let to = |from: usize| format!("/files?{url}&from={from}");
         let last = from.saturating_add(entries.len());
         page(&FilesPage {
-            f: Frame::new(look, &caller, &now, "/files", format!("/files?{here}")),
+            f: Frame::new(look, &caller, &now, "/files", format!("/files?{url}")),
             trail: trail(&at),
             root: String::from_utf8_lossy(&at.root).into_owned(),
             rows: entries
@@ -158,7 +161,7 @@ pub(super) async fn list(
             is_cut,
             before: (from > 0).then(|| to(from.saturating_sub(COUNT))),
             after: (last < total).then(|| to(last)),
-            here,
+            here: url,
         })
     })
     .await
@@ -187,22 +190,22 @@ pub(super) async fn view(
     State(app): State<App>,
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    RawQuery(asked): RawQuery,
+    RawQuery(byte_query): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = ByteQuery::parse(asked.as_deref())?;
-        let at = files::place(&app, &caller, &asked)?;
-        let read = files::read(&app, &caller.who, &at, 0, SHOWN);
+        let byte_query = ByteQuery::parse(byte_query.as_deref())?;
+        let at = files::place(&app, &caller, &byte_query)?;
+        let read = files::read(&app, &caller.identity, &at, 0, SHOWN);
         let now = app.cluster.now();
-        let here = query(&at.root, &at.path);
+        let url = query(&at.root, &at.path);
         let name = split_last(&at.path).1;
         let mut trail = trail(&at);
         trail.pop();
         let mut out = FilePage {
-            f: Frame::new(look, &caller, &now, "/files", format!("/files/view?{here}")),
+            f: Frame::new(look, &caller, &now, "/files", format!("/files/view?{url}")),
             trail,
             name: shown(name),
-            here,
+            here: url,
             failure: None,
             is_picture: false,
             is_text: false,
@@ -243,32 +246,32 @@ fn text(bytes: &[u8]) -> String {
 async fn give(
     app: App,
     caller: Caller,
-    asked: Option<String>,
+    query: Option<String>,
     headers: HeaderMap,
-    how: Delivery,
+    delivery: Delivery,
 ) -> Result<Response, WebError> {
-    let asked = ByteQuery::parse(asked.as_deref())?;
-    let (here, of) = (app.clone(), caller.clone());
-    let at = blocking(move || files::place(&here, &of, &asked)).await?;
-    files::send_file(app, caller, at, &headers, how).await
+    let query = ByteQuery::parse(query.as_deref())?;
+    let (app_copy, of) = (app.clone(), caller.clone());
+    let at = blocking(move || files::place(&app_copy, &of, &query)).await?;
+    files::send_file(app, caller, at, &headers, delivery).await
 }
 
 pub(super) async fn download(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    RawQuery(asked): RawQuery,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    give(app, caller, asked, headers, Delivery::Download).await
+    give(app, caller, query, headers, Delivery::Download).await
 }
 
 pub(super) async fn picture(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    RawQuery(asked): RawQuery,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    give(app, caller, asked, headers, Delivery::Picture).await
+    give(app, caller, query, headers, Delivery::Picture).await
 }
 
 /// The name that was typed: a single name, not a path.
@@ -285,14 +288,14 @@ fn typed(form: &Fields) -> Result<Vec<u8>, WebError> {
 async fn change(
     app: App,
     caller: Caller,
-    asked: Option<String>,
+    byte_query: Option<String>,
     ask: impl FnOnce(&FileLocation) -> Result<(FileRequest, Vec<u8>), WebError> + Send + 'static,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let asked = ByteQuery::parse(asked.as_deref())?;
-        let at = files::place(&app, &caller, &asked)?;
+        let byte_query = ByteQuery::parse(byte_query.as_deref())?;
+        let at = files::place(&app, &caller, &byte_query)?;
         let (ask, dir) = ask(&at)?;
-        app.actor.files(&caller.who, &ask)?;
+        app.actor.files(&caller.identity, &ask)?;
         let back = format!("/files?{}", query(&at.root, &dir));
         Ok(Redirect::to(&back).into_response())
     })
@@ -303,9 +306,9 @@ pub(super) async fn make_dir(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
-    RawQuery(asked): RawQuery,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
-    change(app, caller, asked, move |dir| {
+    change(app, caller, query, move |dir| {
         let at = FileLocation {
             root: dir.root.clone(),
             path: below(&dir.path, &typed(&form)?),
@@ -319,9 +322,9 @@ pub(super) async fn rename(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
-    RawQuery(asked): RawQuery,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
-    change(app, caller, asked, move |at| {
+    change(app, caller, query, move |at| {
         let dir = split_last(&at.path).0.to_vec();
         let to = below(&dir, &typed(&form)?);
         Ok((FileRequest::Rename { at: at.clone(), to }, dir))
@@ -332,9 +335,9 @@ pub(super) async fn rename(
 pub(super) async fn remove(
     State(app): State<App>,
     Extension(caller): Extension<Caller>,
-    RawQuery(asked): RawQuery,
+    RawQuery(query): RawQuery,
 ) -> Result<Response, WebError> {
-    change(app, caller, asked, |at| {
+    change(app, caller, query, |at| {
         let dir = split_last(&at.path).0.to_vec();
         Ok((FileRequest::Remove { at: at.clone() }, dir))
     })

@@ -49,13 +49,13 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(
-        look: DisplaySettings,
+        display: DisplaySettings,
         caller: &Caller,
         now: &Snapshot,
         menu: &'static str,
-        here: String,
+        url: String,
     ) -> Frame {
-        let w = look.words;
+        let w = display.words;
         let head = &now.head;
         let silent = head.silent_ms.map(|ms| {
             let time = corral::text::duration::short(ms);
@@ -63,10 +63,10 @@ impl Frame {
         });
         Frame {
             w,
-            theme: look.theme,
-            here,
+            theme: display.theme,
+            here: url,
             menu,
-            user: caller.who.name.clone(),
+            user: caller.identity.name.clone(),
             administers: caller.administers,
             csrf: caller.csrf.clone(),
             cluster: head.cluster.clone(),

@@ -91,11 +91,11 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     let now = app.cluster.now();
-    let find = asked.get("find").to_owned();
+    let find = fields.get("find").to_owned();
     let lower = find.to_lowercase();
     let fits = |host: &&HostRow| {
         let texts = [&host.name, &host.status, &host.model, &host.host_type];
@@ -105,13 +105,13 @@ pub(super) async fn list(
             .any(|text| text.to_lowercase().contains(&lower))
     };
     let found: Vec<&HostRow> = now.hosts.iter().filter(fits).collect();
-    let here = format!("/hosts?{}", asked.with("", ""));
+    let url = format!("/hosts?{}", fields.with("", ""));
     page(&HostsPage {
-        as_map: asked.get("view") == "map",
+        as_map: fields.get("view") == "map",
         total: found.len(),
         rows: found.into_iter().take(ROWS_MAX).map(Row::of).collect(),
         find,
-        f: Frame::new(look, &caller, &now, "/hosts", here),
+        f: Frame::new(look, &caller, &now, "/hosts", url),
     })
 }
 
@@ -152,7 +152,7 @@ pub(super) async fn one(
         let Some(host) = found else {
             return Err(WebError::not_found(format!("{name}: no such host")));
         };
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         let link = in_path(&name);
         page(&HostPage {
             row: Row::of(host),

@@ -106,11 +106,11 @@ struct Texts {
 
 impl Texts {
     fn of(app: &App, caller: &Caller, job: &ViewJob) -> Result<Option<Texts>, WebError> {
-        if job.spec.uid != caller.who.uid || files::allow(caller).is_err() {
+        if job.spec.uid != caller.identity.uid || files::allow(caller).is_err() {
             return Ok(None);
         }
         Ok(Some(Texts {
-            texts: app.actor.texts(&caller.who, job)?,
+            texts: app.actor.texts(&caller.identity, job)?,
             cwd: format!("/files?{}", files::query(job.spec.cwd.as_bytes(), b"")),
             key: format!("portal-{}", sys::clock::nonce(12)),
         }))
@@ -122,11 +122,11 @@ pub(super) async fn show(
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     blocking(move || {
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         let job = reader.job(key_of(&id)?)?;
         let now = app.cluster.now();
         let is_array = job.row.arr.is_some() && !id.contains('[');
@@ -134,13 +134,13 @@ pub(super) async fn show(
             true => &["-A", "-w", &id],
             false => &["-l", &id],
         };
-        let find = asked.get("find").to_owned();
+        let find = fields.get("find").to_owned();
         let most = if find.is_empty() { SHOWN } else { SEARCHED };
-        let output = app.actor.output(&caller.who, &job, most)?;
+        let output = app.actor.output(&caller.identity, &job, most)?;
         let history = reader.answer(ReadCommand::History, &["-l", &id]);
-        let here = format!("/jobs/{}", in_path(&id));
+        let url = format!("/jobs/{}", in_path(&id));
         page(&JobPage {
-            f: Frame::new(look, &caller, &now, "/jobs", here),
+            f: Frame::new(look, &caller, &now, "/jobs", url),
             is_array,
             is_live: !job.row.stat.is_finished() && !output.is_empty(),
             tasks: job.row.usage.tasks.clone(),
@@ -160,12 +160,12 @@ pub(super) async fn show(
 
 /// The kind of program that a running job has announced, if its file can be read here.
 fn program(app: &App, caller: &Caller, job: &ViewJob) -> Option<String> {
-    let is_own = job.spec.uid == caller.who.uid && !caller.secret.is_empty();
+    let is_own = job.spec.uid == caller.identity.uid && !caller.secret.is_empty();
     if !is_own || job.row.stat != JobStat::Run || job.row.arr.is_some() {
         return None;
     }
     let JobKey { id, idx } = job.row.j;
-    let home = app.actor.reader(&caller.who).ok()?.user().home.clone();
+    let home = app.actor.reader(&caller.identity).ok()?.user().home.clone();
     let ask = FileRequest::Read {
         at: FileLocation {
             root: home.into_os_string().into_encoded_bytes(),
@@ -174,7 +174,7 @@ fn program(app: &App, caller: &Caller, job: &ViewJob) -> Option<String> {
         offset: 0,
         most: CONNECT_MAX as usize,
     };
-    let FileAnswer::Bytes { bytes, .. } = app.actor.files(&caller.who, &ask).ok()? else {
+    let FileAnswer::Bytes { bytes, .. } = app.actor.files(&caller.identity, &ask).ok()? else {
         return None;
     };
     Some(read_announced(&bytes, id, idx).ok()?.kind)

@@ -124,22 +124,22 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     blocking(move || {
-        let query = job_query(&asked);
-        let seen = Cluster::visible_jobs(&app.actor.reader(&caller.who)?)?;
+        let query = job_query(&fields);
+        let visible = Cluster::visible_jobs(&app.actor.reader(&caller.identity)?)?;
         let (now, at) = (app.cluster.now(), sys::clock::wall_ms());
-        let found = now.jobs.page(&query, &seen, at)?;
-        let here = format!("/jobs?{}", asked.with("", ""));
+        let found = now.jobs.page(&query, &visible, at)?;
+        let url = format!("/jobs?{}", fields.with("", ""));
         let count = query.count.max(1);
-        let (before, after) = ways(&asked, &found, count);
+        let (before, after) = page_links(&fields, &found, count);
         page(&JobsPage {
             own: query.own_only,
             finished: query.finished,
             array: query.array,
-            titles: titles(&asked, look.words),
+            titles: titles(&fields, look.words),
             rows: found.rows.iter().map(|job| Row::of(job, at)).collect(),
             counts: found
                 .counts
@@ -153,8 +153,8 @@ pub(super) async fn show(
             after,
             acts: acts(look.words),
             warnings: now.jobs.warnings.iter().take(3).cloned().collect(),
-            f: Frame::new(look, &caller, &now, "/jobs", here),
-            asked,
+            f: Frame::new(look, &caller, &now, "/jobs", url),
+            asked: fields,
         })
     })
     .await
@@ -169,11 +169,11 @@ pub(super) fn acts(w: Translations) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-fn titles(asked: &Fields, w: Translations) -> Vec<Title> {
+fn titles(fields: &Fields, w: Translations) -> Vec<Title> {
     let title = |(column, key): &(&'static str, &'static str)| {
-        let is_by = asked.get("sort") == *column;
-        let reverse = is_by && !asked.has("reverse");
-        let mut next = Fields::parse(asked.with("from", "").as_bytes()).unwrap_or_default();
+        let is_by = fields.get("sort") == *column;
+        let reverse = is_by && !fields.has("reverse");
+        let mut next = Fields::parse(fields.with("from", "").as_bytes()).unwrap_or_default();
         next = Fields::parse(next.with("sort", column).as_bytes()).unwrap_or_default();
         Title {
             name: w.t(key),
@@ -196,8 +196,8 @@ fn titles(asked: &Fields, w: Translations) -> Vec<Title> {
 }
 
 /// The links to the previous and the next page.
-fn ways(asked: &Fields, found: &JobPage, count: usize) -> (Option<String>, Option<String>) {
-    let to = |from: usize| format!("/jobs?{}", asked.with("from", &from.to_string()));
+fn page_links(fields: &Fields, found: &JobPage, count: usize) -> (Option<String>, Option<String>) {
+    let to = |from: usize| format!("/jobs?{}", fields.with("from", &from.to_string()));
     let before = (found.from > 0).then(|| to(found.from.saturating_sub(count)));
     let next = found.from + found.rows.len();
     (before, (next < found.total).then(|| to(next)))
@@ -239,7 +239,7 @@ pub(super) async fn act(
         key_of(id)?;
     }
     blocking(move || {
-        let outcomes = app.actor.act(&caller.who, act, ids)?;
+        let outcomes = app.actor.act(&caller.identity, act, ids)?;
         app.cluster.refresh(true);
         let now = app.cluster.now();
         let back = match form.get("back") {

@@ -83,7 +83,7 @@ pub(super) async fn limits(
 ) -> Result<Response, WebError> {
     blocking(move || {
         let now = app.cluster.now();
-        let rows = app.actor.reader(&caller.who)?.limits()?;
+        let rows = app.actor.reader(&caller.identity)?.limits()?;
         let row = |row: LimitRow| {
             let limit = row.limit.map_or(String::new(), |limit| limit.to_string());
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // amounts are small
@@ -116,7 +116,7 @@ pub(super) async fn shares(
 ) -> Result<Response, WebError> {
     blocking(move || {
         let now = app.cluster.now();
-        let rows = app.actor.reader(&caller.who)?.shares()?;
+        let rows = app.actor.reader(&caller.identity)?.shares()?;
         let row = |row: ShareRow| {
             let parts: Vec<&str> = row
                 .path
@@ -155,7 +155,7 @@ pub(super) async fn crons(
         let now = app.cluster.now();
         let text = app
             .actor
-            .reader(&caller.who)?
+            .reader(&caller.identity)?
             .answer(ReadCommand::Crons, &[])?;
         page(&TextsPage {
             title: look.words.t("menu.cron"),
@@ -174,7 +174,7 @@ pub(super) async fn resources(
 ) -> Result<Response, WebError> {
     blocking(move || {
         let (now, w) = (app.cluster.now(), look.words);
-        let reader = app.actor.reader(&caller.who)?;
+        let reader = app.actor.reader(&caller.identity)?;
         let text = |what| reader.answer(what, &["-s"]).unwrap_or_default();
         page(&TextsPage {
             title: w.t("menu.resources"),

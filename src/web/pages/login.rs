@@ -57,7 +57,7 @@ fn form_token<'h>(app: &App, headers: &'h HeaderMap) -> Option<&'h str> {
 /// The login page; `wrong`: why the last attempt failed.
 fn login_page(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     headers: &HeaderMap,
     (wrong, user): (String, &str),
 ) -> Result<Response, WebError> {
@@ -67,8 +67,8 @@ fn login_page(
         false => String::new(),
     };
     let answer = page(&LoginPage {
-        w: look.words,
-        theme: look.theme,
+        w: display.words,
+        theme: display.theme,
         wrong,
         csrf: csrf.clone(),
         user: user.to_owned(),
@@ -85,22 +85,22 @@ fn login_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
-    login_page(&app, look, &headers, (String::new(), ""))
+    login_page(&app, display, &headers, (String::new(), ""))
 }
 
 pub(super) async fn log_in(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(from): Extension<Origin>,
     Extension(form): Extension<Fields>,
     Extension(password): Extension<Secret>,
     headers: HeaderMap,
 ) -> Result<Response, WebError> {
     if form.has("user") || !password.reveal().is_empty() {
-        return by_password(&app, look, (&from, &headers), &form, password).await;
+        return by_password(&app, display, (&from, &headers), &form, password).await;
     }
     let now = sys::clock::wall_ms();
     let counts = !app.actor.bounds_logins();
@@ -112,8 +112,8 @@ pub(super) async fn log_in(
     let found = blocking(move || Ok(actor.log_in(&secret, now)?)).await?;
     let Some(who) = found else {
         app.sessions().count_wrong(now);
-        let wrong = look.words.t("login.wrong").to_owned();
-        let mut answer = login_page(&app, look, &headers, (wrong, ""))?;
+        let wrong = display.words.t("login.wrong").to_owned();
+        let mut answer = login_page(&app, display, &headers, (wrong, ""))?;
         *answer.status_mut() = StatusCode::FORBIDDEN;
         return Ok(answer);
     };
@@ -121,12 +121,12 @@ pub(super) async fn log_in(
 }
 
 /// Begins a session for a user that has logged in, and ends the previous session of the browser.
-async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin) -> Response {
+async fn begin(app: &App, headers: &HeaderMap, mut identity: Identity, from: &Origin) -> Response {
     let now = sys::clock::wall_ms();
-    tracing::info!("{} has logged in from {from}", who.name);
+    tracing::info!("{} has logged in from {from}", identity.name);
     // A broker begins the session itself and returns its secret; the secret never comes from the
     // browser.
-    let secret = match std::mem::take(&mut who.proof) {
+    let secret = match std::mem::take(&mut identity.proof) {
         Proof(own) if own.is_empty() => sys::clock::nonce(SECRET),
         Proof(given) => given,
     };
@@ -136,7 +136,7 @@ async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin)
         end(app, old.to_owned()).await;
     }
     let mut sessions = app.sessions();
-    sessions.begin(&secret, csrf, who, now);
+    sessions.begin(&secret, csrf, identity, now);
     let age_s = sessions.limits().absolute / 1000;
     drop(sessions);
     let mut set = vec![set_cookie(name, &secret, Some(age_s))];
@@ -155,7 +155,7 @@ async fn begin(app: &App, headers: &HeaderMap, mut who: Identity, from: &Origin)
 /// Login by the password of the operating system.
 async fn by_password(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     (from, headers): (&Origin, &HeaderMap),
     form: &Fields,
     password: Secret,
@@ -175,10 +175,11 @@ async fn by_password(
     }
     let user = form.get("user");
     let (actor, name, address) = (app.actor.clone(), user.to_owned(), from.address);
-    let said = blocking(move || Ok(actor.log_in_by_password(&name, &password, address)?)).await?;
-    let w = look.words;
+    let outcome =
+        blocking(move || Ok(actor.log_in_by_password(&name, &password, address)?)).await?;
+    let w = display.words;
     let t = |key: &'static str| w.t(key).to_owned();
-    let (status, wrong) = match &said {
+    let (status, wrong) = match &outcome {
         PasswordResult::Begun(NewSession { uid, name, session }) => {
             let who = Identity {
                 proof: Proof(session.clone()),
@@ -200,9 +201,9 @@ async fn by_password(
         PasswordResult::Unchecked => (StatusCode::SERVICE_UNAVAILABLE, t("login.unchecked")),
         PasswordResult::Busy => (StatusCode::SERVICE_UNAVAILABLE, t("login.busy")),
     };
-    let mut answer = login_page(app, look, headers, (wrong, user))?;
+    let mut answer = login_page(app, display, headers, (wrong, user))?;
     *answer.status_mut() = status;
-    if let PasswordResult::Wait(s) = said {
+    if let PasswordResult::Wait(s) = outcome {
         answer.headers_mut().insert(header::RETRY_AFTER, s.into());
     }
     Ok(answer)
@@ -213,8 +214,8 @@ pub(super) async fn log_out(
     Extension(caller): Extension<Caller>,
 ) -> Response {
     end(&app, caller.secret).await;
-    let gone = AppendHeaders([set_cookie(&app.settings.cookie, "", Some(0))]);
-    (gone, Redirect::to("/login")).into_response()
+    let expired_cookie = AppendHeaders([set_cookie(&app.settings.cookie, "", Some(0))]);
+    (expired_cookie, Redirect::to("/login")).into_response()
 }
 
 async fn end(app: &App, secret: String) {

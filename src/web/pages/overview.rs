@@ -61,10 +61,10 @@ pub(super) async fn show(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let reader = app.actor.reader(&caller.who)?;
-        let seen = Cluster::visible_jobs(&reader)?;
+        let reader = app.actor.reader(&caller.identity)?;
+        let visible = Cluster::visible_jobs(&reader)?;
         let now = app.cluster.now();
-        let sums = now.jobs.sums(&seen, sys::clock::wall_ms());
+        let sums = now.jobs.sums(&visible, sys::clock::wall_ms());
         let there = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;
         let slots = now
             .hosts
@@ -99,7 +99,12 @@ pub(super) async fn show(
             epoch: now.head.epoch,
             problems: now.head.config_problems.clone(),
             past: OverviewHistory {
-                charts: charts(&app, look.words, reader.sees_all()?, &caller.who.name),
+                charts: charts(
+                    &app,
+                    look.words,
+                    reader.may_see_all()?,
+                    &caller.identity.name,
+                ),
                 waits: waits(&app, look.words),
             },
             f: Frame::new(look, &caller, &now, "/", "/".to_owned()),

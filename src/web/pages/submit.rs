@@ -60,11 +60,11 @@ struct SubmitPage {
     answer: Option<Vec<(String, String)>>,
 }
 
-fn fields(list: &'static [(&str, &str)], asked: &Fields, w: Translations) -> Vec<Field> {
+fn fields(list: &'static [(&str, &str)], given: &Fields, w: Translations) -> Vec<Field> {
     let field = |(name, key): &(&'static str, &'static str)| Field {
         name,
         label: w.t(key),
-        value: asked.get(name).to_owned(),
+        value: given.get(name).to_owned(),
     };
     list.iter().map(field).collect()
 }
@@ -73,9 +73,9 @@ pub(super) type CheckResult = Result<Vec<(String, String)>, WebError>;
 
 fn form_page(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     caller: &Caller,
-    asked: Fields,
+    given: Fields,
     checked: Option<CheckResult>,
 ) -> Result<Response, WebError> {
     let now = app.cluster.now();
@@ -85,21 +85,21 @@ fn form_page(
         Some(Err(failure)) => (Some(failure), None),
     };
     let status = failure.as_ref().map(|failure| failure.status);
-    let key = match asked.get("key") {
+    let key = match given.get("key") {
         "" => format!("portal-{}", sys::clock::nonce(12)),
         key => key.to_owned(),
     };
     let mut response = page(&SubmitPage {
         queues: now.queues.iter().map(|q| q.name.clone()).collect(),
-        apps: super::apps::links(app, caller, look.words),
-        basic: fields(BASIC, &asked, look.words),
-        is_more: MORE.iter().any(|(name, _)| asked.has(name)),
-        more: fields(MORE, &asked, look.words),
+        apps: super::apps::links(app, caller, display.words),
+        basic: fields(BASIC, &given, display.words),
+        is_more: MORE.iter().any(|(name, _)| given.has(name)),
+        more: fields(MORE, &given, display.words),
         key,
         failure,
         answer,
-        f: Frame::new(look, caller, &now, "/submit", "/submit".to_owned()),
-        asked,
+        f: Frame::new(display, caller, &now, "/submit", "/submit".to_owned()),
+        asked: given,
     })?;
     if let Some(status) = status {
         *response.status_mut() = status;
@@ -109,11 +109,11 @@ fn form_page(
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(given): RestQuery,
 ) -> Result<Response, WebError> {
-    form_page(&app, look, &caller, Fields(asked), None)
+    form_page(&app, display, &caller, Fields(given), None)
 }
 
 /// The job that the form describes.
@@ -140,22 +140,22 @@ fn job_of(form: &Fields) -> JobForm {
 
 pub(super) async fn submit(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let accepted = (|| {
-            let home = app.actor.reader(&caller.who)?.user().home.clone();
+            let home = app.actor.reader(&caller.identity)?.user().home.clone();
             let job = job_of(&form).request(&home.to_string_lossy())?;
-            Ok(app.actor.submit(&caller.who, &job)?)
+            Ok(app.actor.submit(&caller.identity, &job)?)
         })();
         match accepted {
             Ok(accepted) => {
                 app.cluster.refresh(true);
                 Ok(Redirect::to(&format!("/jobs/{}", accepted.id)).into_response())
             }
-            Err(failure) => form_page(&app, look, &caller, form, Some(Err(failure))),
+            Err(failure) => form_page(&app, display, &caller, form, Some(Err(failure))),
         }
     })
     .await
@@ -163,18 +163,18 @@ pub(super) async fn submit(
 
 pub(super) async fn check(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let checked = (|| {
-            let home = app.actor.reader(&caller.who)?.user().home.clone();
+            let home = app.actor.reader(&caller.identity)?.user().home.clone();
             let job = job_of(&form).request(&home.to_string_lossy())?;
-            let text = app.actor.dry_run(&caller.who, &job)?;
-            Ok(answer(&text, look.words))
+            let text = app.actor.dry_run(&caller.identity, &job)?;
+            Ok(answer(&text, display.words))
         })();
-        form_page(&app, look, &caller, form, Some(checked))
+        form_page(&app, display, &caller, form, Some(checked))
     })
     .await
 }

@@ -38,9 +38,9 @@ struct TerminalPage {
 
 fn form(
     app: &App,
-    look: DisplaySettings,
+    display: DisplaySettings,
     caller: &Caller,
-    asked: Fields,
+    fields: Fields,
     failure: Option<WebError>,
 ) -> Result<Response, WebError> {
     let now = app.cluster.now();
@@ -48,8 +48,8 @@ fn form(
     let mut response = page(&TerminalsPage {
         queues: now.queues.iter().map(|queue| queue.name.clone()).collect(),
         open: app.terminals.of_session(&caller.secret),
-        f: Frame::new(look, caller, &now, PLACE, PLACE.to_owned()),
-        asked,
+        f: Frame::new(display, caller, &now, PLACE, PLACE.to_owned()),
+        asked: fields,
         failure,
     })?;
     if let Some(status) = status {
@@ -60,11 +60,11 @@ fn form(
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
-    form(&app, look, &caller, Fields::default(), None)
+    form(&app, display, &caller, Fields::default(), None)
 }
 
 /// The terminal that the form requests.
@@ -103,27 +103,27 @@ fn label_of(form: &Fields, w: Translations) -> String {
 
 pub(super) async fn begin(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Extension(asked): Extension<Fields>,
+    Extension(fields): Extension<Fields>,
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
     let begun = async {
-        let ask = ask_of(&asked, look.words)?;
-        app.terminals.check_room(caller.who.uid)?;
-        let (actor, who) = (app.actor.clone(), caller.who.clone());
-        let held = blocking(move || Ok(actor.attend(&who, &ask)?)).await?;
-        terminal::begin(&app, &caller, label_of(&asked, look.words), held)
+        let ask = ask_of(&fields, display.words)?;
+        app.terminals.check_room(caller.identity.uid)?;
+        let (actor, who) = (app.actor.clone(), caller.identity.clone());
+        let program = blocking(move || Ok(actor.attend(&who, &ask)?)).await?;
+        terminal::begin(&app, &caller, label_of(&fields, display.words), program)
     };
     match begun.await {
         Ok(name) => Ok(Redirect::to(&format!("{PLACE}/{name}")).into_response()),
-        Err(failure) => form(&app, look, &caller, asked, Some(failure)),
+        Err(failure) => form(&app, display, &caller, fields, Some(failure)),
     }
 }
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Response, WebError> {
@@ -132,9 +132,9 @@ pub(super) async fn show(
         // The terminal has ended.
         return Ok(Redirect::to(PLACE).into_response());
     };
-    let here = format!("{PLACE}/{name}");
+    let url = format!("{PLACE}/{name}");
     page(&TerminalPage {
-        f: Frame::new(look, &caller, &app.cluster.now(), PLACE, here),
+        f: Frame::new(display, &caller, &app.cluster.now(), PLACE, url),
         name,
         label,
     })

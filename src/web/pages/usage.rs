@@ -130,7 +130,7 @@ fn month_range(month: &str) -> Result<String, WebError> {
 }
 
 /// The options that select what is counted.
-fn words(asked: &Fields) -> Result<Vec<String>, WebError> {
+fn words(fields: &Fields) -> Result<Vec<String>, WebError> {
     let mut words = Vec::new();
     let mut put = |option: &str, value: &str| {
         if value.starts_with('-') {
@@ -142,9 +142,9 @@ fn words(asked: &Fields) -> Result<Vec<String>, WebError> {
         Ok(())
     };
     for (name, option, _) in OPTIONS {
-        put(option, asked.get(name))?;
+        put(option, fields.get(name))?;
     }
-    match (asked.get("month"), asked.get("ended")) {
+    match (fields.get("month"), fields.get("ended")) {
         ("", ended) => put("-C", ended)?,
         (month, "") => put("-C", &month_range(month)?)?,
         _ => return Err(WebError::wrong("give a month or a range of time, not both")),
@@ -178,18 +178,18 @@ pub(super) async fn show(
     State(app): State<App>,
     Extension(look): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
-    Query(asked): RestQuery,
+    Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
-    let asked = Fields(asked);
+    let fields = Fields(fields);
     blocking(move || {
         let (now, w) = (app.cluster.now(), look.words);
-        let reader = app.actor.reader(&caller.who)?;
-        let words = words(&asked)?;
-        let by = match BY.iter().find(|(name, _)| *name == asked.get("by")) {
+        let reader = app.actor.reader(&caller.identity)?;
+        let words = words(&fields)?;
+        let by = match BY.iter().find(|(name, _)| *name == fields.get("by")) {
             Some((name, _)) => *name,
             None => "user",
         };
-        let efficiency = asked.get("view") == "efficiency";
+        let efficiency = fields.get("view") == "efficiency";
         let (mut totals, mut by_text) = (String::new(), String::new());
         let (mut advice, mut jobs) = (String::new(), Vec::new());
         if efficiency {
@@ -203,13 +203,13 @@ pub(super) async fn show(
         let field = |(name, _, key): &(&'static str, &str, &'static str)| Field {
             name,
             label: w.t(key),
-            value: asked.get(name).to_owned(),
+            value: fields.get(name).to_owned(),
         };
-        let link = |view: &str| format!("/usage?{}", asked.with("view", view));
+        let link = |view: &str| format!("/usage?{}", fields.with("view", view));
         page(&UsagePage {
             fields: OPTIONS.iter().map(field).collect(),
-            month: asked.get("month").to_owned(),
-            ended: asked.get("ended").to_owned(),
+            month: fields.get("month").to_owned(),
+            ended: fields.get("ended").to_owned(),
             by: BY
                 .iter()
                 .map(|(name, key)| (*name, *key, *name == by))
@@ -220,7 +220,7 @@ pub(super) async fn show(
             by_text,
             advice,
             jobs,
-            f: Frame::new(look, &caller, &now, "/usage", link(asked.get("view"))),
+            f: Frame::new(look, &caller, &now, "/usage", link(fields.get("view"))),
         })
     })
     .await
@@ -240,10 +240,10 @@ mod tests {
 
     #[test]
     fn values_are_no_options() {
-        let asked = |text: &str| words(&Fields::parse(text.as_bytes()).unwrap());
-        assert_eq!(asked("user=u1&project=").unwrap(), ["-u", "u1"]);
-        assert!(asked("user=-l").is_err() && asked("ended=-C").is_err());
-        assert!(asked("month=2026-11&ended=2026/11/1,").is_err());
+        let words_of = |text: &str| words(&Fields::parse(text.as_bytes()).unwrap());
+        assert_eq!(words_of("user=u1&project=").unwrap(), ["-u", "u1"]);
+        assert!(words_of("user=-l").is_err() && words_of("ended=-C").is_err());
+        assert!(words_of("month=2026-11&ended=2026/11/1,").is_err());
     }
 
     #[test]

@@ -47,34 +47,34 @@ fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
     let id = decode_fixed::<ClusterDoc>(&bytes)
         .or_else(|_| serde_json::from_slice(&bytes))
         .unwrap();
-    let mut told: BTreeMap<JobKey, Told> = BTreeMap::new();
+    let mut by_job: BTreeMap<JobKey, Told> = BTreeMap::new();
     let mut history = History::new(&layout, &id.cluster);
     let read = history.read(&mut |entry| match entry {
         HistoryEntry::Problem(text) => verdict.odd.push(text),
         HistoryEntry::Event { event, .. } => match event {
             Event::Epoch { .. } => verdict.takeovers += 1,
-            Event::Dispatched { a, .. } => told.entry(a.j).or_default().bound.push(a.at),
-            Event::Unbound { a, .. } => told.entry(a.j).or_default().unbound.push(a.at),
-            Event::Started { a, .. } => told.entry(a.j).or_default().started.push(a.at),
+            Event::Dispatched { a, .. } => by_job.entry(a.j).or_default().bound.push(a.at),
+            Event::Unbound { a, .. } => by_job.entry(a.j).or_default().unbound.push(a.at),
+            Event::Started { a, .. } => by_job.entry(a.j).or_default().started.push(a.at),
             Event::Ended { e, .. } => {
                 let end = (e.a.at, e.code, e.reason);
-                let told = told.entry(e.a.j).or_default();
-                told.ended.push(end);
-                told.said += &e.text;
+                let job = by_job.entry(e.a.j).or_default();
+                job.ended.push(end);
+                job.said += &e.text;
             }
             _ => {}
         },
     });
     read.unwrap();
     verdict.takeovers = verdict.takeovers.saturating_sub(1);
-    told
+    by_job
 }
 
 /// Holds the witnesses against each other.
-pub fn judge(cluster: &Cluster, asked: &[Asked], logs: &TaskLogs) -> Verdict {
+pub fn judge(cluster: &Cluster, submitted: &[Asked], logs: &TaskLogs) -> Verdict {
     let mut verdict = Verdict::default();
-    let told = journal(cluster, &mut verdict);
-    let mut ids: Vec<u32> = asked.iter().filter_map(|a| a.id).collect();
+    let journalled = journal(cluster, &mut verdict);
+    let mut ids: Vec<u32> = submitted.iter().filter_map(|a| a.id).collect();
     ids.sort_unstable();
     let all = ids.len();
     ids.dedup();
@@ -83,9 +83,9 @@ pub fn judge(cluster: &Cluster, asked: &[Asked], logs: &TaskLogs) -> Verdict {
             .double
             .push(format!("{} ids were given twice", all - ids.len()));
     }
-    for one in asked {
+    for one in submitted {
         for (element, runs) in marks(cluster, one) {
-            job(&mut verdict, one, element, &runs, &told);
+            job(&mut verdict, one, element, &runs, &journalled);
         }
     }
     for (a, hosts) in &logs.starts {
@@ -94,7 +94,10 @@ pub fn judge(cluster: &Cluster, asked: &[Asked], logs: &TaskLogs) -> Verdict {
                 .double
                 .push(format!("attempt {a} has {} starts: {hosts:?}", hosts.len()));
         }
-        if !told.get(&a.j).is_some_and(|t| t.bound.contains(&a.at)) {
+        if !journalled
+            .get(&a.j)
+            .is_some_and(|t| t.bound.contains(&a.at))
+        {
             verdict.odd.push(format!(
                 "attempt {a} started on {hosts:?} without a dispatch"
             ));
@@ -108,7 +111,7 @@ fn job(
     one: &Asked,
     element: u32,
     runs: &[(u32, u32)],
-    told: &BTreeMap<JobKey, Told>,
+    journalled: &BTreeMap<JobKey, Told>,
 ) {
     let what = format!("submission {} element {element} (job {:?})", one.n, one.id);
     let Some(id) = one.id.or(runs.first().map(|r| r.0)) else {
@@ -122,20 +125,22 @@ fn job(
         0 => JobKey::job(id),
         n => JobKey::element(id, n),
     };
-    let Some(told) = told.get(&key) else {
+    let Some(job_events) = journalled.get(&key) else {
         verdict.lost.push(format!("{what} was never dispatched"));
         return;
     };
-    let (attempt, code, reason) = match told.ended.as_slice() {
+    let (attempt, code, reason) = match job_events.ended.as_slice() {
         [] => {
-            verdict.lost.push(format!("{what} has no end: {told:?}"));
+            verdict
+                .lost
+                .push(format!("{what} has no end: {job_events:?}"));
             return;
         }
         [one] => *one,
         _ => {
             verdict
                 .double
-                .push(format!("{what} ended more than once: {told:?}"));
+                .push(format!("{what} ended more than once: {job_events:?}"));
             return;
         }
     };
@@ -149,7 +154,7 @@ fn job(
                 .or_default() += 1;
             verdict.odd.push(format!(
                 "{what} ended as {code:?} {reason:?}: {}",
-                told.said
+                job_events.said
             ));
         }
     }
@@ -164,11 +169,13 @@ fn job(
             .push(format!("{what}: ended attempt {attempt}, ran as {runs:?}"));
     }
     // Every attempt before the last was given back unstarted.
-    let gone = |at: &u32| *at == attempt || told.unbound.contains(at);
-    if !told.bound.iter().all(gone) || told.started.iter().any(|at| *at != attempt) {
+    let is_unbound = |at: &u32| *at == attempt || job_events.unbound.contains(at);
+    if !job_events.bound.iter().all(is_unbound)
+        || job_events.started.iter().any(|at| *at != attempt)
+    {
         verdict
             .odd
-            .push(format!("{what}: attempts do not fit: {told:?}"));
+            .push(format!("{what}: attempts do not fit: {job_events:?}"));
     }
 }
 

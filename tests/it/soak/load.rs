@@ -65,8 +65,8 @@ impl Load {
     }
 
     pub fn jobs(&self) -> u64 {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().map(|a| u64::from(a.elements.max(1))).sum()
+        let submitted = self.asked.lock().unwrap();
+        submitted.iter().map(|a| u64::from(a.elements.max(1))).sum()
     }
 
     /// Submits `rate` jobs in each second until told to stop: an array, a pack, the rest singly.
@@ -148,8 +148,8 @@ impl Load {
             0 => format!("s{n}"),
             _ => format!("s{n}[1-{elements}]"),
         };
-        let said = self.csub(cluster, &["-J", &name, "-oo", "/dev/null", &command(n)]);
-        let id = crate::cluster::job_id(&said);
+        let output = self.csub(cluster, &["-J", &name, "-oo", "/dev/null", &command(n)]);
+        let id = crate::cluster::job_id(&output);
         self.asked.lock().unwrap().push(Asked { n, elements, id });
     }
 
@@ -160,11 +160,11 @@ impl Load {
             .clone()
             .map(|n| format!("-J s{n} -oo /dev/null '{}'\n", command(n)));
         std::fs::write(&file, lines.collect::<String>()).unwrap();
-        let said = self.csub(cluster, &["-pack", file.to_str().unwrap()]);
+        let output = self.csub(cluster, &["-pack", file.to_str().unwrap()]);
         std::fs::remove_file(&file).unwrap();
-        let mut ids = said.lines().flat_map(line_ids);
-        let mut asked = self.asked.lock().unwrap();
-        asked.extend(all.map(|n| Asked {
+        let mut ids = output.lines().flat_map(line_ids);
+        let mut submitted = self.asked.lock().unwrap();
+        submitted.extend(all.map(|n| Asked {
             n,
             elements: 0,
             id: ids.next(),
@@ -189,9 +189,9 @@ fn line_ids(line: &str) -> std::ops::RangeInclusive<u32> {
 }
 
 /// Lines of mark files by element: (job id, attempt) of each run.
-pub fn marks(cluster: &Cluster, asked: &Asked) -> BTreeMap<u32, Vec<(u32, u32)>> {
-    let base = mark(cluster, asked.n);
-    let elements = match asked.elements {
+pub fn marks(cluster: &Cluster, submitted: &Asked) -> BTreeMap<u32, Vec<(u32, u32)>> {
+    let base = mark(cluster, submitted.n);
+    let elements = match submitted.elements {
         0 => 0..=0,
         n => 1..=n,
     };

@@ -134,7 +134,7 @@ impl TaskLogs {
                         TaskRec::Susp { .. } | TaskRec::Saved { .. } => {}
                     }
                 }
-                rest.drain(..lines.used);
+                rest.drain(..lines.end);
             }
         }
     }

@@ -20,7 +20,7 @@ impl TestClient {
     /// The next frame that is not a grant.
     fn next(&mut self) -> Frame {
         loop {
-            match Frame::take(&mut self.came).unwrap() {
+            match Frame::take_frame(&mut self.came).unwrap() {
                 Some(Frame::Took(..)) => {}
                 Some(frame) => return frame,
                 None => {
@@ -121,7 +121,7 @@ fn more_than_was_granted_ends_the_connection() {
         let piece = vec![1; FRAME_DATA_MAX];
         for _ in 0..4096 {
             near.send(&Frame::Data(1, piece.clone()));
-            if let Ok(Some(Frame::Over(1, _))) = Frame::take(&mut near.came) {
+            if let Ok(Some(Frame::Over(1, _))) = Frame::take_frame(&mut near.came) {
                 return;
             }
             let mut buf = [0; 4096];
@@ -130,7 +130,7 @@ fn more_than_was_granted_ends_the_connection() {
                 near.came.extend_from_slice(&buf[..n]);
             }
             while matches!(near.came.first(), Some(b't')) {
-                if Frame::take(&mut near.came).unwrap().is_none() {
+                if Frame::take_frame(&mut near.came).unwrap().is_none() {
                     break;
                 }
             }

@@ -40,14 +40,14 @@ pub(super) enum Remedy {
 pub(super) struct Candidate {
     pub remedy: Remedy,
     /// The effect of the change, for the reader.
-    pub about: String,
+    pub description: String,
 }
 
 impl Candidate {
     fn modify(words: &[&str], about: impl Into<String>) -> Candidate {
         Candidate {
             remedy: Remedy::Modify(words.iter().map(|w| (*w).to_owned()).collect()),
-            about: about.into(),
+            description: about.into(),
         }
     }
 
@@ -122,7 +122,7 @@ fn by_reason(case: &CandidateContext<'_>) -> Vec<Candidate> {
     if stat == Some(JobStat::Psusp) {
         out.push(Candidate {
             remedy: Remedy::Release,
-            about: "release it".into(),
+            description: "release it".into(),
         });
     }
     if matches!(case.reason, PendReason::DependencyNever { .. }) {
@@ -138,11 +138,11 @@ fn by_reason(case: &CandidateContext<'_>) -> Vec<Candidate> {
         }
         PendReason::ArrayLimit { limit } => out.push(Candidate {
             remedy: Remedy::ArrayLimit(limit + 1),
-            about: "one more element at a time".into(),
+            description: "one more element at a time".into(),
         }),
         PendReason::QueueInactive { queue } => out.push(Candidate {
             remedy: Remedy::ActivateQueue(queue.clone()),
-            about: "an administrator lets the queue dispatch".into(),
+            description: "an administrator lets the queue dispatch".into(),
         }),
         PendReason::DeadlineShort { .. } => {
             out.push(Candidate::modify(&["-tn"], "without its termination time"));
@@ -310,15 +310,16 @@ fn fewer_amounts(case: &CandidateContext<'_>, hosts: &Examination) -> Vec<Candid
         let AmountRoom {
             resource,
             times,
-            left,
-            all,
+            most_left,
+            most_idle,
         } = room;
         let one = |milli, about: &str| with_amount(case.spec, resource, milli, *times, about);
         out.extend(one(
-            *left,
+            *most_left,
             &format!("as much {resource} as a host has left"),
         ));
-        let whole = all.and_then(|all| one(all, &format!("as much {resource} as a host has")));
+        let whole = most_idle
+            .and_then(|most_idle| one(most_idle, &format!("as much {resource} as a host has")));
         out.extend(whole);
     }
     out
@@ -333,10 +334,10 @@ fn both(case: &CandidateContext<'_>, hosts: &Examination) -> Option<Candidate> {
     let mut words = Vec::new();
     let mut req = simple(&case.spec.res_req);
     let mut changed = false;
-    for lack in &nearest.unmet {
-        match lack.stage {
-            Stage::Slots | Stage::TooSmall if lack.what == "slots" => {
-                let n = lack.has_milli / 1000;
+    for unmet_need in &nearest.unmet {
+        match unmet_need.stage {
+            Stage::Slots | Stage::TooSmall if unmet_need.what == "slots" => {
+                let n = unmet_need.has_milli / 1000;
                 if n < 1 {
                     return None;
                 }
@@ -346,10 +347,10 @@ fn both(case: &CandidateContext<'_>, hosts: &Examination) -> Option<Candidate> {
                 let times = hosts
                     .amounts
                     .iter()
-                    .find(|room| room.resource == lack.what)?;
-                let each = lack.has_milli / i64::from(times.times.max(1));
+                    .find(|room| room.resource == unmet_need.what)?;
+                let each = unmet_need.has_milli / i64::from(times.times.max(1));
                 let list = req.as_mut()?.rusage.first_mut()?;
-                if !set_amount(list, &lack.what, rounded(&lack.what, each)) {
+                if !set_amount(list, &unmet_need.what, rounded(&unmet_need.what, each)) {
                     return None;
                 }
                 changed = true;
@@ -423,10 +424,10 @@ fn shorter(case: &CandidateContext<'_>) -> Vec<Candidate> {
         }
         _ => {
             let hosts = case.hosts;
-            let kept = hosts.is_some_and(|hosts| {
+            let is_reserved = hosts.is_some_and(|hosts| {
                 hosts.excluded_at(Stage::Reserved) + hosts.excluded_at(Stage::Together) > 0
             });
-            match (kept, run_s) {
+            match (is_reserved, run_s) {
                 (true, Some(s)) => vec![s / 120, s / 240, 60, 10],
                 (true, None) => vec![240, 60, 10],
                 (false, _) => Vec::new(),
@@ -460,11 +461,11 @@ fn opened_hosts(case: &CandidateContext<'_>) -> Vec<Candidate> {
     };
     let opens = |name: &String| Candidate {
         remedy: Remedy::OpenHost(name.clone()),
-        about: "an administrator opens the host".into(),
+        description: "an administrator opens the host".into(),
     };
     let unlocks = |name: &String| Candidate {
         remedy: Remedy::UnlockHost(name.clone()),
-        about: "an administrator unlocks the host".into(),
+        description: "an administrator unlocks the host".into(),
     };
     let opened = at(Stage::Closed).map(opens);
     opened.chain(at(Stage::Locked).map(unlocks)).collect()

@@ -29,19 +29,19 @@ const MIB: u64 = 1 << 20;
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Cause {
     /// A stable word for scripts.
-    pub word: &'static str,
+    pub code: &'static str,
     /// What happened, with limits and peaks.
     pub text: String,
     /// A limit that was reached, and the usage of it, both as users write them.
     pub limit: String,
-    pub used: String,
+    pub usage: String,
     pub advice: Vec<String>,
 }
 
 /// The cause of an end. `signal` returns the name of a signal.
 pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> String) -> Cause {
     let mut out = match row.reason {
-        TermReason::None => by_itself(row, signal),
+        TermReason::None => own_end(row, signal),
         TermReason::RunLimit => run_limit(row, spec),
         TermReason::CpuLimit => cpu_limit(row, spec),
         TermReason::MemLimit => mem_limit(row, spec),
@@ -49,7 +49,7 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
         TermReason::ProcessLimit => process_limit(row, spec),
         TermReason::Oom => out_of_memory(row),
         TermReason::StartFailed => not_started(row),
-        other => ordered(row, other),
+        other => ordered_end(row, other),
     };
     if row.oom && row.stat == JobStat::Done {
         out.text.push_str(
@@ -68,16 +68,16 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
     out
 }
 
-fn new_cause(word: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
+fn new_cause(code: &'static str, text: impl Into<String>, advice: &[&str]) -> Cause {
     Cause {
-        word,
+        code,
         text: text.into(),
         advice: advice.iter().map(|a| (*a).to_owned()).collect(),
         ..Cause::default()
     }
 }
 
-fn by_itself(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
+fn own_end(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
     match (row.stat, row.code, row.sig) {
         (JobStat::Done, Some(code), _) if code != 0 => new_cause(
             "done",
@@ -169,7 +169,7 @@ fn run_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
         .push(format!("csub -clone {} -W {h}:{m:02}", row.j));
     out.advice
         .push("or let it save its state and continue: csub -k, -signal".to_owned());
-    (out.limit, out.used) = (limit, used);
+    (out.limit, out.usage) = (limit, used);
     out
 }
 
@@ -183,7 +183,7 @@ fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
     let (h, m) = (minutes / 60, minutes % 60);
     out.advice
         .push(format!("csub -clone {} -c {h}:{m:02}", row.j));
-    (out.limit, out.used) = (limit, used);
+    (out.limit, out.usage) = (limit, used);
     out
 }
 
@@ -222,7 +222,7 @@ fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
         .push(format!("csub -clone {} -mem {more}", row.j));
     out.advice
         .push("cacct -advice shows the usage of similar jobs".to_owned());
-    (out.limit, out.used) = (limit, peak);
+    (out.limit, out.usage) = (limit, peak);
     out
 }
 
@@ -235,7 +235,7 @@ fn swap_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
         text,
         &["raise -v, or request more memory: -mem"],
     );
-    (out.limit, out.used) = (limit, peak);
+    (out.limit, out.usage) = (limit, peak);
     out
 }
 
@@ -247,7 +247,7 @@ fn process_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
         out.advice
             .push(format!("csub -clone {} -p {}", row.j, n * 2));
     }
-    (out.limit, out.used) = (limit, row.usage.procs.to_string());
+    (out.limit, out.usage) = (limit, row.usage.procs.to_string());
     out
 }
 
@@ -262,7 +262,7 @@ fn out_of_memory(row: &JobRow<'_>) -> Cause {
          own, had a peak of {peak}"
     );
     let mut out = new_cause("oom", text, &[]);
-    out.used = peak;
+    out.usage = peak;
     out.advice
         .push(format!("reserve what it needs: {}", more_memory(row)));
     out
@@ -288,7 +288,7 @@ fn not_started(row: &JobRow<'_>) -> Cause {
 }
 
 /// Ends that were ordered by a user or the system, and those that were not observed.
-fn ordered(row: &JobRow<'_>, reason: TermReason) -> Cause {
+fn ordered_end(row: &JobRow<'_>, reason: TermReason) -> Cause {
     let (word, advice): (_, &[&str]) = match reason {
         TermReason::Owner => ("owner", &["chist -l shows the time"]),
         TermReason::Admin => ("admin", &["chist -l shows the user and the time"]),

@@ -26,7 +26,7 @@ pub(super) enum Form {
 
 /// What is known of a job.
 pub(super) enum JobCase {
-    Waits(Box<WaitingJob>),
+    Waiting(Box<WaitingJob>),
     /// The job has started; a sentence about it.
     Started(String),
     Ended(Box<Cause>, Vec<Output>),
@@ -137,13 +137,13 @@ fn page(out: &mut String, one: &Explained, dates: &Dates) {
         subject.label, spec.user, spec.queue, subject.row.stat
     );
     let say = match &one.state {
-        JobCase::Waits(waiting) => text::verdict(waiting),
+        JobCase::Waiting(waiting) => text::verdict(waiting),
         JobCase::Started(text) => text.clone(),
         JobCase::Ended(cause, _) => cause.text.clone(),
     };
     line!(out, "{}: {}", escape(&head), escape(&say));
     match &one.state {
-        JobCase::Waits(waiting) => {
+        JobCase::Waiting(waiting) => {
             put_waiting(out, one, waiting);
             put_estimate(out, one, waiting, dates);
             put_helps(out, one, waiting);
@@ -175,7 +175,7 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
             line!(out, " {fit:>6}  fit");
         }
         if let Some(miss) = &hosts.nearest {
-            line!(out, " Nearest: {}", escape(&text::nearest(miss)));
+            line!(out, " Nearest: {}", escape(&text::nearest_miss_text(miss)));
         }
     }
     if let Some(policy) = waiting.orphans {
@@ -186,14 +186,14 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
             text::orphans(policy)
         );
     }
-    let ahead = text::ahead(&waiting.ahead);
+    let ahead = text::jobs_ahead_text(&waiting.ahead);
     if !ahead.is_empty() {
         line!(out, " First: {ahead}");
     }
 }
 
 fn put_estimate(out: &mut String, one: &Explained, waiting: &WaitingJob, dates: &Dates) {
-    if waiting.never {
+    if waiting.can_never_run {
         line!(out, " Start: never without a change");
         return;
     }
@@ -264,7 +264,7 @@ fn put_ended(out: &mut String, subject: &JobSubject, cause: &Cause, output: &[Ou
         ),
     }
     if !cause.limit.is_empty() {
-        line!(out, " Limit: {}, used: {}", cause.limit, cause.used);
+        line!(out, " Limit: {}, used: {}", cause.limit, cause.usage);
     }
     for advice in &cause.advice {
         line!(out, " To do: {}", escape(advice));
@@ -295,7 +295,7 @@ fn object(out: &mut String, one: &Explained) {
     o.text("queue", &subject.spec.queue);
     o.text("stat", subject.row.stat.word());
     match &one.state {
-        JobCase::Waits(waiting) => waiting_members(&mut o, one, waiting),
+        JobCase::Waiting(waiting) => waiting_members(&mut o, one, waiting),
         JobCase::Started(text) => o.text("verdict", text),
         JobCase::Ended(cause, output) => ended_members(&mut o, subject, cause, output),
     }
@@ -309,7 +309,7 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
     o.some_text("reason", &reason.unwrap_or_default());
     let published = one.subject.why.as_ref().map(ToString::to_string);
     o.some_text("published_reason", &published.unwrap_or_default());
-    o.flag("never", waiting.never);
+    o.flag("never", waiting.can_never_run);
     if let Some(hosts) = &waiting.hosts {
         o.int("hosts", hosts.hosts);
         let stages: Vec<serde_json::Value> = hosts
@@ -327,8 +327,8 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
             .collect();
         *o.key("lost") += &serde_json::Value::from(stages).to_string();
         if let Some(miss) = &hosts.nearest {
-            let lacks: Vec<String> = miss.unmet.iter().map(text::lack).collect();
-            let nearest = serde_json::json!({"host": miss.host, "lacks": lacks});
+            let unmet: Vec<String> = miss.unmet.iter().map(text::unmet_need_text).collect();
+            let nearest = serde_json::json!({"host": miss.host, "lacks": unmet});
             *o.key("nearest") += &nearest.to_string();
         }
     }
@@ -373,14 +373,14 @@ fn help_value(one: &Explained, help: &HelpfulChange) -> serde_json::Value {
 fn ended_members(o: &mut Object<'_>, subject: &JobSubject, cause: &Cause, output: &[Output]) {
     let row = &subject.row;
     o.text("verdict", &cause.text);
-    o.text("cause", cause.word);
+    o.text("cause", cause.code);
     o.some_text("term_reason", row.reason.word());
     o.opt("exit_code", row.code);
     if row.sig > 0 {
         o.int("signal", row.sig);
     }
     o.some_text("limit", &cause.limit);
-    o.some_text("used", &cause.used);
+    o.some_text("used", &cause.usage);
     o.int("max_mem_kb", row.usage.maxmem_kb);
     o.texts("hosts", row.hosts.iter().map(|share| &*share.0));
     o.texts("advice", &cause.advice);

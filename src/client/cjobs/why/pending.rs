@@ -21,7 +21,7 @@ pub(super) struct WaitingJob {
     /// The reason according to the scheduler of the copy. `None`: the job can start.
     pub reason: Option<PendReason>,
     /// The job can never run without a change.
-    pub never: bool,
+    pub can_never_run: bool,
     pub hosts: Option<Examination>,
     pub ahead: JobsAhead,
     /// What happens to the job if its dependency can never be met.
@@ -60,7 +60,7 @@ pub(super) enum HelpEffect {
 }
 
 /// Whether a job with this reason can never run without a change.
-pub(super) fn is_never(why: &PendReason) -> bool {
+pub(super) fn can_never_run(why: &PendReason) -> bool {
     matches!(
         why,
         PendReason::NeverFits { .. }
@@ -79,8 +79,8 @@ pub(super) fn explain(
     let reason = copy.reason(j);
     let hosts = reason.as_ref().and_then(|_| copy.examine(j));
     let mut out = WaitingJob {
-        never: reason.as_ref().is_some_and(is_never),
-        ahead: ahead(copy, j),
+        can_never_run: reason.as_ref().is_some_and(can_never_run),
+        ahead: jobs_ahead(copy, j),
         orphans: orphans(copy, j, reason.as_ref()),
         reason,
         hosts,
@@ -99,7 +99,7 @@ pub(super) fn explain(
         };
         let list = candidates(&case);
         debug_assert!(list.len() <= CANDIDATES_MAX);
-        try_all(copy, (j, &spec), list, &mut out, go_on);
+        try_candidates(copy, (j, &spec), list, &mut out, go_on);
     }
     out
 }
@@ -110,7 +110,7 @@ fn orphans(copy: &ClusterCopy, j: JobKey, reason: Option<&PendReason>) -> Option
     Some(spec.orphans(copy.config.general.orphans))
 }
 
-fn try_all(
+fn try_candidates(
     copy: &mut ClusterCopy,
     (j, spec): (JobKey, &Spec),
     list: Vec<Candidate>,
@@ -118,7 +118,7 @@ fn try_all(
     go_on: &mut dyn FnMut() -> bool,
 ) {
     let mut possible = Vec::new();
-    let mut seen: Vec<TrialAction> = Vec::new();
+    let mut tried_actions: Vec<TrialAction> = Vec::new();
     for candidate in list {
         if out.helpful_changes.len() >= HELPS_MAX {
             break;
@@ -127,24 +127,24 @@ fn try_all(
             out.out_of_time = true;
             break;
         }
-        let Some(deed) = trial_action(copy, (j, spec), &candidate.remedy) else {
+        let Some(action) = trial_action(copy, (j, spec), &candidate.remedy) else {
             continue;
         };
-        if seen.contains(&deed) {
+        if tried_actions.contains(&action) {
             continue;
         }
-        let tried = copy.try_out(j, std::slice::from_ref(&deed));
-        seen.push(deed);
+        let tried = copy.try_changes(j, std::slice::from_ref(&action));
+        tried_actions.push(action);
         out.tried += 1;
         match tried {
             TrialResult::Starts(hosts) => out.helpful_changes.push(HelpfulChange {
                 candidate,
                 effect: HelpEffect::Starts(hosts),
             }),
-            TrialResult::Waits(why) => {
-                let better = !why.as_ref().is_none_or(is_never);
-                let held = matches!(candidate.remedy, Remedy::Release);
-                if better && (out.never || held) {
+            TrialResult::StillWaiting(why) => {
+                let better = !why.as_ref().is_none_or(can_never_run);
+                let is_release = matches!(candidate.remedy, Remedy::Release);
+                if better && (out.can_never_run || is_release) {
                     possible.push(HelpfulChange {
                         candidate,
                         effect: HelpEffect::Possible(why),
@@ -181,7 +181,7 @@ pub(super) fn trial_action(
 
 /// The specification after `cmod` with these options.
 fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Option<Spec> {
-    let here = ParseContext {
+    let parse_context = ParseContext {
         now_ms: copy.now.0,
         cwd: Path::new("/"),
         umask: 0,
@@ -190,7 +190,7 @@ fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Opt
         default_project: "",
         unit: &|| Unit::M,
     };
-    let changes = cmod::changes_of_words(words, &here).ok()?;
+    let changes = cmod::changes_of_words(words, &parse_context).ok()?;
     let started = copy.state.job(j.id)?.array();
     if started.is_some_and(|array| array.started() > 0) {
         intake::check_started(spec, &changes).ok()?;
@@ -199,7 +199,7 @@ fn modified(copy: &ClusterCopy, j: JobKey, spec: &Spec, words: &[String]) -> Opt
     intake::modify(spec, &changes, &owner, &copy.config, &copy.state, copy.now).ok()
 }
 
-fn ahead(copy: &ClusterCopy, j: JobKey) -> JobsAhead {
+fn jobs_ahead(copy: &ClusterCopy, j: JobKey) -> JobsAhead {
     let mut out = JobsAhead::default();
     let Some(job) = copy.state.job(j.id) else {
         return out;

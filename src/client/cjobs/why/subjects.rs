@@ -48,18 +48,18 @@ pub(super) fn find(jobs: Vec<ViewJob>, ids: &[JobSel], users: &Users) -> Selecte
         if !users.has(spec.uid, &spec.user, &spec.queue) {
             continue;
         }
-        let asked = indices(&row, ids, &mut hit);
-        let Some(first) = asked.as_ref().and_then(IndexSet::first) else {
-            if asked.is_some() {
+        let requested = indices(&row, ids, &mut hit);
+        let Some(first) = requested.as_ref().and_then(IndexSet::first) else {
+            if requested.is_some() {
                 singles.push(subject(row, spec, why));
             }
             continue;
         };
-        let (asked, id) = (asked.unwrap_or_default(), row.j.id);
+        let (requested, id) = (requested.unwrap_or_default(), row.j.id);
         let mut one = subject(row, spec, why);
         one.j = JobKey::element(id, first);
-        let group = arrays.entry(id).or_default().entry(alike(&one));
-        group.or_insert((one, IndexSet::new())).1.union(&asked);
+        let group = arrays.entry(id).or_default().entry(shared_state(&one));
+        group.or_insert((one, IndexSet::new())).1.union(&requested);
     }
     let mut left_out = 0;
     for (id, groups) in arrays {
@@ -115,7 +115,7 @@ fn subject(row: JobRow<'static>, spec: Arc<Spec>, why: Option<PendReason>) -> Jo
     }
 }
 
-fn alike(one: &JobSubject) -> SharedState {
+fn shared_state(one: &JobSubject) -> SharedState {
     let row = &one.row;
     let why = one.why.as_ref().map(ToString::to_string);
     let text = match row.reason {

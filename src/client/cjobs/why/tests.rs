@@ -176,7 +176,7 @@ impl TestCluster {
     }
 
     fn modify(&mut self, id: u32, options: &[&str]) {
-        let here = ParseContext {
+        let parse_context = ParseContext {
             now_ms: NOW.0,
             cwd: Path::new("/"),
             umask: 0,
@@ -186,7 +186,7 @@ impl TestCluster {
             unit: &|| Unit::M,
         };
         let words: Vec<String> = options.iter().map(|w| (*w).to_owned()).collect();
-        let changes = cmod::changes_of_words(&words, &here).expect("good options");
+        let changes = cmod::changes_of_words(&words, &parse_context).expect("good options");
         let old = self.state.spec_of(id).expect("a job").clone();
         let owner = self.copy().owner(&old);
         let spec = intake::modify(&old, &changes, &owner, &self.config, &self.state, NOW)
@@ -207,8 +207,8 @@ impl TestCluster {
     /// Checks that the explanation has `verdict` and offers `command`, which starts the job.
     fn check(mut self, id: u32, verdict: &str, command: &str) -> WaitingJob {
         let waiting = self.explain(id);
-        let said = text::verdict(&waiting);
-        assert!(said.contains(verdict), "{said}");
+        let output = text::verdict(&waiting);
+        assert!(output.contains(verdict), "{output}");
         let offered: Vec<String> = waiting
             .helpful_changes
             .iter()

@@ -39,31 +39,32 @@ pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> Strin
 
 /// ` (needs 40G)`, if the amount is known.
 fn need_of(hosts: &Examination, resource: &str) -> String {
-    let lacks = hosts.nearest.iter().flat_map(|nearest| &nearest.unmet);
-    let mut same = lacks.filter(|lack| lack.what == resource);
-    same.next()
-        .map_or(String::new(), |lack| format!(" (needs {})", lack.need))
+    let unmet = hosts.nearest.iter().flat_map(|nearest| &nearest.unmet);
+    let mut same = unmet.filter(|unmet_need| unmet_need.what == resource);
+    same.next().map_or(String::new(), |unmet_need| {
+        format!(" (needs {})", unmet_need.need)
+    })
 }
 
 /// Describes one lack of a host.
-pub(super) fn lack(lack: &UnmetNeed) -> String {
+pub(super) fn unmet_need_text(unmet_need: &UnmetNeed) -> String {
     let UnmetNeed {
         stage,
         what,
         need,
-        has,
+        available,
         ..
-    } = lack;
+    } = unmet_need;
     let what = match (what.as_str(), need.as_str()) {
         ("slots", "1") => "slot",
         (what, _) => what,
     };
     match stage {
-        Stage::Select if has.is_empty() => format!("select[{need}] does not hold"),
-        Stage::Select => format!("select[{need}] does not hold: it has {has}"),
-        Stage::TooSmall => format!("needs {need} {what}, it has {has} in all"),
-        Stage::Slots => format!("needs {need} {what}, {has} free"),
-        Stage::Amount => format!("needs {need} {what}, {has} left"),
+        Stage::Select if available.is_empty() => format!("select[{need}] does not hold"),
+        Stage::Select => format!("select[{need}] does not hold: it has {available}"),
+        Stage::TooSmall => format!("needs {need} {what}, it has {available} in all"),
+        Stage::Slots => format!("needs {need} {what}, {available} free"),
+        Stage::Amount => format!("needs {need} {what}, {available} left"),
         other => obstacle(*other).to_owned(),
     }
 }
@@ -87,9 +88,9 @@ fn obstacle(stage: Stage) -> &'static str {
     }
 }
 
-pub(super) fn nearest(miss: &NearestMiss) -> String {
-    let lacks: Vec<String> = miss.unmet.iter().map(lack).collect();
-    format!("host {}: {}", miss.host, lacks.join("; "))
+pub(super) fn nearest_miss_text(miss: &NearestMiss) -> String {
+    let unmet: Vec<String> = miss.unmet.iter().map(unmet_need_text).collect();
+    format!("host {}: {}", miss.host, unmet.join("; "))
 }
 
 /// A sentence about what the job waits for.
@@ -102,7 +103,7 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
     let miss = hosts.and_then(|hosts| hosts.nearest.as_ref());
     match (reason, miss, hosts) {
         (PendReason::Hosts(_), Some(miss), Some(hosts)) => {
-            let first = miss.unmet.first().map(lack).unwrap_or_default();
+            let first = miss.unmet.first().map(unmet_need_text).unwrap_or_default();
             let all = count(u64::from(hosts.hosts), "host");
             format!("none of {all} fits now; nearest is {}: {first}", miss.host)
         }
@@ -111,7 +112,7 @@ pub(super) fn verdict(waiting: &WaitingJob) -> String {
 }
 
 /// The jobs that come first; empty: none.
-pub(super) fn ahead(ahead: &JobsAhead) -> String {
+pub(super) fn jobs_ahead_text(ahead: &JobsAhead) -> String {
     let mut out = String::new();
     if ahead.same > 0 {
         let jobs = count(ahead.same, "job");
@@ -143,7 +144,7 @@ pub(super) fn orphans(policy: Orphans) -> &'static str {
 
 /// The effect of a change.
 pub(super) fn effect(help: &HelpfulChange) -> String {
-    let about = &help.candidate.about;
+    let about = &help.candidate.description;
     match &help.effect {
         HelpEffect::Starts(hosts) => {
             let shown = hosts.iter().take(3).cloned().collect::<Vec<_>>().join(" ");

@@ -12,14 +12,14 @@ pub(crate) struct ForeignOption {
     pub option: String,
     pub value: String,
     /// `SCRIPT:3: `; empty for the command line.
-    pub at: String,
+    pub location: String,
 }
 
 impl ForeignOption {
     /// A failure that refuses the option.
     pub(crate) fn refuse(&self, why: &str) -> Fail {
         let dash = if self.option.len() == 1 { "-" } else { "--" };
-        Fail::usage(format!("{}{dash}{}: {why}", self.at, self.option))
+        Fail::usage(format!("{}{dash}{}: {why}", self.location, self.option))
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct ConvertContext<'a> {
 /// Options of another system, converted to those of csub.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct ConvertedOptions {
-    pub chosen: JobOptions,
+    pub options: JobOptions,
     /// The earliest start, ms since the epoch, because `-b` has no seconds.
     pub begin: Option<i64>,
     /// Values for the environment of an `sbatch` job.
@@ -49,9 +49,9 @@ pub(crate) struct ConvertedOptions {
 }
 
 impl ConvertedOptions {
-    /// Sets values for which csub has no option. `chosen`: all options of the job.
-    pub(crate) fn complete(&self, job: &mut Submission, chosen: &JobOptions) {
-        if !chosen.has("b") {
+    /// Sets values for which csub has no option. `options`: all options of the job.
+    pub(crate) fn complete(&self, job: &mut Submission, options: &JobOptions) {
+        if !options.has("b") {
             job.spec.begin = self.begin.map(Stamp).or(job.spec.begin);
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOpti
         all.push(ForeignOption {
             option: letter.to_string(),
             value,
-            at: at.to_owned(),
+            location: at.to_owned(),
         });
     }
     Ok(all)
@@ -90,11 +90,11 @@ pub(super) fn translate(
     mails(&request, &mut out);
     if !request.name.is_empty() || request.array.is_some() {
         let text = job_name(&request.name, request.array.as_ref());
-        out.chosen.add("J", &text.map_err(Fail::usage)?);
+        out.options.add("J", &text.map_err(Fail::usage)?);
     }
     if let Some(text) = env_text("PBS_O_WORKDIR", context.cwd) {
         // Scripts change to it: with an empty value they would run in the home directory.
-        out.chosen.add("env", &text);
+        out.options.add("env", &text);
     }
     Ok(out)
 }
@@ -109,8 +109,8 @@ fn apply_option(
     match option.option.as_str() {
         "N" => request.name = value.to_owned(),
         "q" if value.contains('@') => return Err("another server cannot be named".to_owned()),
-        "q" => out.chosen.add("q", value),
-        "A" => out.chosen.add("P", value),
+        "q" => out.options.add("q", value),
+        "A" => out.options.add("P", value),
         "l" => resources(value, request, out)?,
         "o" => request.output = Some(path(value)),
         "e" => request.error = Some(path(value)),
@@ -119,18 +119,18 @@ fn apply_option(
         "W" => attributes(value, out)?,
         "V" => {}
         "v" => variables(value, out)?,
-        "h" => out.chosen.add("H", ""),
+        "h" => out.options.add("H", ""),
         "r" => match value {
-            "y" => out.chosen.add("r", ""),
-            "n" => out.chosen.add("rn", ""),
+            "y" => out.options.add("r", ""),
+            "n" => out.options.add("rn", ""),
             _ => return Err("write y or n".to_owned()),
         },
         "a" => {
             let zone = jiff::tz::TimeZone::system();
             out.begin = Some(slurm::pbs_moment(value, context.now_ms, &zone)?);
         }
-        "S" => out.chosen.add("L", value),
-        "d" => out.chosen.add("cwd", value),
+        "S" => out.options.add("L", value),
+        "d" => out.options.add("cwd", value),
         "m" => request.mail_at = Some(mail_events(value)?),
         "M" => request.mail_to = value.to_owned(),
         "k" => out.note_no_effect(option, "output goes to its place while the job runs"),
@@ -169,9 +169,9 @@ fn mails(request: &PbsRequest, out: &mut ConvertedOptions) {
         (None, false) => "exit",
     };
     if !events.is_empty() {
-        out.chosen.add("notify", events);
+        out.options.add("notify", events);
         if !request.mail_to.is_empty() {
-            out.chosen.add("u", &request.mail_to);
+            out.options.add("u", &request.mail_to);
         }
     }
 }
@@ -200,8 +200,8 @@ fn array(text: &str) -> Text<IndexList> {
 fn attributes(text: &str, out: &mut ConvertedOptions) -> Text<()> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match name {
-        "depend" => out.chosen.add("w", &slurm::pbs_dependency(value)?),
-        "group_list" => out.chosen.add("G", value),
+        "depend" => out.options.add("w", &slurm::pbs_dependency(value)?),
+        "group_list" => out.options.add("G", value),
         "umask" | "sandbox" | "block" | "stagein" | "stageout" => {
             return Err(format!("{name} is not available"));
         }
@@ -220,7 +220,7 @@ fn variables(text: &str, out: &mut ConvertedOptions) -> Text<()> {
             continue;
         };
         let text = env_text(name.trim(), value.trim_matches(['"', '\'']));
-        out.chosen.add("env", &text.ok_or("both kinds of quotes")?);
+        out.options.add("env", &text.ok_or("both kinds of quotes")?);
     }
     Ok(())
 }
@@ -232,11 +232,11 @@ fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -
         match name {
             "walltime" => {
                 let seconds = slurm::walltime(value)?;
-                out.chosen.add("W", &format!("{seconds}s"));
+                out.options.add("W", &format!("{seconds}s"));
             }
             "cput" => {
                 let seconds = slurm::walltime(value)?;
-                out.chosen.add("c", &format!("{seconds}s"));
+                out.options.add("c", &format!("{seconds}s"));
             }
             "select" => select(value, request, out)?,
             "nodes" => nodes(value, request)?,
@@ -245,8 +245,8 @@ fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -
             "ngpus" | "gpus" => request.gpus = Some(number(value)?),
             "mem" => request.job_mem = Some(slurm::pbs_size(value)?),
             "pmem" => request.slot_mem = Some(slurm::pbs_size(value)?),
-            "vmem" => out.chosen.add("v", &mem_text(slurm::pbs_size(value)?)),
-            "file" => out.chosen.add("F", &mem_text(slurm::pbs_size(value)?)),
+            "vmem" => out.options.add("v", &mem_text(slurm::pbs_size(value)?)),
+            "file" => out.options.add("F", &mem_text(slurm::pbs_size(value)?)),
             "place" => place(value, request, out)?,
             _ => {
                 let name = crate::text::width::escape(name);
@@ -274,7 +274,7 @@ fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> T
             "mpiprocs" | "ompthreads" => drop(number(value)?),
             "mem" => request.chunk_mem = Some(slurm::pbs_size(value)?),
             "ngpus" => request.gpus = Some(number(value)?),
-            "host" | "vnode" if chunks == 1 => out.chosen.add("m", value),
+            "host" | "vnode" if chunks == 1 => out.options.add("m", value),
             _ => {
                 let name = crate::text::width::escape(name);
                 return Err(format!("select: {name} is not available"));
@@ -309,7 +309,7 @@ fn place(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> Te
             "free" | "shared" => {}
             "scatter" => request.scatter = true,
             "pack" => request.pack = true,
-            "excl" | "exclhost" => out.chosen.add("x", ""),
+            "excl" | "exclhost" => out.options.add("x", ""),
             _ => {
                 let word = crate::text::width::escape(word);
                 return Err(format!("place: {word} is not available"));
@@ -330,9 +330,9 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
     }
     let slots = shape.slots()?;
     if !shape.is_empty() {
-        out.chosen.add("n", &slots.slots.to_string());
+        out.options.add("n", &slots.slots.to_string());
         if let Some(span) = slots.span {
-            out.chosen.add("R", &span.to_string());
+            out.options.add("R", &span.to_string());
         }
     }
     let cpus = u64::from(shape.cpus.unwrap_or(1));
@@ -346,10 +346,10 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
     };
     if let Some(bytes) = per_slot.filter(|bytes| *bytes > 0) {
         let text = format!("rusage[mem={}/task]", mem_text(bytes));
-        out.chosen.add("R", &text);
+        out.options.add("R", &text);
         if let Some(n) = slots.on_host {
             let limit = bytes.saturating_mul(u64::from(n));
-            out.chosen.add("M", &mem_text(limit));
+            out.options.add("M", &mem_text(limit));
         }
     }
     if let Some(n) = request.gpus {
@@ -360,7 +360,7 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
             true => n.saturating_mul(slots.tasks),
             false => n,
         };
-        out.chosen.add("R", &format!("rusage[gpu={n}/host]"));
+        out.options.add("R", &format!("rusage[gpu={n}/host]"));
     }
     Ok(())
 }
@@ -373,9 +373,9 @@ fn files(request: &PbsRequest, out: &mut ConvertedOptions) {
         _ => (request.output.as_ref(), request.error.as_ref()),
     };
     if let Some(path) = output {
-        out.chosen.add("oo", path);
+        out.options.add("oo", path);
     }
     if let Some(path) = error {
-        out.chosen.add("eo", path);
+        out.options.add("eo", path);
     }
 }

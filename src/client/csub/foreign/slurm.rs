@@ -28,7 +28,7 @@ pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOpti
         LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
     let wrong = |e: String| Fail::usage(format!("{at}{e}"));
     let split = TABLE.split(words).map_err(|e| wrong(e.0))?;
-    if let Some(word) = split.rest.first() {
+    if let Some(word) = split.operands.first() {
         let word = crate::text::width::escape(word);
         return Err(wrong(format!("'{word}' is not an option")));
     }
@@ -38,7 +38,7 @@ pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOpti
         let option = ForeignOption {
             option,
             value: given.value,
-            at: at.to_owned(),
+            location: at.to_owned(),
         };
         if NOT_IN_A_SCRIPT.contains(&option.option.as_str()) {
             return Err(option.refuse("it is an option of the command line"));
@@ -129,9 +129,9 @@ fn mails(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) -> Result<()> {
         Ok(events)
     })?;
     if let Some(events) = events.filter(|events| !events.is_empty()) {
-        out.chosen.add("notify", &events.join(" "));
+        out.options.add("notify", &events.join(" "));
         if let Some(user) = request.text("mail-user").filter(|user| !user.is_empty()) {
-            out.chosen.add("u", user);
+            out.options.add("u", user);
         }
     }
     Ok(())
@@ -151,14 +151,14 @@ fn plain_options(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) {
             .text(option)
             .filter(|v| !v.is_empty() || id.len() == 1)
         {
-            out.chosen.add(id, value);
+            out.options.add(id, value);
         }
     }
     let of_rerun =
         |option: &&&ForeignOption| matches!(option.option.as_str(), "requeue" | "no-requeue");
     if let Some(last) = request.list.iter().rfind(of_rerun) {
         let id = if last.option == "requeue" { "r" } else { "rn" };
-        out.chosen.add(id, "");
+        out.options.add(id, "");
     }
 }
 
@@ -180,7 +180,7 @@ fn task_layout(
     }
     if let Some(option) = request.get("exclusive") {
         match option.value.as_str() {
-            "" => out.chosen.add("x", ""),
+            "" => out.options.add("x", ""),
             _ => {
                 return Err(
                     option.refuse("only whole hosts can be requested: --exclusive without a value")
@@ -197,9 +197,9 @@ fn task_layout(
     if shape.is_empty() && !sbatch {
         return Ok(None);
     }
-    out.chosen.add("n", &slots.slots.to_string());
+    out.options.add("n", &slots.slots.to_string());
     if let Some(span) = slots.span {
-        out.chosen.add("R", &span.to_string());
+        out.options.add("R", &span.to_string());
     }
     out.facts.tasks = slots.tasks;
     out.facts.cpus = shape.cpus.unwrap_or(0);
@@ -229,7 +229,7 @@ fn hosts(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) -> Result<()> {
     for item in left_out.iter().flat_map(|set| &set.items) {
         let _ = write!(text, " ~{}", item.name);
     }
-    out.chosen.add("m", &text);
+    out.options.add("m", &text);
     Ok(())
 }
 
@@ -257,15 +257,15 @@ fn memory(
         }
         (Some(bytes), None) => {
             let text = mem_text(bytes);
-            out.chosen.add("R", &format!("rusage[mem={text}/host]"));
-            out.chosen.add("M", &text);
+            out.options.add("R", &format!("rusage[mem={text}/host]"));
+            out.options.add("M", &text);
         }
         (None, Some(bytes)) => {
             let text = format!("rusage[mem={}/task]", mem_text(bytes));
-            out.chosen.add("R", &text);
+            out.options.add("R", &text);
             if let Some(n) = on_host(slots) {
                 let limit = bytes.saturating_mul(u64::from(n));
-                out.chosen.add("M", &mem_text(limit));
+                out.options.add("M", &mem_text(limit));
             }
         }
     }
@@ -299,7 +299,7 @@ fn resources(
     out: &mut ConvertedOptions,
 ) -> Result<()> {
     let reserve = |out: &mut ConvertedOptions, name: &str, n: u32| {
-        out.chosen.add("R", &format!("rusage[{name}={n}/host]"));
+        out.options.add("R", &format!("rusage[{name}={n}/host]"));
     };
     for (name, n) in request.read("gres", gres)?.into_iter().flatten() {
         reserve(out, &name, n);
@@ -331,7 +331,7 @@ fn resources(
         }
     };
     if let Some(text) = request.read("constraint", condition)? {
-        out.chosen.add("R", &format!("select[{text}]"));
+        out.options.add("R", &format!("select[{text}]"));
     }
     Ok(())
 }
@@ -366,7 +366,7 @@ fn name(
             Some(option) => option.refuse(&why),
             None => Fail::usage(why),
         })?;
-        out.chosen.add("J", &text);
+        out.options.add("J", &text);
     }
     Ok(array.is_some())
 }
@@ -397,13 +397,13 @@ fn files(
     let output = request.read("output", pattern)?.or(default);
     let error = request.read("error", pattern)?;
     if let Some(path) = error.filter(|error| output.as_ref() != Some(error)) {
-        out.chosen.add(if append { "e" } else { "eo" }, &path);
+        out.options.add(if append { "e" } else { "eo" }, &path);
     }
     if let Some(path) = output {
-        out.chosen.add(if append { "o" } else { "oo" }, &path);
+        out.options.add(if append { "o" } else { "oo" }, &path);
     }
     if let Some(path) = request.read("input", pattern)? {
-        out.chosen.add("i", &path);
+        out.options.add("i", &path);
     }
     Ok(())
 }
@@ -414,14 +414,14 @@ fn times(
     out: &mut ConvertedOptions,
 ) -> Result<()> {
     if let Some(seconds) = request.read("time", slurm::time_limit)?.flatten() {
-        out.chosen.add("W", &format!("{seconds}s"));
+        out.options.add("W", &format!("{seconds}s"));
     }
     let zone = jiff::tz::TimeZone::system();
     let now_ms = context.now_ms;
     out.begin = request.read("begin", |text| slurm::begin(text, now_ms, &zone))?;
     let shift = &mut *context.index_shift;
     if let Some(text) = request.read("dependency", |text| slurm::dependency(text, shift))? {
-        out.chosen.add("w", &text);
+        out.options.add("w", &text);
     }
     let orphan = request.read("kill-on-invalid-dep", |text| match text {
         "yes" => Ok(true),
@@ -429,10 +429,10 @@ fn times(
         _ => Err("write yes or no".to_owned()),
     })?;
     if orphan == Some(true) {
-        out.chosen.add("ti", "");
+        out.options.add("ti", "");
     }
     if let Some(text) = request.read("signal", signal)? {
-        out.chosen.add("signal", &text);
+        out.options.add("signal", &text);
     }
     Ok(())
 }
@@ -497,14 +497,14 @@ fn environment(
     out: &mut ConvertedOptions,
 ) -> Result<()> {
     if let Some(text) = request.read("export", export)? {
-        out.chosen.add("env", &text);
+        out.options.add("env", &text);
     }
     if !context.sbatch
         && !request.has("export")
         && let Some(text) = env_text("SLURM_SUBMIT_DIR", context.cwd)
     {
         // Scripts change to it: with an empty value they would run in the home directory.
-        out.chosen.add("env", &text);
+        out.options.add("env", &text);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //!
 //! Owns only the table; the effect of a supported option is in `slurm`.
 
-use crate::client::cli::{flag, maybe, opt};
+use crate::client::cli::{flag, opt, optional_value};
 use clap::{Arg, Command};
 
 /// Whether an option takes a value.
@@ -13,7 +13,7 @@ pub(crate) enum OptionValue {
     /// The name of the value in the help.
     Value(&'static str),
     /// The value is optional; its name in the help.
-    Maybe(&'static str),
+    Optional(&'static str),
 }
 
 /// What happens to an option.
@@ -44,7 +44,7 @@ const fn row(long: &'static str, short: char, takes: OptionValue, support: Suppo
     }
 }
 
-use OptionValue::{Maybe, No, Value};
+use OptionValue::{No, Optional, Value};
 use Support::{NoEffect, Refused, Supported};
 
 const ORDER: Support = NoEffect("queues and shares decide the order of jobs");
@@ -161,7 +161,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     row(
         "exclusive",
         ' ',
-        Maybe("MODE"),
+        Optional("MODE"),
         Supported("Exclusive use of the hosts"),
     ),
     row("nodelist", 'w', Value("HOSTS"), Supported("These hosts")),
@@ -242,7 +242,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         Value("KEY"),
         NoEffect("--account names the project"),
     ),
-    row("nice", ' ', Maybe("N"), ORDER),
+    row("nice", ' ', Optional("N"), ORDER),
     row("priority", ' ', Value("N"), ORDER),
     row(
         "verbose",
@@ -253,13 +253,13 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     row(
         "get-user-env",
         ' ',
-        Maybe("TIME"),
+        Optional("TIME"),
         NoEffect("the environment is always sent"),
     ),
     row(
         "propagate",
         ' ',
-        Maybe("LIMITS"),
+        Optional("LIMITS"),
         NoEffect("queues set the limits of processes"),
     ),
     row(
@@ -295,7 +295,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     row(
         "no-kill",
         'k',
-        Maybe("off"),
+        Optional("off"),
         NoEffect("a job ends with its first host only"),
     ),
     row("spread-job", ' ', No, NoEffect("queues choose the hosts")),
@@ -472,7 +472,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
     row(
         "resv-ports",
         ' ',
-        Maybe("N"),
+        Optional("N"),
         Refused("csub -R rusage[PORTS=N] reserves ports"),
     ),
     row("segment", ' ', Value("N"), SHAPE),
@@ -496,7 +496,7 @@ pub(crate) fn with_options(cmd: Command) -> Command {
         let arg = match o.takes {
             No => flag(o.long, help),
             Value(name) => opt(o.long, name, help),
-            Maybe(name) => maybe(o.long, name, help),
+            Optional(name) => optional_value(o.long, name, help),
         };
         let arg: Arg = match o.short {
             Some(c) => arg.short(c),

@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn tasks_and_hosts_become_slots_and_spans() {
-        for (asked, want) in [
+        for (requested, want) in [
             ((0, 0, 0, 0), "1 of 1"),
             ((4, 0, 0, 0), "4 of 4"),
             ((0, 8, 0, 0), "8 of 1 span[hosts=1]"),
@@ -151,8 +151,8 @@ mod tests {
             ((3, 0, 0, 4), "3 of 3 span[hosts=1]"),
             ((0, 0, 0, 4), "4 of 4 span[hosts=1]"),
         ] {
-            let (tasks, cpus, nodes, per_node) = asked;
-            assert_eq!(slots(tasks, cpus, nodes, per_node), want, "{asked:?}");
+            let (tasks, cpus, nodes, per_node) = requested;
+            assert_eq!(slots(tasks, cpus, nodes, per_node), want, "{requested:?}");
         }
         assert!(slots(4, 0, 3, 0).contains("cannot be divided"));
         assert!(slots(1, 0, 2, 0).contains("cannot be divided"));

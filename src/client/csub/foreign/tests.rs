@@ -9,7 +9,7 @@ const NOW: i64 = 1_795_230_429_000;
 
 fn read_as(text: &str, sbatch: bool) -> Result<ConvertedOptions> {
     let script = Script::parse(text).unwrap();
-    let (counts, _) = applicable_lines(&script.foreign, first_command(text));
+    let (counts, _) = applicable_lines(&script.foreign_directives, first_command(text));
     let mut context = ConvertContext {
         now_ms: NOW,
         user: "ann",
@@ -22,7 +22,7 @@ fn read_as(text: &str, sbatch: bool) -> Result<ConvertedOptions> {
 }
 
 fn shown(found: &ConvertedOptions) -> String {
-    let words = found.chosen.iter().map(|(id, value)| match value {
+    let words = found.options.iter().map(|(id, value)| match value {
         "" => format!("-{id}"),
         value => format!("-{id} {value}"),
     });
@@ -166,7 +166,7 @@ fn jobs_of_sbatch_have_slurms_defaults() {
     assert_eq!((found.facts.tasks, found.facts.cpus), (2, 3));
     assert_eq!(found.begin, Some(NOW + 30_000));
     let mut job = Submission::default();
-    found.complete(&mut job, &found.chosen);
+    found.complete(&mut job, &found.options);
     assert_eq!(job.spec.begin, Some(Stamp(NOW + 30_000)));
 }
 
@@ -235,7 +235,7 @@ fn pbs_lines_are_options() {
 fn a_script_speaks_one_language_before_its_first_command() {
     let text = "#!/bin/sh\n\n# note\n#PBS -q a\ntrue\n#SBATCH -p b\n";
     let script = Script::parse(text).unwrap();
-    let (counts, others) = applicable_lines(&script.foreign, first_command(text));
+    let (counts, others) = applicable_lines(&script.foreign_directives, first_command(text));
     assert_eq!((counts.len(), counts[0].prefix), (1, PBS));
     assert_eq!((others.len(), others[0].line), (1, 6));
     assert_eq!(first_command("#!/bin/sh\n"), usize::MAX);

@@ -36,9 +36,12 @@ fn keys(world: &ViewData) -> String {
     keys.collect::<Vec<_>>().join(" ")
 }
 
-fn needed_jobs(all: bool, finished: bool) -> NeededData {
+fn needed_jobs(all_users: bool, finished: bool) -> NeededData {
     NeededData {
-        jobs: Some(NeededJobs { all, finished }),
+        jobs: Some(NeededJobs {
+            all_users,
+            finished,
+        }),
         ..NeededData::default()
     }
 }

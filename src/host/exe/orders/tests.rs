@@ -51,9 +51,15 @@ impl TestShare {
         out
     }
 
-    fn remembering(&self, id: &str, kept: bool) -> OrderReader {
+    fn remembering(&self, id: &str, predates_names: bool) -> OrderReader {
         let id = id.to_owned();
-        OrderReader::new(&self.layout, "h1", "c", LedgerIdentity { id, kept }, 0)
+        OrderReader::new(
+            &self.layout,
+            "h1",
+            "c",
+            LedgerIdentity { id, predates_names },
+            0,
+        )
     }
 
     fn reader(&self) -> OrderReader {
@@ -81,8 +87,8 @@ fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
         end(4),
     ];
     s.file(1, 1, &all);
-    let read = |id, kept| {
-        let mut r = s.remembering(id, kept);
+    let read = |id, predates_names| {
+        let mut r = s.remembering(id, predates_names);
         (r.poll().unwrap().orders, r.is_foreign())
     };
     assert_eq!(read("one", false), (vec![cancel(2), end(4)], Some(true)));
@@ -96,7 +102,7 @@ fn only_the_ledger_that_was_named_follows_starts_and_cancellations() {
     s.file(1, 1, &[ledger("one"), Order::Next { part: 2 }]);
     let mut r = s.remembering("one", false);
     assert!(r.poll().unwrap().orders.is_empty());
-    r.go_to(1);
+    r.go_to_part(1);
     assert_eq!(r.poll().unwrap().orders.len(), 1);
     assert!(r.poll().unwrap().orders.is_empty());
 }
@@ -127,10 +133,10 @@ fn a_lower_epoch_is_never_followed() {
     s.epoch(1);
     let look = r.poll().unwrap();
     assert!(look.orders.is_empty() && !look.new_epoch);
-    assert_eq!((r.place(), look.went_back), ((2, 1), Some(1)));
+    assert_eq!((r.position(), look.reverted_epoch), ((2, 1), Some(1)));
     // Now its claim exists, and only the file is late.
     fs::publish(&s.layout.claim(2), b"").unwrap();
-    assert_eq!(r.poll().unwrap().went_back, None);
+    assert_eq!(r.poll().unwrap().reverted_epoch, None);
 }
 
 #[test]
@@ -154,7 +160,7 @@ fn orders_may_go_on_in_a_part_of_any_number() {
     let mut r = s.reader();
     assert!(r.poll().unwrap().more);
     assert!(!r.poll().unwrap().more);
-    assert_eq!(r.place(), (1, u64::MAX));
+    assert_eq!(r.position(), (1, u64::MAX));
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn orders_and_epochs_of_a_stranger_are_not_followed() {
     s.file(9, 1, &[cancel(4)]);
     stranger(s.layout.epoch());
     assert!(r.poll().unwrap_err().contains("uid 65534"));
-    assert_eq!(r.place(), (1, 1));
+    assert_eq!(r.position(), (1, 1));
 }
 
 #[test]
@@ -212,7 +218,7 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
             clock::sleep_ms(5);
         }
         assert!(
-            r.is_quiet(clock::boot_ms()),
+            r.is_unchanged(clock::boot_ms()),
             "looks go on to read everything"
         );
     };
@@ -233,7 +239,7 @@ fn a_quiet_look_sees_new_orders_parts_and_epochs() {
     let look = r.poll().unwrap();
     assert_eq!((look.orders, look.new_epoch), (vec![cancel(3)], true));
     quiet(&mut r);
-    assert!(!r.is_quiet(clock::boot_ms() + unchanged_share::QUIET_MS));
+    assert!(!r.is_unchanged(clock::boot_ms() + unchanged_share::QUIET_MS));
 }
 
 #[test]
@@ -247,7 +253,7 @@ fn a_quiet_look_sees_the_first_orders_of_an_epoch() {
         clock::sleep_ms(5);
     }
     assert!(
-        r.is_quiet(clock::boot_ms()),
+        r.is_unchanged(clock::boot_ms()),
         "looks go on to list the directory"
     );
     s.file(1, 1, &[cancel(1)]);
@@ -278,7 +284,7 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes).unwrap();
     let mut r = s.reader();
     let look = r.poll().unwrap();
-    assert!(look.orders.len() < 3 && look.held_up && look.damage.is_none());
+    assert!(look.orders.len() < 3 && look.blocked && look.damage.is_none());
     let known = look.orders.len() as u64;
     r.age_for_tests(60_000);
     let look = r.poll().unwrap();
@@ -290,12 +296,12 @@ fn a_lasting_flip_is_reported_once_and_all_goes_on_in_the_next_part() {
     };
     assert_eq!((epoch, part, seq), (1, 1, known + 1));
     let again = r.poll().unwrap();
-    assert!(again.damage.is_none() && again.held_up && r.damage().is_some());
+    assert!(again.damage.is_none() && again.blocked && r.damage().is_some());
     s.file(1, 2, &[cancel(3)]);
     r.next_at = 0;
     assert!(r.poll().unwrap().more);
     let look = r.poll().unwrap();
-    assert_eq!((look.orders, look.held_up), (vec![cancel(3)], false));
+    assert_eq!((look.orders, look.blocked), (vec![cancel(3)], false));
     assert!(r.damage().is_none());
 }
 
@@ -306,14 +312,14 @@ fn half_a_line_that_stays_and_a_part_that_is_gone_are_damage_too() {
     let bytes = s.file(1, 1, &[cancel(1), cancel(2)]);
     fs::publish(&s.layout.orders("h1", 1, 1), &bytes[..bytes.len() - 1]).unwrap();
     let mut r = s.reader();
-    assert!(r.poll().unwrap().held_up);
+    assert!(r.poll().unwrap().blocked);
     r.age_for_tests(60_000);
     assert!(r.poll().unwrap().damage.is_some());
     s.file(1, 2, &[cancel(1)]);
-    r.go_to(2);
-    assert!(!r.poll().unwrap().held_up);
+    r.go_to_part(2);
+    assert!(!r.poll().unwrap().blocked);
     fs::remove(&s.layout.orders("h1", 1, 2)).unwrap();
-    assert!(r.poll().unwrap().held_up);
+    assert!(r.poll().unwrap().blocked);
     r.age_for_tests(60_000);
     assert!(r.poll().unwrap().damage.is_some());
 }

@@ -14,7 +14,7 @@ pub(super) struct UnchangedShare {
     /// Looks check the attributes first.
     pub checks_attributes: bool,
     /// The next look does not check them.
-    pub hinted: bool,
+    pub skip_next: bool,
     /// When everything was last read, if that found nothing more (boot clock, ms).
     pub since: Option<u64>,
     /// The epoch was read after the last change of its file.
@@ -28,7 +28,7 @@ pub(super) struct UnchangedShare {
 impl UnchangedShare {
     /// Whether this look checks the attributes first.
     pub(super) fn may_skip_read(&mut self) -> bool {
-        let hinted = std::mem::take(&mut self.hinted);
+        let hinted = std::mem::take(&mut self.skip_next);
         self.checks_attributes && !hinted
     }
 

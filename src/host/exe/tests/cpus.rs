@@ -41,8 +41,8 @@ fn order(id: u32, slots: u32) -> StartOrder {
 }
 
 fn bind(exec: &mut Exec, order: &StartOrder) -> Option<Box<Binding>> {
-    let held = exec.cpus_held();
-    exec.starter.cpus.bind(order, &held)
+    let in_use = exec.cpus_in_use();
+    exec.starter.cpus.bind(order, &in_use)
 }
 
 /// A host whose ledger has attempt 1, given to the spawner of log 1 with this binding.
@@ -148,7 +148,7 @@ fn cores_are_on_record_with_the_task_that_gets_them() {
     assert_eq!(known.table.get(first(1)).unwrap().given, given(&exec));
     // Its spawner died when it got the task: it never starts and holds nothing.
     exec.turn(true);
-    assert!(cpus::held(&exec.table).is_empty());
+    assert!(cpus::cpus_in_use(&exec.table).is_empty());
     assert_eq!(bind(&mut exec, &order(2, 1)).unwrap().cpus, first_core());
     let unbound = StartOrder {
         bind: CpuBind::None,

@@ -8,7 +8,7 @@ fn number(exec: &Exec) -> Option<u64> {
 }
 
 fn told(exec: &Exec) -> String {
-    let path = exec.place.layout.reports("h1", number(exec).unwrap());
+    let path = exec.setup.layout.reports("h1", number(exec).unwrap());
     std::fs::read_to_string(path).unwrap()
 }
 
@@ -19,7 +19,7 @@ fn unacknowledged(exec: &mut Exec, a: AttemptId) {
         code: Some(3),
         ..Default::default()
     };
-    let over = table::Status::Over(Box::new(end));
+    let over = table::Status::Ended(Box::new(end));
     exec.table.insert(a, table::Entry::new(over, (1, 1), false));
 }
 
@@ -32,9 +32,9 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     exec.turn(true);
     let first_file = number(&exec).unwrap();
     // For a file that is closed nothing is done.
-    exec.reports.renew(&exec.place, (first_file - 1, 1, 90));
+    exec.reports.renew(&exec.setup, (first_file - 1, 1, 90));
     assert_eq!(number(&exec), Some(first_file));
-    exec.reports.renew(&exec.place, (first_file, 1, 90));
+    exec.reports.renew(&exec.setup, (first_file, 1, 90));
     exec.turn(false);
     assert_eq!(number(&exec), Some(first_file + 1), "the first one at once");
     assert!(told(&exec).contains("\"k\":\"ended\""), "{}", told(&exec));
@@ -43,7 +43,7 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     for _ in 0..3 {
         let before = number(&exec).unwrap();
         let now = clock::boot_ms();
-        exec.reports.renew(&exec.place, (before, 1, 90));
+        exec.reports.renew(&exec.setup, (before, 1, 90));
         exec.turn(false);
         assert_eq!(number(&exec), None, "before the pause is over");
         pauses.push((exec.reports.end_pauses() - now) / 1_000);
@@ -53,7 +53,7 @@ fn damaged_reports_are_told_again_in_a_new_file_at_once_and_then_after_pauses() 
     assert_eq!(pauses, [2, 4, 8]);
     assert!(told(&exec).contains("\"k\":\"ended\""));
     // The directory was lost together with the number that the leader expects.
-    exec.reports.renew(&exec.place, (first_file + 70, 1, 0));
+    exec.reports.renew(&exec.setup, (first_file + 70, 1, 0));
     exec.reports.end_pauses();
     exec.turn(false);
     assert_eq!(number(&exec), Some(first_file + 71));
@@ -106,7 +106,7 @@ fn an_ended_attempt_that_the_next_leader_orders_again_is_reported_again() {
 /// Flips a byte of the order after `orders` in part 1.
 fn flip_the_last(exec: &Exec, orders: &[Order]) {
     publish(exec, 1, orders);
-    let path = exec.place.layout.orders("h1", 1, 1);
+    let path = exec.setup.layout.orders("h1", 1, 1);
     let mut bytes = std::fs::read(&path).unwrap();
     let at = bytes.len() - 40;
     bytes[at] ^= 1;
@@ -129,11 +129,11 @@ fn damaged_orders_are_reported_in_a_new_file() {
     exec.turn(true);
     exec.turn(true);
     assert_eq!(number(&exec), Some(before + 1));
-    let told = told(&exec);
-    assert!(told.contains("\"k\":\"orders_damaged\""), "{told}");
+    let reports = told(&exec);
+    assert!(reports.contains("\"k\":\"orders_damaged\""), "{reports}");
     assert!(
-        told.contains("\"k\":\"ended\""),
-        "with all that it said: {told}"
+        reports.contains("\"k\":\"ended\""),
+        "with all that it said: {reports}"
     );
 }
 
@@ -148,7 +148,7 @@ fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
             exec.turn(true);
         });
         assert_eq!(
-            exec.spawners.held.len(),
+            exec.spawners.deferred.len(),
             1,
             "what is damaged may be its cancellation"
         );
@@ -158,12 +158,12 @@ fn a_start_in_front_of_damage_waits_and_begins_only_if_it_is_still_in_force() {
             false => vec![spec(2)],
         };
         publish(&exec, 2, &known);
-        exec.orders.go_to(2);
+        exec.orders.go_to_part(2);
         exec.turn(true);
-        assert!(exec.spawners.held.is_empty());
+        assert!(exec.spawners.deferred.is_empty());
         let never = matches!(
             &exec.table.get(first(1)).unwrap().status,
-            table::Status::Never(why) if why.contains("damaged")
+            table::Status::NeverStarts(why) if why.contains("damaged")
         );
         assert_eq!(never, !in_force);
         assert!(in_force || told(&exec).contains("\"k\":\"never\""));

@@ -10,7 +10,7 @@ use crate::task::spec::TaskAct;
 
 /// Shepherds of log `n` write these records.
 pub(super) fn shepherds_write(exec: &Exec, (n, mark): (u64, u32), records: &[TaskRec]) {
-    let mut log = SharedAppender::open(&exec.place.local.tasks(n)).unwrap();
+    let mut log = SharedAppender::open(&exec.setup.local.tasks(n)).unwrap();
     for record in records {
         log.append(&encode_task(record, mark).unwrap()).unwrap();
     }
@@ -36,9 +36,9 @@ fn a_promise_never_to_start_survives_a_restart() {
     let a = first(2);
     publish(&exec, 1, &[Order::Cancel { a }]);
     exec.turn(true);
-    let is_never = |entry: &table::Entry| matches!(entry.status, table::Status::Never(_));
+    let is_never = |entry: &table::Entry| matches!(entry.status, table::Status::NeverStarts(_));
     assert!(exec.table.get(a).is_some_and(is_never));
-    let remembered = ledger::read(&exec.place.local).unwrap();
+    let remembered = ledger::read(&exec.setup.local).unwrap();
     assert!(remembered.table.get(a).is_some_and(is_never));
 }
 
@@ -49,7 +49,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     let mut exec = deaf_executor(dir.path());
     let a = first(2);
     let log = exec.spawners.log().unwrap();
-    let given = table::Status::Given(log);
+    let given = table::Status::Sent(log);
     exec.table.insert(a, table::Entry::new(given, (1, 1), true));
     let end_it = Order::Signal {
         a,
@@ -72,7 +72,7 @@ fn a_success_that_is_read_with_its_start_is_not_laid_to_a_signal_that_waits() {
     let end = TaskRec::End(Box::new(end));
     shepherds_write(&exec, (log, 0), &[start_record(a), end]);
     exec.turn(false);
-    let table::Status::Over(end) = &exec.table.get(a).unwrap().status else {
+    let table::Status::Ended(end) = &exec.table.get(a).unwrap().status else {
         panic!("its end was read");
     };
     assert_eq!((end.code, end.reason), (Some(0), TermReason::None));
@@ -85,7 +85,7 @@ fn a_signal_that_is_ordered_again_is_taken_up_once() {
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
     let (a, log) = (first(2), exec.spawners.log().unwrap());
-    let given = table::Status::Given(log);
+    let given = table::Status::Sent(log);
     exec.table
         .insert(a, table::Entry::new(given, (1, 1), false));
     let signal = |act, n| Order::Signal {
@@ -106,7 +106,7 @@ fn a_signal_that_is_ordered_again_is_taken_up_once() {
     publish_in(2, &exec, 1, &[stop]);
     exec.turn(true);
     exec.turn(true);
-    assert_eq!(exec.orders.place(), (2, 1));
+    assert_eq!(exec.orders.position(), (2, 1));
     assert_eq!(taken_up(&exec), [TaskAct::Stop, TaskAct::Resume]);
 }
 
@@ -115,11 +115,11 @@ fn a_limit_of_silence_is_the_leaders_and_waits_for_cbls() {
     use crate::host::iso_limit;
     let dir = tempfile::tempdir().unwrap();
     let mut exec = deaf_executor(dir.path());
-    let local = exec.place.local.clone();
+    let local = exec.setup.local.clone();
     let limit = |iso_ms| Order::Limit { iso_ms };
     publish(&exec, 1, &[limit(60_000), limit(7_000)]);
     exec.turn(true);
-    assert_eq!(iso_limit::ordered(&local), Some(7_000));
+    assert_eq!(iso_limit::ordered_limit(&local), Some(7_000));
     assert_eq!(iso_limit::in_force(&local), 0, "cbls has not reported it");
 }
 
@@ -127,17 +127,17 @@ fn a_limit_of_silence_is_the_leaders_and_waits_for_cbls() {
 fn nothing_is_started_when_the_reading_of_orders_took_longer_than_the_limit() {
     let dir = tempfile::tempdir().unwrap();
     let mut exec = deaf_executor(dir.path());
-    crate::host::iso_limit::force(&exec.place.local, 60_000);
+    crate::host::iso_limit::force(&exec.setup.local, 60_000);
     publish(&exec, 1, &[spec(1), start(1)]);
     exec.turn(true);
-    assert_eq!(exec.spawners.held.len(), 1, "cbls has not written yet");
+    assert_eq!(exec.spawners.deferred.len(), 1, "cbls has not written yet");
     let now = clock::boot_ms();
     let refused = exec.start_held_until(now.saturating_sub(1)).unwrap_err();
     assert!(refused.contains("read again"), "{refused}");
-    assert!(exec.spawners.held.len() == 1 && exec.spawners.is_ready());
+    assert!(exec.spawners.deferred.len() == 1 && exec.spawners.is_ready());
     exec.start_held_until(now + 60_000).unwrap();
     assert!(
-        exec.spawners.held.is_empty() && !exec.spawners.is_ready(),
+        exec.spawners.deferred.is_empty() && !exec.spawners.is_ready(),
         "it dies of it"
     );
 }

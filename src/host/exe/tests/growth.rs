@@ -19,7 +19,7 @@ fn specifications_go_with_the_part_of_the_orders_that_defined_them() {
         }
         publish(&exec, part.into(), &orders);
         exec.turn(true);
-        most = most.max(exec.starter.known());
+        most = most.max(exec.starter.spec_count());
         assert!(exec.starter.spec(1).is_some() && exec.starter.spec(part * 100).is_some());
     }
     assert_eq!(most, 101, "of 12 parts with 100 specifications each");
@@ -35,7 +35,7 @@ fn specifications_are_there_when_a_part_is_read_again() {
     exec.turn(true);
     exec.turn(true);
     assert!(exec.starter.spec(1).is_none() && exec.starter.spec(2).is_some());
-    exec.orders.go_to(1);
+    exec.orders.go_to_part(1);
     exec.turn(true);
     assert!(exec.starter.spec(2).is_some());
 }

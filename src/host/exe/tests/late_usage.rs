@@ -9,7 +9,7 @@ use crate::record::report::{RunId, Usage};
 fn command() -> commands::Command {
     let shepherd = table::Shepherd {
         pid: i32::try_from(std::process::id()).unwrap(),
-        born: crate::sys::proc::own_birth_ms(),
+        started_ms: crate::sys::proc::own_birth_ms(),
         boot: crate::sys::proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
@@ -29,7 +29,7 @@ fn used(cpu_ms: u64) -> Usage {
 /// CPU times of job 2 in the current reports file.
 fn told(exec: &Exec) -> Vec<u64> {
     let number = exec.reports.number().unwrap();
-    let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
+    let text = std::fs::read_to_string(exec.setup.layout.reports("h1", number)).unwrap();
     let lines = text.lines().filter(|l| l.contains("\"part_usage\""));
     let json = |line: &str| {
         let from = line.find('{').unwrap();

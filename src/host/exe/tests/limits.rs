@@ -21,7 +21,7 @@ fn change(a: AttemptId, n: u32, run_s: u64) -> Order {
 
 /// The number and the run limit in the file that a shepherd reads.
 fn on_file(exec: &Exec, a: AttemptId) -> Option<(u32, Option<u64>)> {
-    read_limits(&exec.place.local.limits_file(a))
+    read_limits(&exec.setup.local.limits_file(a))
 }
 
 fn read_limits(path: &std::path::Path) -> Option<(u32, Option<u64>)> {
@@ -36,7 +36,7 @@ fn with_task(dir: &std::path::Path) -> (Exec, AttemptId, TaskRec) {
     let mut exec = deaf_executor(dir);
     let a = first(2);
     let log = exec.spawners.log().unwrap();
-    let mut entry = table::Entry::new(table::Status::Given(log), (1, 1), false);
+    let mut entry = table::Entry::new(table::Status::Sent(log), (1, 1), false);
     entry.given.boot = crate::sys::proc::boot_id().to_owned();
     exec.table.insert(a, entry);
     let start = TaskRec::Start {
@@ -63,7 +63,7 @@ fn the_last_of_several_changes_counts_whatever_their_order() {
     exec.turn(false);
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     let entry = exec.table.get(a).unwrap();
-    let limits = entry.limits.now.as_deref().unwrap();
+    let limits = entry.limits.limits.as_deref().unwrap();
     assert_eq!(
         (limits.run_ms, limits.mem_b),
         (Some(120_000), Some(1 << 30))
@@ -83,15 +83,15 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     exec.turn(true);
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     exec.rewrite();
-    let remembered = ledger::read(&exec.place.local).unwrap();
+    let remembered = ledger::read(&exec.setup.local).unwrap();
     let given = remembered.table.get(a).unwrap().limits.spawn_record;
     assert_eq!(given, 2);
     // The state after a restart: the limits are not recorded, but the number is.
     let entry = exec.table.get_mut(a).unwrap();
-    let (now, known) = (None, 0);
+    let (limits, last_change) = (None, 0);
     entry.limits = table::HeldLimits {
-        now,
-        known,
+        limits,
+        last_change,
         spawn_record: given,
     };
     exec.take_limits((a, 0), &Limits::default(), 1);
@@ -108,7 +108,7 @@ fn limits_for_another_run_of_that_name_are_not_taken() {
     let (mut exec, a, _) = with_task(dir.path());
     exec.table.get_mut(a).unwrap().mark = 5;
     exec.take_limits((a, 6), &Limits::default(), 1);
-    assert_eq!(exec.table.get(a).unwrap().limits.known, 0);
+    assert_eq!(exec.table.get(a).unwrap().limits.last_change, 0);
 }
 
 /// Job 2 has a part here, with a command whose shepherd is the process `pid`.
@@ -121,7 +121,7 @@ fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let began = crate::sys::proc::info(pid).unwrap().start;
     let shepherd = table::Shepherd {
         pid,
-        born: began * 1000 / crate::sys::proc::ticks_per_second(),
+        started_ms: began * 1000 / crate::sys::proc::ticks_per_second(),
         boot: crate::sys::proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
@@ -143,7 +143,7 @@ fn what_a_job_of_another_host_started_here_takes_its_changed_limits() {
     let pid = i32::try_from(child.id()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let (mut exec, a) = with_command(dir.path(), pid);
-    let path = exec.place.local.part_limits_file(a);
+    let path = exec.setup.local.part_limits_file(a);
     publish(&exec, 1, &[]);
     exec.turn(true);
     assert!(child.try_wait().unwrap().is_none() && !fs::exists(&path));
@@ -178,6 +178,6 @@ fn limits_that_come_with_the_part_itself_are_its_limits() {
     exec.turn(true);
     let limits = exec.parts.launches.limits_of(a).unwrap();
     assert_eq!((limits.changes, limits.mem_b), (1, Some(1 << 30)));
-    let file = exec.place.local.part_limits_file(a);
+    let file = exec.setup.local.part_limits_file(a);
     assert!(!fs::exists(&file), "nothing runs that could read it");
 }

@@ -20,8 +20,8 @@ fn how_far_the_journal_had_come_is_remembered_over_a_restart() {
     exec.turn(true);
     let text = "1.1.9.00000005";
     assert_eq!(exec.share.recorded.points.to_string(), text);
-    let (_, told) = crate::host::ls::read_beat(&exec.place.local.exe_beat()).unwrap();
-    assert!(told.contains(text), "{told}");
+    let (_, reports) = crate::host::ls::read_beat(&exec.setup.local.exe_beat()).unwrap();
+    assert!(reports.contains(text), "{reports}");
     // Known from the ledger before any order is read.
     exec.ledger.commit(true).unwrap();
     drop(exec);
@@ -39,7 +39,7 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
         a: first(3),
         ..Default::default()
     };
-    let over = table::Status::Over(Box::new(end));
+    let over = table::Status::Ended(Box::new(end));
     let mut entry = table::Entry::new(over, (1, 2), false);
     entry.acked = true;
     exec.table.insert(first(3), entry);
@@ -50,9 +50,9 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
     publish(&exec, 1, &[Order::Next { part: 2 }]);
     exec.turn(true);
     exec.turn(true);
-    let path = exec.place.layout.reports("h1", before + 1);
-    let told = std::fs::read_to_string(path).unwrap();
-    assert!(told.contains("\"k\":\"ended\""), "{told}");
+    let path = exec.setup.layout.reports("h1", before + 1);
+    let reports = std::fs::read_to_string(path).unwrap();
+    assert!(reports.contains("\"k\":\"ended\""), "{reports}");
     assert_eq!(
         (number(&exec), exec.share.recorded.restored),
         (before + 1, 1)
@@ -74,7 +74,7 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
     let dir = tempfile::tempdir().unwrap();
     let mut exec = deaf_executor(dir.path());
     let a = first(3);
-    let over = table::Status::Over(Box::new(crate::record::report::Ended {
+    let over = table::Status::Ended(Box::new(crate::record::report::Ended {
         a,
         code: Some(0),
         ..Default::default()
@@ -91,21 +91,21 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
         other => other,
     };
     publish(&exec, 2, &[spec(3), marked(6), Order::Cancel { a }]);
-    let told = |e: &Exec| {
+    let reports = |e: &Exec| {
         let number = e.reports.number().unwrap();
-        std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap()
+        std::fs::read_to_string(e.setup.layout.reports("h1", number)).unwrap()
     };
     // A restart reads the same orders again; the known run was acknowledged long before.
     for _ in 0..2 {
         exec.turn(true);
         exec.turn(true);
         assert!(exec.spawners.is_ready(), "it dies of the first task");
-        let text = told(&exec);
+        let text = reports(&exec);
         assert!(!text.contains("\"ended\""), "{text}");
         let never = text.lines().find(|line| line.contains("\"never\""));
         assert!(never.is_some_and(|l| l.contains("\"m\":6")), "{text}");
         assert_eq!(
-            exec.table.get(a).map(|e| (e.mark, e.named)),
+            exec.table.get(a).map(|e| (e.mark, e.named_by)),
             Some((5, (1, 2)))
         );
         drop(exec);
@@ -115,7 +115,7 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
     publish(&exec, 3, &[spec(3), marked(5)]);
     exec.turn(true);
     assert!(exec.spawners.is_ready() && exec.reports.refuses_none());
-    assert!(!told(&exec).contains("\"never\""));
+    assert!(!reports(&exec).contains("\"never\""));
 }
 
 /// The tasks log is kept for other tasks; the ledger has dropped the acknowledged attempt.
@@ -139,7 +139,7 @@ fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_n
     let mark = exec.table.get(a).map(|e| e.mark);
     assert_eq!(mark, Some(5));
     let number = exec.reports.number().unwrap();
-    let text = std::fs::read_to_string(exec.place.layout.reports("h1", number)).unwrap();
+    let text = std::fs::read_to_string(exec.setup.layout.reports("h1", number)).unwrap();
     let ended = text.lines().find(|l| l.contains("\"ended\",\"j\":\"3\""));
     assert!(ended.is_some_and(|l| l.contains("\"m\":5")), "{text}");
     drop(exec);
@@ -149,13 +149,13 @@ fn what_the_tasks_log_tells_of_a_forgotten_run_is_not_taken_for_another_by_its_n
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
     let log = exec.spawners.log().unwrap();
-    let mut given = table::Entry::new(table::Status::Given(log), (1, 1), false);
+    let mut given = table::Entry::new(table::Status::Sent(log), (1, 1), false);
     given.mark = 6;
     exec.table.insert(a, given);
     fencing::shepherds_write(&exec, (log, 5), &old);
     exec.turn(false);
     let status = |e: &Exec| format!("{:?}", e.table.get(a).unwrap().status);
-    assert!(status(&exec).starts_with("Given"), "{}", status(&exec));
+    assert!(status(&exec).starts_with("Sent"), "{}", status(&exec));
     fencing::shepherds_write(&exec, (log, 6), &old[..1]);
     exec.turn(false);
     assert!(status(&exec).starts_with("Running"), "{}", status(&exec));
@@ -177,7 +177,7 @@ fn what_the_leader_believes_to_run_and_the_host_forgot_is_not_started_again() {
         exec.turn(true);
         assert!(exec.spawners.is_ready(), "it dies of the first task");
         let status = &exec.table.get(first(1)).unwrap().status;
-        let table::Status::Over(end) = status else {
+        let table::Status::Ended(end) = status else {
             panic!("{status:?}");
         };
         assert_eq!(end.reason, crate::model::TermReason::HostLost);
@@ -201,13 +201,13 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     let part = |mark| part_of(3, mark);
     publish(&exec, 1, &[spec(3), part(6)]);
     exec.turn(true);
-    let told = |e: &Exec| {
+    let reports = |e: &Exec| {
         let number = e.reports.number().unwrap();
-        let text = std::fs::read_to_string(e.place.layout.reports("h1", number)).unwrap();
+        let text = std::fs::read_to_string(e.setup.layout.reports("h1", number)).unwrap();
         let ready = text.lines().filter(|l| l.contains("\"part_ready\""));
         ready.map(str::to_owned).collect::<Vec<_>>()
     };
-    let lines = told(&exec);
+    let lines = reports(&exec);
     assert!(
         lines.len() == 1 && lines[0].contains("\"m\":6,\"e\":1"),
         "{lines:?}"
@@ -219,7 +219,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     exec.turn(true);
     exec.reports.close();
     exec.turn(true);
-    let lines = told(&exec);
+    let lines = reports(&exec);
     assert!(
         lines.len() == 1 && lines[0].contains("\"m\":7"),
         "{lines:?}"
@@ -227,7 +227,7 @@ fn a_part_is_told_with_the_run_that_it_was_asked_for() {
     // A part is reported as soon as it is prepared.
     publish(&exec, 2, &[spec(3), part(7), part_of(4, 9)]);
     exec.turn(true);
-    let lines = told(&exec);
+    let lines = reports(&exec);
     assert!(
         lines.len() == 2 && lines[1].contains("\"m\":9"),
         "{lines:?}"
@@ -241,7 +241,7 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
     publish(&exec, 1, &[]);
     exec.turn(true);
     let number = exec.reports.number().unwrap();
-    let path = exec.place.layout.reports("h1", number);
+    let path = exec.setup.layout.reports("h1", number);
     let written = std::fs::read(&path).unwrap();
     let in_place = |exec: &mut Exec| {
         exec.reports.end_pauses();
@@ -257,6 +257,6 @@ fn a_reports_file_that_a_copy_of_the_share_replaced_is_left() {
     assert!(!in_place(&mut exec));
     let next = exec.reports.number().unwrap();
     assert_eq!(next, number + 1);
-    std::fs::remove_file(exec.place.layout.reports("h1", next)).unwrap();
+    std::fs::remove_file(exec.setup.layout.reports("h1", next)).unwrap();
     assert!(!in_place(&mut exec));
 }

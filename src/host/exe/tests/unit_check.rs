@@ -2,7 +2,7 @@
 //! units of other jobs.
 
 use super::*;
-use crate::host::exe::known_units::{judged, named};
+use crate::host::exe::known_units::{reason_to_end, wrong_unit_sentences};
 use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::host::exe::sample::Snapshot;
 use crate::model::{CpuSet, TermReason, UnitCheck, Units};
@@ -14,7 +14,7 @@ use crate::sys::proc;
 fn shepherd(pid: i32) -> table::Shepherd {
     table::Shepherd {
         pid,
-        born: proc::own_birth_ms(),
+        started_ms: proc::own_birth_ms(),
         boot: proc::boot_id().to_owned(),
         group: String::new(),
         t: 1,
@@ -22,8 +22,8 @@ fn shepherd(pid: i32) -> table::Shepherd {
     }
 }
 
-/// Job 1 runs below this process and has unit 0; process `pid` is on `unit`, seen at `seen`.
-fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, u64)) -> Exec {
+/// Job 1 runs below this process and has unit 0; process `pid` is on `unit`, seen at `sampled`.
+fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, sampled): (usize, u32, u64)) -> Exec {
     let mut exec = deaf_executor(dir);
     let shepherd = shepherd(i32::try_from(std::process::id()).unwrap());
     let mut entry = table::Entry::new(table::Status::Running(shepherd), (1, 1), false);
@@ -31,12 +31,12 @@ fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, 
     entry.given.check = check;
     exec.table.insert(first(1), entry);
     let mut units = vec![UnitDoc::named("0"), UnitDoc::named("1")];
-    (units[unit].processes, units[unit].seen) = (vec![pid], seen);
+    (units[unit].processes, units[unit].seen) = (vec![pid], sampled);
     let doc = HostUnitsDoc {
         boot: proc::boot_id().to_owned(),
         kinds: [("gpu".to_owned(), units)].into(),
     };
-    let path = exec.place.local.units();
+    let path = exec.setup.local.units();
     fs::publish(&path, &serde_json::to_vec(&doc).unwrap()).unwrap();
     exec.starter.units.reread(&path, "h1");
     exec
@@ -44,7 +44,7 @@ fn bed(dir: &std::path::Path, check: UnitCheck, (unit, pid, seen): (usize, u32, 
 
 fn look(exec: &mut Exec) -> Vec<String> {
     let wrong = exec.wrong_units(&Snapshot::read());
-    named(&wrong, first(1))
+    wrong_unit_sentences(&wrong, first(1))
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
     let now = clock::boot_ms() + 1_000;
     let dir = tempfile::tempdir().unwrap();
     let wrong = format!("gpu 1 (process {})", child.id());
-    for (check, on, seen, said) in [
+    for (check, on, sampled, output) in [
         (UnitCheck::Warn, 1, now, true),
         (UnitCheck::Kill, 1, now, true),
         (UnitCheck::Off, 1, now, false),
@@ -65,26 +65,30 @@ fn a_process_on_a_unit_of_others_is_said_or_ends_its_job() {
         (UnitCheck::Kill, 1, 1, false),
     ] {
         let place = tempfile::tempdir_in(dir.path()).unwrap();
-        let mut exec = bed(place.path(), check, (on, child.id(), seen));
+        let mut exec = bed(place.path(), check, (on, child.id(), sampled));
         let found = look(&mut exec);
         assert_eq!(
             found,
-            if said { vec![wrong.clone()] } else { vec![] },
+            if output { vec![wrong.clone()] } else { vec![] },
             "{check:?} {on}"
         );
         let u = Usage {
             wrong_units: found,
             ..Usage::default()
         };
-        let reason = judged(exec.table.get(first(1)).unwrap().given.check, &u);
-        let kill = said && check == UnitCheck::Kill;
+        let reason = reason_to_end(exec.table.get(first(1)).unwrap().given.check, &u);
+        let kill = output && check == UnitCheck::Kill;
         assert_eq!(reason, kill.then_some(TermReason::Units), "{check:?} {on}");
         let note = exec.starter.units.note("more");
         assert_eq!(
             note.contains("of job 1 uses gpu 1, which the job does not have; more"),
-            said
+            output
         );
-        assert_eq!(look(&mut exec).is_empty(), !said, "as long as it is there");
+        assert_eq!(
+            look(&mut exec).is_empty(),
+            !output,
+            "as long as it is there"
+        );
     }
     child.kill().unwrap();
     child.wait().unwrap();
@@ -132,8 +136,8 @@ fn a_process_of_no_job_is_said_to_whom_the_unit_belongs() {
         assert!(look(&mut exec).is_empty());
         exec.starter.units.note("")
     };
-    let said = "process 1 of no job uses gpu 0, which job 1 has";
-    assert_eq!(note(UnitCheck::Kill, 0), said);
+    let output = "process 1 of no job uses gpu 0, which job 1 has";
+    assert_eq!(note(UnitCheck::Kill, 0), output);
     assert_eq!(note(UnitCheck::Off, 0), "");
     assert_eq!(note(UnitCheck::Kill, 1), "", "no job has it");
 }
@@ -183,7 +187,7 @@ fn command_on(unit: usize, check: UnitCheck) -> (String, Vec<String>, bool) {
     let pid = i32::try_from(child.id()).unwrap();
     let began = proc::info(pid).unwrap().start;
     let shepherd = table::Shepherd {
-        born: began * 1000 / proc::ticks_per_second(),
+        started_ms: began * 1000 / proc::ticks_per_second(),
         ..shepherd(pid)
     };
     let cpus = CpuSet::default();
@@ -211,15 +215,15 @@ fn what_a_job_of_another_host_started_here_answers_for_the_units_it_uses() {
     for check in [UnitCheck::Off, UnitCheck::Warn, UnitCheck::Kill] {
         assert_eq!(command_on(1, check), nothing, "its own, {check:?}");
     }
-    let said = "process N of job 2 uses gpu 0, which the job does not have".to_owned();
+    let output = "process N of job 2 uses gpu 0, which the job does not have".to_owned();
     let named = vec!["gpu 0 (process N on h1)".to_owned()];
-    let warned = (said.clone(), named.clone(), false);
+    let warned = (output.clone(), named.clone(), false);
     assert_eq!(command_on(0, UnitCheck::Warn), warned);
-    assert_eq!(command_on(0, UnitCheck::Kill), (said, named, true));
+    assert_eq!(command_on(0, UnitCheck::Kill), (output, named, true));
     // Job 2 is not checked, but the job that has the unit is.
-    let told = "process N of job 2 uses gpu 0, which job 1 has".to_owned();
-    let told = (told, Vec::new(), false);
-    assert_eq!(command_on(0, UnitCheck::Off), told);
+    let finding = "process N of job 2 uses gpu 0, which job 1 has".to_owned();
+    let finding = (finding, Vec::new(), false);
+    assert_eq!(command_on(0, UnitCheck::Off), finding);
 }
 
 #[test]
@@ -230,7 +234,7 @@ fn a_stranger_on_a_unit_of_a_part_is_said() {
         assert!(look(&mut exec).is_empty());
         (exec.starter.units.note(""), exec.parts.are_checked())
     };
-    let said = "process 1 of no job uses gpu 1, which job 2 has".to_owned();
-    assert_eq!(note(UnitCheck::Warn), (said, true));
+    let output = "process 1 of no job uses gpu 1, which job 2 has".to_owned();
+    assert_eq!(note(UnitCheck::Warn), (output, true));
     assert_eq!(note(UnitCheck::Off), (String::new(), false));
 }

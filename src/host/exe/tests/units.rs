@@ -3,14 +3,14 @@
 use super::*;
 use crate::task::spec::TaskSpec;
 
-/// Adds an attempt of job `id` that was given to the spawner or, if `held`, waits to be.
-fn add(exec: &mut Exec, id: u32, units: &[&str], held: bool) {
+/// Adds an attempt of job `id` that was given to the spawner or, if `deferred`, waits to be.
+fn add(exec: &mut Exec, id: u32, units: &[&str], deferred: bool) {
     let a = first(id);
-    let mut entry = table::Entry::new(table::Status::Given(1), (1, 1), false);
+    let mut entry = table::Entry::new(table::Status::Sent(1), (1, 1), false);
     entry.given.units = units.iter().map(|unit| (*unit).to_owned()).collect();
     exec.table.insert(a, entry);
-    if held {
-        exec.spawners.held.push(TaskSpec {
+    if deferred {
+        exec.spawners.deferred.push(TaskSpec {
             a,
             ..TaskSpec::default()
         });
@@ -36,13 +36,13 @@ fn a_start_waits_for_the_end_of_the_attempt_that_has_its_unit() {
     let end = |exec: &mut Exec, id: u32| {
         let end = crate::task::ending::unknown(first(id), Default::default(), "");
         exec.table
-            .set(first(id), table::Status::Over(Box::new(end)));
+            .set(first(id), table::Status::Ended(Box::new(end)));
     };
     end(&mut exec, 1);
     assert_eq!(ready(&mut exec), [0; 0]);
     end(&mut exec, 5);
     assert_eq!(ready(&mut exec), [2]);
-    assert!(exec.spawners.held.is_empty());
+    assert!(exec.spawners.deferred.is_empty());
 }
 
 #[test]
@@ -56,7 +56,8 @@ fn parts_of_a_unit_are_used_together_up_to_the_whole() {
     add(&mut exec, 5, &["gpu 0 1"], true);
     assert_eq!(ready(&mut exec), [4]);
     let end = crate::task::ending::unknown(first(1), Default::default(), "");
-    exec.table.set(first(1), table::Status::Over(Box::new(end)));
+    exec.table
+        .set(first(1), table::Status::Ended(Box::new(end)));
     assert_eq!(ready(&mut exec), [5]);
 }
 

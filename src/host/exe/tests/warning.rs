@@ -18,11 +18,11 @@ fn a_warning_is_on_file_until_it_is_taken_back() {
     given(dir.path(), 7);
     let mut exec = deaf_executor(dir.path());
     let a = first(2);
-    let status = table::Status::Given(exec.spawners.log().unwrap());
+    let status = table::Status::Sent(exec.spawners.log().unwrap());
     let mut entry = table::Entry::new(status, (1, 1), false);
     entry.given.boot = crate::sys::proc::boot_id().to_owned();
     exec.table.insert(a, entry);
-    let path = exec.place.local.warning_file(a);
+    let path = exec.setup.local.warning_file(a);
     let at = crate::sys::clock::wall_ms() + 30_500;
     publish(&exec, 1, &[warn(a, at, 1)]);
     exec.turn(true);

@@ -14,7 +14,7 @@ fn limits_of_job_groups_follow_their_version_and_survive_a_purge() {
     assert!(of(&mut quotas, "").is_free());
     let (deep, other) = (of(&mut quotas, "/a/b"), of(&mut quotas, "/a/c"));
     assert!(!deep.by_host() && !deep.is_free());
-    quotas.take(&deep, &on(0, 4), true);
+    quotas.count_start(&deep, &on(0, 4), true);
     assert!(room(&quotas, &deep, 9).is_ok());
     quotas.limit_groups(1, [("/a", 1)].into_iter(), 7);
     let blocked = room(&quotas, &other, 1).expect_err("the group is full");
@@ -33,7 +33,7 @@ fn limits_of_job_groups_follow_their_version_and_survive_a_purge() {
     let other = of(&mut quotas, "/a/c");
     assert!(room(&quotas, &other, 1).is_err(), "the started job counts");
     let again = of(&mut quotas, "/a/b");
-    quotas.give(&again, &on(0, 4), true, 9);
+    quotas.count_end(&again, &on(0, 4), true, 9);
     assert!(room(&quotas, &other, 1).is_ok());
     assert!(quotas.rows().is_empty(), "climits lists limits of cb.yaml");
 }

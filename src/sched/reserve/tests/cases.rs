@@ -156,21 +156,21 @@ fn case_25_only_the_first_job_gathers_slots() {
             let now = freed;
             book.release(*claim, now);
             book.open(now);
-            let first = book.turn('a') == BookTurn::Try
-                && book.room(0, now, end_of(now, NEVER_MS), false).slots >= 8;
+            let first = book.begin_turn('a') == BookTurn::Try
+                && book.free_for(0, now, end_of(now, NEVER_MS), false).slots >= 8;
             assert_eq!(first, freed == 8, "the job starts at the eighth free slot");
             if first {
                 break;
             }
             book.reserve('a', &SlotsRequest(8), &terms)
                 .expect("it reserves");
-            assert_eq!(book.turn('b'), BookTurn::Try);
-            assert_eq!(book.room(0, now, end_of(now, NEVER_MS), false).slots, 0);
+            assert_eq!(book.begin_turn('b'), BookTurn::Try);
+            assert_eq!(book.free_for(0, now, end_of(now, NEVER_MS), false).slots, 0);
             let second = book.reserve('b', &SlotsRequest(8), &terms).cloned();
             assert_eq!(second.is_some(), depth == 2);
-            assert!(second.is_none_or(|second| !second.holds));
+            assert!(second.is_none_or(|second| !second.holds_slots));
             book.close(true);
-            assert_eq!(book.held_now(0, now), freed);
+            assert_eq!(book.reserved_free_slots(0, now), freed);
             assert_eq!(
                 book.estimate('a'),
                 Some(Estimate::Unknown {

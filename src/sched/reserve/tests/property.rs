@@ -156,8 +156,8 @@ impl World {
         if self.naive && self.book.checks.changed {
             self.book.checks.broken = true;
             self.book.checks.gained.cover(i64::MIN, i64::MAX);
-            self.book.gains.base += 1 + self.book.gains.log.len() as u64;
-            self.book.gains.log.clear();
+            self.book.freed_hosts.base += 1 + self.book.freed_hosts.log.len() as u64;
+            self.book.freed_hosts.log.clear();
         }
         self.book.open(self.now);
         for (key, want) in std::mem::take(&mut self.queue) {
@@ -167,7 +167,7 @@ impl World {
                 hold_ms: None,
                 free_first: false,
             };
-            if self.book.turn(key) == BookTurn::Try {
+            if self.book.begin_turn(key) == BookTurn::Try {
                 match self.book.reserve(key, &want, &terms).cloned() {
                     Some(made) if made.start <= self.now => {
                         self.book.started(key);
@@ -205,7 +205,7 @@ impl World {
     fn backfill(&mut self, want: &RusageItem) -> bool {
         let end = self.now + want.duration;
         let Some(host) = want.hosts.iter().copied().find(|host| {
-            let room = self.book.room(*host, self.now, end, true).clone();
+            let room = self.book.free_for(*host, self.now, end, true).clone();
             let free = self.free(*host, None);
             let mut least = free[0].clone();
             free[..want.duration as usize]
@@ -299,8 +299,8 @@ fn play(seed: u64, depth: usize, naive: bool) -> Vec<(i64, u32, i64)> {
     let (key, want) = world.queue.pop().expect("it was submitted");
     let wanted = world.brute(key, &want);
     world.book.open(world.now);
-    world.book.keep_all();
-    world.book.turn(key);
+    world.book.confirm_all();
+    world.book.begin_turn(key);
     let terms = ReservationTerms {
         duration: want.duration,
         depth: usize::MAX,
@@ -339,10 +339,10 @@ fn wild_pass(world: &mut World) {
             NEVER_MS
         };
         let may_backfill = key % 5 != 0;
-        if i < most && world.book.turn(key) == BookTurn::Try {
+        if i < most && world.book.begin_turn(key) == BookTurn::Try {
             let end = end_of(world.now, duration);
             let fits = want.hosts.iter().copied().find(|host| {
-                let room = world.book.room(*host, world.now, end, may_backfill);
+                let room = world.book.free_for(*host, world.now, end, may_backfill);
                 want.capacity(*host, room) >= want.min
             });
             if let Some(host) = fits {
@@ -376,7 +376,7 @@ fn run_wild(seed: u64) {
     let mut world = World::new(seed, 2);
     world.wild = true;
     world.book.rules.overrun = 7;
-    world.book.rules.rest = 30;
+    world.book.rules.retry_delay = 30;
     for _ in 0..80 {
         world.now += world.rng.below(9) as i64;
         let mut i = 0;
@@ -401,7 +401,7 @@ fn run_wild(seed: u64) {
         }
         wild_pass(&mut world);
         for (claim, until, _) in &mut world.work {
-            *until = world.book.until(*claim);
+            *until = world.book.claim_end(*claim);
         }
         world.check();
     }

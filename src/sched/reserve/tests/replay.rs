@@ -136,7 +136,7 @@ impl<'a> Replay<'a> {
     fn fits(&mut self, at: u32) -> bool {
         let end = self.end_of(at);
         let width = i64::from(self.jobs[at as usize].width);
-        width <= self.book.room(0, self.now, end, true).slots
+        width <= self.book.free_for(0, self.now, end, true).slots
     }
 
     fn pass_fcfs(&mut self, new: std::ops::Range<u32>) {
@@ -160,8 +160,8 @@ impl<'a> Replay<'a> {
         for at in std::mem::take(&mut self.queue) {
             let width = self.jobs[at as usize].width;
             let end = self.end_of(at);
-            let tried = self.book.turn(at) == BookTurn::Try;
-            if tried && i64::from(width) <= self.book.room(0, self.now, end, false).slots {
+            let tried = self.book.begin_turn(at) == BookTurn::Try;
+            if tried && i64::from(width) <= self.book.free_for(0, self.now, end, false).slots {
                 self.book.started(at);
                 self.start(at);
                 continue;
@@ -185,7 +185,7 @@ impl<'a> Replay<'a> {
         self.book.open(self.now);
         let mut heads = 0;
         while let Some(at) = self.queue.get(heads).copied() {
-            if self.book.turn(at) == BookTurn::Keep {
+            if self.book.begin_turn(at) == BookTurn::Keep {
                 break;
             }
             if !self.fits(at) {
@@ -265,7 +265,7 @@ impl<'a> Replay<'a> {
         self.book.open(self.now);
         let mut from = 0;
         if self.book.idle() {
-            self.book.keep_all();
+            self.book.confirm_all();
             from = old;
         }
         let mut kept = from;
@@ -274,7 +274,7 @@ impl<'a> Replay<'a> {
             self.queue[kept] = at;
             kept += 1;
             self.scanned += 1;
-            if self.book.turn(at) == BookTurn::Keep {
+            if self.book.begin_turn(at) == BookTurn::Keep {
                 continue;
             }
             let ask = Slots {

@@ -71,7 +71,7 @@ fn reserve(
     terms: &ReservationTerms,
 ) -> Option<(i64, Vec<(u32, u32)>)> {
     book.open(now);
-    book.turn(key);
+    book.begin_turn(key);
     let made = book.reserve(key, ask, terms).map(told);
     book.close(true);
     made
@@ -188,17 +188,17 @@ fn nothing_changed_is_told_without_a_look() {
     reserve(&mut book, 0, 1, &wide(8), &EASY);
     book.open(5);
     assert!(book.idle());
-    assert_eq!(book.turn(1), BookTurn::Keep);
+    assert_eq!(book.begin_turn(1), BookTurn::Keep);
     book.close(true);
     book.release(work[0], 100);
     book.open(100);
     assert!(book.idle(), "an end at its time changes nothing");
-    book.keep_all();
+    book.confirm_all();
     book.close(true);
     assert_eq!(book.get(1).map(|own| own.start), Some(200));
     book.open(200);
     assert!(!book.idle(), "it is due");
-    assert_eq!(book.turn(1), BookTurn::Try);
+    assert_eq!(book.begin_turn(1), BookTurn::Try);
 }
 
 #[test]
@@ -208,11 +208,11 @@ fn who_comes_before_a_reserved_job_takes_precedence() {
     book.release(work[0], 50);
     book.open(50);
     // An earlier job may take host 0, although the reservation needs it at 200.
-    assert_eq!(book.turn(7), BookTurn::Try);
-    assert_eq!(book.room(0, 50, 1050, false).slots, 4);
+    assert_eq!(book.begin_turn(7), BookTurn::Try);
+    assert_eq!(book.free_for(0, 50, 1050, false).slots, 4);
     book.started(7);
     book.claim(&[(0, Bundle::of_slots(4))], 50, 1050);
-    assert_eq!(book.turn(1), BookTurn::Try);
+    assert_eq!(book.begin_turn(1), BookTurn::Try);
     let made = book.reserve(1, &wide(8), &EASY).map(told);
     assert_eq!(made, Some((300, vec![(1, 4), (2, 4)])));
     book.close(true);
@@ -224,12 +224,16 @@ fn who_comes_behind_leaves_reservations_alone() {
     reserve(&mut book, 0, 1, &wide(8), &EASY);
     book.release(work[0], 50);
     book.open(50);
-    assert_eq!(book.turn(1), BookTurn::Try);
+    assert_eq!(book.begin_turn(1), BookTurn::Try);
     book.reserve(1, &wide(8), &EASY);
-    assert_eq!(book.turn(7), BookTurn::Try);
-    assert_eq!(book.room(0, 50, 200, true).slots, 4);
-    assert_eq!(book.room(0, 50, 201, true).slots, 0);
-    assert_eq!(book.room(0, 50, 60, false).slots, 0, "only with backfill");
+    assert_eq!(book.begin_turn(7), BookTurn::Try);
+    assert_eq!(book.free_for(0, 50, 200, true).slots, 4);
+    assert_eq!(book.free_for(0, 50, 201, true).slots, 0);
+    assert_eq!(
+        book.free_for(0, 50, 60, false).slots,
+        0,
+        "only with backfill"
+    );
     let part = ReservedPart {
         host: 0,
         slots: 1,
@@ -237,8 +241,8 @@ fn who_comes_behind_leaves_reservations_alone() {
     };
     assert!(book.allows(std::slice::from_ref(&part), 50, 200, true));
     assert!(!book.allows(&[part], 50, 201, true));
-    assert_eq!(book.held_now(0, 50), 4);
-    assert_eq!(book.held_now(3, 50), 0);
+    assert_eq!(book.reserved_free_slots(0, 50), 4);
+    assert_eq!(book.reserved_free_slots(3, 50), 0);
     book.close(true);
 }
 
@@ -249,7 +253,7 @@ fn a_change_of_order_changes_who_is_served_first() {
     let pass = |book: &mut Book<u32>, now: i64, order: [u32; 2]| {
         book.open(now);
         for key in order {
-            if book.turn(key) == BookTurn::Try {
+            if book.begin_turn(key) == BookTurn::Try {
                 book.reserve(key, &wide(4), &terms);
             }
         }
@@ -272,7 +276,11 @@ fn a_pass_that_was_cut_off_drops_nothing() {
     book.close(false);
     assert!(book.get(1).is_some());
     book.open(11);
-    assert_eq!(book.turn(1), BookTurn::Try, "the change is not forgotten");
+    assert_eq!(
+        book.begin_turn(1),
+        BookTurn::Try,
+        "the change is not forgotten"
+    );
     book.close(true);
     assert!(book.get(1).is_none(), "its turn passed without renewal");
 }
@@ -311,12 +319,12 @@ fn hosts_that_are_free_by_now_are_reserved_first() {
     };
     let (mut book, _, preferred) = made(&EASY);
     assert_eq!(preferred, Some((100, vec![(0, 4), (3, 2)])));
-    assert_eq!(book.room(3, 10, 500, true).slots, 2);
+    assert_eq!(book.free_for(3, 10, 500, true).slots, 2);
     let (mut book, work, free) = made(&free_first);
     assert_eq!(free, Some((100, vec![(3, 4), (0, 2)])));
     // Longer jobs have no room, shorter ones have.
-    assert_eq!(book.room(3, 10, 500, true).slots, 0);
-    assert_eq!(book.room(3, 10, 100, true).slots, 4);
+    assert_eq!(book.free_for(3, 10, 500, true).slots, 0);
+    assert_eq!(book.free_for(3, 10, 100, true).slots, 4);
     // Host 2 became free: the start stays, the set does not.
     book.claim(&[(3, Bundle::of_slots(3))], 20, 100);
     book.release(work[2], 20);
@@ -370,7 +378,7 @@ fn without_known_ends_the_set_gathers_what_is_free() {
     book.release(work[6], 2);
     let made = reserve(&mut book, 2, 1, &wide(3), &terms);
     assert_eq!(made, Some((FOREVER, vec![(3, 2), (0, 1)])));
-    assert_eq!(book.held_now(3, 2), 1);
+    assert_eq!(book.reserved_free_slots(3, 2), 1);
     book.release(work[2], 3);
     book.release(work[4], 3);
     let made = reserve(&mut book, 3, 1, &wide(3), &terms);
@@ -395,7 +403,7 @@ fn two_jobs_never_gather_halves_of_each_other() {
         }
         book.open(now);
         for key in [1, 2] {
-            if book.turn(key) == BookTurn::Try {
+            if book.begin_turn(key) == BookTurn::Try {
                 book.reserve(key, &wide(2), &terms);
             }
         }
@@ -431,7 +439,7 @@ fn a_request_may_choose_its_set_itself() {
         fn bundle(&self, _: u32, slots: u32) -> Bundle {
             Bundle::of_slots(i64::from(slots))
         }
-        fn plain(&self) -> bool {
+        fn is_plain(&self) -> bool {
             false
         }
         /// One slot on a host with an odd number, one on a host with an even one.
@@ -451,7 +459,7 @@ fn a_request_may_choose_its_set_itself() {
     let (mut book, work) = busy();
     book.release(work[0], 10);
     book.open(10);
-    book.turn(1);
+    book.begin_turn(1);
     let made = book.reserve(1, &Pair(wide(2)), &EASY).map(told);
     assert_eq!(made, Some((200, vec![(1, 1), (0, 1)])));
 }
@@ -551,7 +559,7 @@ fn measure(rules: BookSettings) {
             let at = rng.below(500_000) as usize;
             book.release(work[at], now);
             let host = (at / 50) as u32;
-            let room = book.room(host, now, now + 10, true).slots;
+            let room = book.free_for(host, now, now + 10, true).slots;
             assert!(room < 50);
             work[at] = claim(&mut book, host, now, &mut rng);
         }

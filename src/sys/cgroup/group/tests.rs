@@ -76,7 +76,7 @@ fn kill_removes_a_double_forked_session() {
 fn groups_below_a_tasks_group_are_the_tasks_and_do_not_stay() {
     for h in hierarchies("below") {
         let mut pool = Pool::new(h.clone(), "p".to_string());
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        let g = pool.take_group(&Limits::default()).unwrap().unwrap();
         let main = g.main_dir().unwrap().clone();
         let deep = main.join("conmon/deeper");
         std::fs::create_dir_all(&deep).unwrap();
@@ -101,12 +101,12 @@ fn groups_below_a_tasks_group_are_the_tasks_and_do_not_stay() {
         let waiter = std::thread::spawn(move || child.wait());
         pool.give_back(g);
         waiter.join().unwrap().unwrap();
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        let g = pool.take_group(&Limits::default()).unwrap().unwrap();
         assert_ne!(g.name(), name, "it is not used again");
         let name = g.name().to_string();
         std::fs::create_dir(g.main_dir().unwrap().join("empty")).unwrap();
         pool.give_back(g);
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        let g = pool.take_group(&Limits::default()).unwrap().unwrap();
         assert_ne!(g.name(), name, "nor is one with an empty group below it");
         pool.give_back(g);
         pool.clear();
@@ -157,13 +157,13 @@ fn a_frozen_group_can_be_killed() {
 fn a_group_that_files_in_memory_are_charged_to_is_not_used_again() {
     let h = Hierarchy::detect(&format!("test-shmem.{}", std::process::id()));
     let dir = tempfile::tempdir_in("/dev/shm");
-    let (true, Ok(dir)) = (h.holds().0, dir) else {
+    let (true, Ok(dir)) = (h.enforced_limits().0, dir) else {
         println!("skipped: {}, or no /dev/shm", h.describe());
         return;
     };
     let mut pool = Pool::new(h.clone(), "p".to_string());
     let mut run = |script: &str| {
-        let g = pool.take(&Limits::default()).unwrap().unwrap();
+        let g = pool.take_group(&Limits::default()).unwrap().unwrap();
         assert!(start_in(&g, script).wait().unwrap().success());
         let name = g.name().to_string();
         (0..100).any(|_| {
@@ -194,7 +194,9 @@ fn a_task_cannot_leave_the_processors_of_its_group_and_nothing_inherits_them() {
         cpus: Some(one.clone()),
         ..Limits::default()
     };
-    let g = h.is_usable().then(|| pool.take(&bound).unwrap().unwrap());
+    let g = h
+        .is_usable()
+        .then(|| pool.take_group(&bound).unwrap().unwrap());
     let Some(g) = g.filter(|g| g.v2 || g.dirs[Controller::Cpuset as usize].is_some()) else {
         println!("skipped: no cpuset in {}", h.describe());
         return;
@@ -214,7 +216,7 @@ fn a_task_cannot_leave_the_processors_of_its_group_and_nothing_inherits_them() {
     let name = g.name().to_string();
     wait_until_empty(&g);
     pool.give_back(g);
-    let g = pool.take(&Limits::default()).unwrap().unwrap();
+    let g = pool.take_group(&Limits::default()).unwrap().unwrap();
     assert_ne!(g.name(), name);
     assert!(start_in(&g, &script).wait().unwrap().success());
     let status = std::fs::read_to_string(&out).unwrap();
@@ -240,14 +242,14 @@ fn limits_bind_and_are_lifted_in_the_pool() {
         pids: Some(9),
         ..Limits::default()
     };
-    let g = pool.take(&tight).unwrap().unwrap();
+    let g = pool.take_group(&tight).unwrap().unwrap();
     let eat = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
     let status = start_in(&g, eat).wait().unwrap();
     assert!(g.oom_kills() > 0 || !status.success());
     let name = g.name().to_string();
     wait_until_empty(&g);
     pool.give_back(g);
-    let g = pool.take(&Limits::default()).unwrap().unwrap();
+    let g = pool.take_group(&Limits::default()).unwrap().unwrap();
     assert_eq!((g.name(), g.oom_kills()), (name.as_str(), 0));
     assert!(
         start_in(
@@ -290,14 +292,14 @@ fn opened(group: &Group, dir: &Path) -> [bool; 3] {
     );
     assert!(start_in(group, &script).wait().unwrap().success());
     wait_until_empty(group);
-    let said = std::fs::read_to_string(&out).unwrap();
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines.len(), 3, "{said}");
+    let output = std::fs::read_to_string(&out).unwrap();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 3, "{output}");
     let denied = |line: &str| line.contains("Operation not permitted");
     let known = |line: &&str| {
         denied(line) || line.contains("No such device or address") || **line == *"opened"
     };
-    assert!(lines.iter().all(known), "{said}");
+    assert!(lines.iter().all(known), "{output}");
     [0, 1, 2].map(|n| !denied(lines[n]))
 }
 
@@ -329,7 +331,7 @@ fn tasks_open_no_device_that_is_denied_and_the_next_task_of_a_group_has_its_own_
             (&[0, 1][..], [false, false, true]),
             (&[][..], [true, true, true]),
         ] {
-            let g = pool.take(&denying(minors)).unwrap().unwrap();
+            let g = pool.take_group(&denying(minors)).unwrap().unwrap();
             assert_eq!(opened(&g, dir.path()), opens, "{minors:?} in {h:?}");
             names.push(g.name().to_string());
             pool.give_back(g);

@@ -138,8 +138,8 @@ fn a_program_is_reached_at_its_own_name_with_what_it_asks_for() {
     assert_eq!(posted.body(), "program at /save");
     assert!(program.received().contains(&"y".repeat(600_000)));
     // A single tunnel serves all requests.
-    let asked = live.bed.done.lock().unwrap().attended.clone();
-    assert_eq!(asked, [AttachRequest::Tunnel { id: 1, idx: 0 }]);
+    let attended = live.bed.done.lock().unwrap().attended.clone();
+    assert_eq!(attended, [AttachRequest::Tunnel { id: 1, idx: 0 }]);
 }
 
 #[test]

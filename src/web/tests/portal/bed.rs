@@ -26,7 +26,7 @@ use corral_web::broker::wire::{NewSession, PasswordRefusal, PasswordResult};
 use corral_web::cluster::Cluster;
 use corral_web::identity::{AttachedProgram, Identity, JobAction, UserAccess};
 use corral_web::secret::Secret;
-use corral_web::{App, Settings, Shared, routes};
+use corral_web::{App, PortalState, Settings, routes};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ fn me() -> Identity {
 }
 
 impl UserAccess for FakeUserAccess {
-    fn reader(&self, who: &Identity) -> Result<Reader, Failure> {
-        Ok(Reader::new(&self.site, facts(who.uid)))
+    fn reader(&self, identity: &Identity) -> Result<Reader, Failure> {
+        Ok(Reader::new(&self.site, facts(identity.uid)))
     }
 
     fn submit(&self, _: &Identity, job: &JobRequest) -> Result<Accepted, Failure> {
@@ -133,14 +133,14 @@ impl UserAccess for FakeUserAccess {
 
     fn output(
         &self,
-        who: &Identity,
+        identity: &Identity,
         job: &ViewJob,
         most: usize,
     ) -> Result<Vec<JobOutput>, Failure> {
-        Ok(self.reader(who)?.output(job, most))
+        Ok(self.reader(identity)?.output(job, most))
     }
 
-    fn administer(&self, who: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
+    fn administer(&self, identity: &Identity, act: &AdminAction) -> Result<AdminAnswer, Failure> {
         let outcome = |name: &String| Outcome {
             what: name.clone(),
             code: Code::Ok,
@@ -151,7 +151,7 @@ impl UserAccess for FakeUserAccess {
             AdminAction::Queues { names, .. } | AdminAction::Hosts { names, .. } => {
                 Ok(AdminAnswer::Outcomes(names.iter().map(outcome).collect()))
             }
-            act => admin::administer(&self.reader(who)?, act),
+            act => admin::administer(&self.reader(identity)?, act),
         }
     }
 
@@ -189,8 +189,8 @@ impl UserAccess for FakeUserAccess {
         })
     }
 
-    fn texts(&self, who: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
-        Ok(self.reader(who)?.texts(job))
+    fn texts(&self, identity: &Identity, job: &ViewJob) -> Result<JobTexts, Failure> {
+        Ok(self.reader(identity)?.texts(job))
     }
 
     /// A shell of the user who runs the test, or the other end of a tunnel in a thread.
@@ -348,7 +348,7 @@ impl TestPortal {
             ..Settings::default()
         };
         let (end, ending) = watch::channel(false);
-        let app = Shared::new(settings, Cluster::new(&site), actor, ending);
+        let app = PortalState::new(settings, Cluster::new(&site), actor, ending);
         app.cluster.refresh(true);
         TestPortal {
             dir,
@@ -375,7 +375,7 @@ impl TestPortal {
         let (site, done) = (self.site.clone(), self.done.clone());
         let actor = Arc::new(FakeUserAccess { site, done });
         let (end, ending) = watch::channel(false);
-        let app = Shared::new(settings, Cluster::new(&self.site), actor, ending);
+        let app = PortalState::new(settings, Cluster::new(&self.site), actor, ending);
         app.cluster.refresh(true);
         TestPortal {
             router: routes::router(app.clone()),

@@ -193,12 +193,14 @@ fn wrong_passwords_are_counted_by_the_broker() {
                 return;
             }
             // On a slow machine, one or two waits are over before the last attempt begins.
-            let wrong = all.iter().filter(|said| **said == PasswordResult::Wrong);
+            let wrong = all
+                .iter()
+                .filter(|output| **output == PasswordResult::Wrong);
             let (wrong, free) = (wrong.count(), FREE_OF_USER as usize + 1);
             assert!((free..free + 3).contains(&wrong), "{all:?}");
             let wait = all
                 .iter()
-                .filter(|said| matches!(said, PasswordResult::Wait(1..)));
+                .filter(|output| matches!(output, PasswordResult::Wait(1..)));
             assert_eq!(wait.count(), TRIES - wrong, "{all:?}");
             // An invalid user name is not passed to PAM, but gets the same answer.
             assert_eq!(tried("a b"), PasswordResult::Wrong);
@@ -209,8 +211,8 @@ fn wrong_passwords_are_counted_by_the_broker() {
 #[test]
 fn no_password_is_looked_at_where_none_is_wanted() {
     served(|_, asker| {
-        let said = asker.log_in_by_password("root", &Secret::default(), None);
-        assert_eq!(said.unwrap(), PasswordResult::Unchecked);
+        let output = asker.log_in_by_password("root", &Secret::default(), None);
+        assert_eq!(output.unwrap(), PasswordResult::Unchecked);
     });
 }
 

@@ -112,7 +112,7 @@ async fn a_form_gives_values_to_its_template() {
     let template = job.template.unwrap();
     assert_eq!(template.name, "solver");
     assert!(template.values.contains(&("CASE".into(), "a b".into())));
-    assert!(job.script.is_empty() && job.named.contains(&("q", "normal".to_owned())));
+    assert!(job.script.is_empty() && job.named_options.contains(&("q", "normal".to_owned())));
     assert_eq!(job.array, "1-3");
     assert!(bed.done.lock().unwrap().jobs.is_empty());
 }

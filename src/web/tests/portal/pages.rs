@@ -186,8 +186,8 @@ async fn the_form_checks_and_submits() {
         (job.script.as_str(), job.array.as_str()),
         ("#!/bin/sh\ntrue", "1-3")
     );
-    assert!(job.named.contains(&("q", "night".to_owned())));
-    assert!(job.named.contains(&("cwd", "/h/me".to_owned())));
+    assert!(job.named_options.contains(&("q", "night".to_owned())));
+    assert!(job.named_options.contains(&("cwd", "/h/me".to_owned())));
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ async fn a_submission_is_one_job_by_its_key() {
     .await;
     assert_eq!(answer.status, StatusCode::CREATED);
     assert_eq!(answer.header("location"), "/api/v1/jobs/1");
-    let named = bed.done.lock().unwrap().jobs[0].named.clone();
+    let named = bed.done.lock().unwrap().jobs[0].named_options.clone();
     assert!(named.contains(&("key", "k1".to_owned())) && named.contains(&("n", "2".to_owned())));
     let refused = send(r#"{"command":"refuse"}"#, &[]).await;
     assert_eq!(

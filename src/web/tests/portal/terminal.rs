@@ -29,15 +29,15 @@ fn socket(live: &RunningPortal, place: &str) -> HttpAnswer {
 fn a_page_is_at_a_shell_that_ends_with_it() {
     let live = RunningPortal::start(TestPortal::new());
     let place = begin(&live, &live.login);
-    let asked = live.bed.done.lock().unwrap().attended.clone();
+    let attended = live.bed.done.lock().unwrap().attended.clone();
     let AttachRequest::Terminal {
         queue,
         slots,
         run_limit,
         ..
-    } = &asked[0]
+    } = &attended[0]
     else {
-        panic!("{asked:?}");
+        panic!("{attended:?}");
     };
     assert_eq!(
         (queue.as_str(), *slots, run_limit.as_str()),

@@ -49,7 +49,7 @@ fn the_run_limit() {
         "killed at its run limit of 1h: it had run for 1h5s"
     );
     assert_eq!(got.advice[0], "csub -clone 7 -W 1:30");
-    assert_eq!((got.limit.as_str(), got.word), ("1h", "run_limit"));
+    assert_eq!((got.limit.as_str(), got.code), ("1h", "run_limit"));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_memory_limit() {
         "killed at its memory limit of 8G: its peak was 8G"
     );
     assert_eq!(got.advice[0], "csub -clone 7 -mem 12G");
-    assert_eq!((got.limit.as_str(), got.used.as_str()), ("8G", "8G"));
+    assert_eq!((got.limit.as_str(), got.usage.as_str()), ("8G", "8G"));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_could_not_be_started() {
         ..row(TermReason::StartFailed)
     };
     let got = told(&row, Limits::default());
-    assert_eq!((got.word, got.advice.len()), ("no_program", 2));
+    assert_eq!((got.code, got.advice.len()), ("no_program", 2));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn ends_that_were_ordered_or_not_seen() {
         (TermReason::Units, "units", "CB_ASSIGN_GPU"),
     ] {
         let got = told(&row(reason), Limits::default());
-        assert_eq!((got.word, got.text.as_str()), (word, reason.sentence()));
+        assert_eq!((got.code, got.text.as_str()), (word, reason.sentence()));
         assert!(got.advice[0].contains(advice), "{word}: {:?}", got.advice);
     }
 }

@@ -20,22 +20,22 @@ fn memory_that_others_have() {
     site.ask(1, "select[hname==h1] rusage[mem=40G]");
     site.ask(1, "select[hname==h2] rusage[mem=50G]");
     let id = site.ask(1, "rusage[mem=40G]");
-    let said = "nearest is h1: needs 40G mem, 24G left";
-    let waiting = site.check(id, said, &format!("cmod -R 'rusage[mem=24G]' {id}"));
+    let expected = "nearest is h1: needs 40G mem, 24G left";
+    let waiting = site.check(id, expected, &format!("cmod -R 'rusage[mem=24G]' {id}"));
     let hosts = waiting.hosts.unwrap();
     assert_eq!((hosts.hosts, hosts.excluded_at(Stage::Amount)), (2, 2));
-    assert!(!waiting.never);
+    assert!(!waiting.can_never_run);
 }
 
 #[test]
 fn memory_that_no_host_has() {
     let mut site = two();
     let id = site.ask(1, "rusage[mem=97.7T]");
-    let said = "rusage[mem=97.7T]: no host has that much (largest h1: 64G); can never run here";
-    let waiting = site.check(id, said, &format!("cmod -R 'rusage[mem=64G]' {id}"));
-    assert!(waiting.never);
+    let expected = "rusage[mem=97.7T]: no host has that much (largest h1: 64G); can never run here";
+    let waiting = site.check(id, expected, &format!("cmod -R 'rusage[mem=64G]' {id}"));
+    assert!(waiting.can_never_run);
     let miss = waiting.hosts.unwrap().nearest.unwrap();
-    let nearest = text::nearest(&miss);
+    let nearest = text::nearest_miss_text(&miss);
     assert_eq!(nearest, "host h1: needs 97.7T mem, it has 64G in all");
 }
 
@@ -45,8 +45,8 @@ fn slots_that_others_have_on_each_host() {
     site.ask(2, "select[hname==h1]");
     site.ask(3, "select[hname==h2]");
     let id = site.ask(4, "span[hosts=1]");
-    let said = "nearest is h1: needs 4 slots, 2 free";
-    site.check(id, said, &format!("cmod -n 2 {id}"));
+    let expected = "nearest is h1: needs 4 slots, 2 free";
+    site.check(id, expected, &format!("cmod -n 2 {id}"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn more_slots_than_there_are() {
     let mut site = two();
     let id = site.ask(100, "");
     let waiting = site.check(id, "it needs 100 slots in all", &format!("cmod -n 8 {id}"));
-    assert!(waiting.never);
+    assert!(waiting.can_never_run);
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn a_condition_that_no_host_meets() {
         "hosts:\n- {names: 'h[1-2]', slots: 4, tags: [fast]}\nqueues:\n- {name: normal}\n",
     );
     let id = site.ask(1, "select[fast && maxmem>97.7T]");
-    let said = "select[maxmem > 97.7T] does not hold: it has maxmem 64G";
-    site.check(id, said, &format!("cmod -R 'select[fast]' {id}"));
+    let expected = "select[maxmem > 97.7T] does not hold: it has maxmem 64G";
+    site.check(id, expected, &format!("cmod -R 'select[fast]' {id}"));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_dependency_that_can_never_be_met() {
     assert_eq!(orphans, Some(crate::model::Orphans::Hold));
     let run = format!("cmod -orphan run {id}");
     let waiting = site.check(id, "can never be satisfied", &run);
-    assert!(waiting.never);
+    assert!(waiting.can_never_run);
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn a_queue_at_its_limit_of_slots() {
     );
     site.ask(2, "");
     let id = site.ask(1, "");
-    let said = "queue normal has reached its limit of 2 slots";
-    site.check(id, said, &format!("cmod -q other {id}"));
+    let expected = "queue normal has reached its limit of 2 slots";
+    site.check(id, expected, &format!("cmod -q other {id}"));
 }
 
 #[test]
@@ -198,8 +198,8 @@ fn a_limit_of_section_limits() {
     ));
     site.ask(3, "");
     let id = site.ask(3, "");
-    let said = "limit few (users u1000): 3 of 5 slots in use, needs 3";
-    site.check(id, said, &format!("cmod -n 2 {id}"));
+    let expected = "limit few (users u1000): 3 of 5 slots in use, needs 3";
+    site.check(id, expected, &format!("cmod -n 2 {id}"));
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn a_licence_that_others_have() {
     ));
     site.ask(1, "rusage[lic=3]");
     let id = site.ask(1, "rusage[lic=2]");
-    let said = "shared resource lic: 3 of 4 reserved, needs 2";
-    site.check(id, said, &format!("cmod -R 'rusage[lic=1]' {id}"));
+    let expected = "shared resource lic: 3 of 4 reserved, needs 2";
+    site.check(id, expected, &format!("cmod -R 'rusage[lic=1]' {id}"));
 }
 
 #[test]
@@ -254,8 +254,8 @@ fn units_that_others_have() {
     site.ask(1, "select[hname==h1] rusage[gpu=2]");
     site.ask(1, "select[hname==h2] rusage[gpu=3]");
     let id = site.ask(1, "rusage[gpu=4]");
-    let said = "nearest is h1: needs 4 gpu, 2 left";
-    site.check(id, said, &format!("cmod -R 'rusage[gpu=2]' {id}"));
+    let expected = "nearest is h1: needs 4 gpu, 2 left";
+    site.check(id, expected, &format!("cmod -R 'rusage[gpu=2]' {id}"));
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn jobs_that_come_first_are_counted() {
         "nothing starts on a full host"
     );
     assert_eq!(
-        text::ahead(&waiting.ahead),
+        text::jobs_ahead_text(&waiting.ahead),
         "2 jobs before it in its queue, 3 jobs in queues of higher priority"
     );
 }
