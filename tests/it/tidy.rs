@@ -671,8 +671,7 @@ const ODD_WORDS: &[&str] = &[
 ];
 
 /// Phrases that were taken out of the documents and manual pages: say "at growing intervals",
-/// "what happens to", "cannot be combined with", "still", "reconstructed", "current", "all users",
-/// "regardless of", "assigned", "does not change", "can be placed".
+/// "what happens to", "cannot be combined with", "still", "reconstructed", "current", "all users".
 const ODD_IN_DOCUMENTS: &[&str] = &[
     "ever more rarely",
     "ever more slowly",
@@ -684,12 +683,7 @@ const ODD_IN_DOCUMENTS: &[&str] = &[
     "on record",
     "parted",
     "everybody",
-    "everyone",
     "whatever",
-    "handed out",
-    "stays as it was",
-    "has room",
-    "has no room",
 ];
 
 /// Whether a file is one of the texts that users, administrators and developers read.
