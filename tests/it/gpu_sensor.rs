@@ -163,5 +163,5 @@ fn without_a_gpu_it_says_so_and_with_a_broken_driver_what_is_wrong() {
     driver(dir.path());
     let out = cbgpu(dir.path(), &[("FAKE_LOST", "1")]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out));
-    assert!(text(&out).contains("NVIDIA's driver does not count its GPUs"));
+    assert!(text(&out).contains("the NVIDIA driver does not return the number of GPUs"));
 }
