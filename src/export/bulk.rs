@@ -141,7 +141,7 @@ pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
     if items.items.len() != sent {
         let got = items.items.len();
         return later(format!(
-            "the answer tells of {got} documents, {sent} were sent"
+            "the answer is about {got} documents, but {sent} were sent"
         ));
     }
     Verdict::Results(

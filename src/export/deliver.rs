@@ -118,7 +118,7 @@ impl Delivery<'_> {
                     self.counts.present += 1;
                     None
                 }
-                ItemResult::Later(text) => Some(format!("a document was not taken, {text}")),
+                ItemResult::Later(text) => Some(format!("a document was not accepted, {text}")),
                 ItemResult::Rejected(status, text) => self.reject(document, *status, text).err(),
             };
             if trouble.is_some() {
@@ -144,7 +144,7 @@ impl Delivery<'_> {
             self.bounds.bytes = size / 2;
             return None;
         }
-        let kept = self.reject(left[0], 413, "larger than the server takes");
+        let kept = self.reject(left[0], 413, "larger than the server accepts");
         match kept {
             Ok(()) => drop(left.remove(0)),
             Err(why) => return Some(why),

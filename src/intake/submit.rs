@@ -406,7 +406,7 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
     };
     if slots > SLOTS_MAX {
         return Err(Refusal::usage(format!(
-            "-R: the sections ask for {slots} slots together, at most {SLOTS_MAX} are possible"
+            "-R: the sections request {slots} slots together, at most {SLOTS_MAX} are allowed"
         )));
     }
     let said = [spec.min, spec.max]
@@ -414,7 +414,7 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
         .find(|n| *n != 0 && *n != slots);
     if let Some(said) = said {
         return Err(Refusal::usage(format!(
-            "-n: the sections of -R ask for {slots} slots together, not {said}; omit -n"
+            "-n: the sections of -R request {slots} slots together, not {said}; omit -n"
         )));
     }
     (spec.min, spec.max) = (slots, slots);
@@ -503,7 +503,7 @@ fn own_jobs_named(
             return Err(Refusal::usage(format!(
                 "-w: too many jobs: {name:?} is compared with {looks} of yours and matches {} or \
                  more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} \
-                 in one request); name fewer, or say their ids",
+                 in one request); name fewer jobs, or give their ids",
                 ids.len()
             )));
         }
@@ -573,8 +573,8 @@ fn accepts(
         )));
     }
     let refused = match (queue.interactive, spec.session.is_some()) {
-        (Interactive::Only, false) => Some("takes interactive jobs only (-I, -Ip, -Is)"),
-        (Interactive::No, true) => Some("takes no interactive jobs"),
+        (Interactive::Only, false) => Some("accepts only interactive jobs (-I, -Ip, -Is)"),
+        (Interactive::No, true) => Some("accepts no interactive jobs"),
         _ => None,
     };
     if let Some(why) = refused {
@@ -582,12 +582,12 @@ fn accepts(
     }
     if spec.exclusive && !queue.exclusive {
         return Err(Refusal::refused(format!(
-            "queue {name} takes no exclusive jobs (-x)"
+            "queue {name} accepts no exclusive jobs (-x)"
         )));
     }
     if !queue.exclusive && require::wants_units_alone(&spec.res_req, config) {
         return Err(Refusal::refused(format!(
-            "queue {name} takes no exclusive jobs: cu[excl] needs exclusive: yes there"
+            "queue {name} accepts no exclusive jobs: cu[excl] needs exclusive: yes there"
         )));
     }
     let (min, max) = slots_in(queue, app, spec);
@@ -596,14 +596,14 @@ fn accepts(
         && !within(slots, min, max)
     {
         return Err(Refusal::refused(format!(
-            "-n: application {} takes jobs of {} slots",
+            "-n: application {} accepts jobs of {} slots",
             app.name,
             bound(slots)
         )));
     }
     if !within(queue.job_slots, min, max) {
         return Err(Refusal::refused(format!(
-            "-n: queue {name} takes jobs of {} slots",
+            "-n: queue {name} accepts jobs of {} slots",
             bound(queue.job_slots)
         )));
     }

@@ -289,7 +289,10 @@ impl Chain {
                     self.walk_segment(&path, &mut at, &limit, brief, on)?
                 }
                 Some(s) => {
-                    let why = format!("{} bytes of it are covered, {} are there", at.bytes, s.len);
+                    let why = format!(
+                        "{} bytes of it are covered, but it has only {}",
+                        at.bytes, s.len
+                    );
                     on(WalkItem::Missing {
                         path: &path,
                         why: &why,
@@ -345,10 +348,10 @@ impl Chain {
                 text = format!("a seal says that it has {bytes} bytes");
                 &text
             }
-            SegmentLength::Unknown(..) => "a later segment of its epoch is there",
+            SegmentLength::Unknown(..) => "a later segment of its epoch exists",
             SegmentLength::Tail if at.bytes > 0 => "a snapshot covers a part of it",
             SegmentLength::Tail if self.has_later(at.epoch, at.segment)? => {
-                "a later segment of its epoch is there"
+                "a later segment of its epoch exists"
             }
             SegmentLength::Tail => return Ok(Flow::On),
         };
@@ -382,7 +385,7 @@ impl Chain {
                     SegmentHead::None if end.is_none() => return Ok(SegmentLength::Tail),
                     _ => {}
                 }
-                let why = "it must state where the segment before ends: later ones are there";
+                let why = "it must state where the previous segment ends, because later ones exist";
                 let damage = Damage::Content(why.into());
                 SegmentLength::Unknown(next, Damaged { offset: 0, damage })
             }
@@ -480,7 +483,7 @@ impl Chain {
             }
             _ => SegmentHead::Damaged(Damaged {
                 offset: step.offset,
-                damage: Damage::Content("it must seal the segment before".into()),
+                damage: Damage::Content("it must seal the previous segment".into()),
             }),
         }))
     }
@@ -624,7 +627,7 @@ fn check_seal(
         return Ok(Flow::On);
     }
     let why = format!(
-        "the file ends with {} records in {} bytes where its seal says {next_seq} in {bytes}",
+        "the file ends with {} records in {} bytes, but its seal states {next_seq} in {bytes}",
         lines.next_seq(),
         lines.offset()
     );

@@ -317,7 +317,10 @@ impl Inbox {
             Ok(own) if own.uid == uid => {
                 let rubbish = self.rubbish.entry(uid).or_default();
                 if !std::mem::replace(&mut rubbish.refused, true) {
-                    tracing::warn!("inbox/{uid} can be written by everyone: nothing is taken");
+                    tracing::warn!(
+                        "inbox/{uid} can be written by all users: no request in it is \
+                        accepted"
+                    );
                 }
                 return None;
             }
@@ -651,7 +654,10 @@ impl Inbox {
         rubbish.lines = rubbish.lines.saturating_add(1);
         match rubbish.lines {
             n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.place),
-            LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not logged one by one"),
+            LINES_MAX => tracing::warn!(
+                "uid {uid}: further bad requests are not logged one by \
+                one"
+            ),
             _ => {}
         }
         let kept = rubbish.set_aside;

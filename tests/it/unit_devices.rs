@@ -127,7 +127,7 @@ fn without_control_groups_jobs_have_their_environment_and_the_log_says_so_once()
     }
     let said = c
         .log("cbexe.h1")
-        .matches("nothing keeps them from opening")
+        .matches("but the job can open others")
         .count();
     assert_eq!(said, 1, "{}", c.logs());
 }

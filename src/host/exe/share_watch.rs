@@ -40,7 +40,10 @@ impl ShareWatch {
     pub(super) fn beat(&self, top: u32, note: &str) -> String {
         let epoch = self.recorded.epoch;
         let back = match self.went_back {
-            Some(here) => format!("the share went back from epoch {epoch} to {here}; "),
+            Some(here) => format!(
+                "the share is older than this host's records (epoch {here}, \
+                the host has followed {epoch}); "
+            ),
             None => String::new(),
         };
         let note = format!("{back}{note}");
@@ -69,9 +72,10 @@ impl ShareWatch {
         if look.went_back.is_some() && self.went_back != look.went_back {
             let (seen, here) = (self.recorded.epoch, look.went_back.unwrap_or_default());
             tracing::error!(
-                "the share went back: this host has followed epoch {seen}, the newest here is \
-                 {here}. Was it restored from a backup? No order is followed until an \
-                 administrator runs 'cadmin restored --confirm'; tasks go on"
+                "the share is older than this host's records: the host has followed epoch \
+                 {seen}, but the newest epoch on the share is {here}. Was it restored from a \
+                 backup? No order is followed until an administrator runs 'cadmin restored \
+                 --confirm'; tasks continue"
             );
             self.went_back = look.went_back;
         }
@@ -107,8 +111,8 @@ impl ShareWatch {
                 let host = &place.site.host;
                 let ended = fence::end_all(&place.local);
                 tracing::error!(
-                    "another cbexe runs as host {host}: this one starts nothing more and ends \
-                     its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
+                    "another cbexe runs as host {host}: this one starts no more tasks and ends \
+                     its {ended} rerunnable tasks; set CB_HOST in the cb.conf of one of them"
                 );
             }
         } else if now.saturating_sub(self.foreign_at) > FOREIGN_MS && !self.addressed {
