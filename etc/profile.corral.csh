@@ -1,5 +1,5 @@
-# Points a C shell, and programs that were written for LSF, to Corral. Source it from a login file;
-# set PREFIX and CB_ENVDIR before if the programs or cb.conf are elsewhere. `cadmin lsf-conf` writes
+# Sets the environment of a C shell for Corral and for programs that were written for LSF. Source it
+# from a login file. If the programs or cb.conf are elsewhere, set PREFIX and CB_ENVDIR first. `cadmin lsf-conf` writes
 # lsf.conf into LSF_ENVDIR.
 if ( ! $?CB_ENVDIR ) setenv CB_ENVDIR /etc/corral
 set _corral_prefix = /usr/local

@@ -1,5 +1,5 @@
-# Points a POSIX shell, and programs that were written for LSF, to Corral. Source it from a profile;
-# set PREFIX and CB_ENVDIR before if the programs or cb.conf are elsewhere. `cadmin lsf-conf` writes
+# Sets the environment of a POSIX shell for Corral and for programs that were written for LSF. Source it
+# from a profile. If the programs or cb.conf are elsewhere, set PREFIX and CB_ENVDIR first. `cadmin lsf-conf` writes
 # lsf.conf into LSF_ENVDIR.
 : "${CB_ENVDIR:=/etc/corral}"
 LSF_ENVDIR=$CB_ENVDIR

@@ -29,9 +29,9 @@ use crate::record::request::{RequestHead, Selector, SignalAction, Verb};
 use crate::spool::Site;
 use serde::{Deserialize, Serialize};
 
-/// The templates of applications that `csub -app` takes, by name: what a form shows. Those that are
-/// wrong are left out; `capps check` names them. [`Template::fill`] checks values and says what
-/// variables and options they come to.
+/// The templates of applications that `csub -app` accepts, by name, for forms. Invalid ones are
+/// left out; `capps check` names them. [`Template::fill`] checks values and returns the resulting
+/// variables and options.
 ///
 /// # Errors
 /// The directory cannot be read.
@@ -46,7 +46,7 @@ pub fn templates(site: &Site) -> Result<Vec<Template>, Failure> {
 /// A job, or an array of them, to be submitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobRequest {
-    /// Words of options as `csub` takes them.
+    /// Words of options as `csub` accepts them.
     pub options: Vec<String>,
     /// The program and its arguments, which no shell reads.
     pub command: Vec<String>,
@@ -59,7 +59,7 @@ pub struct JobRequest {
     pub template: Option<TemplateValues>,
     /// Options of `csub` that the program states itself: the name without dashes, the value.
     pub named_options: Vec<(&'static str, String)>,
-    /// Variables over those of this process.
+    /// Variables that override those of this process.
     pub env: Vec<(String, String)>,
     /// Name of the job; empty = its command.
     pub name: String,
@@ -70,7 +70,7 @@ pub struct JobRequest {
     /// Not to be started before, and to be ended at, ms since 1970.
     pub begin_ms: Option<i64>,
     pub deadline_ms: Option<i64>,
-    /// Longest time that it may run, without the times of suspension.
+    /// Maximum run time, excluding suspension.
     pub run_limit_s: Option<u64>,
 }
 
@@ -87,25 +87,25 @@ pub struct TemplateValues {
 pub struct Accepted {
     pub id: u32,
     pub queue: String,
-    /// When it was accepted, as in its row of the view (ms); 0 = not said.
+    /// When it was accepted, as in its row of the view (ms); 0 = unknown.
     pub accepted_ms: i64,
     /// Options that were accepted and have no effect, as `csub` warns of them.
     pub warning: Option<String>,
 }
 
-/// What kind of refusal or failure it is.
+/// The kind of a refusal or failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureKind {
-    /// What was asked for is wrong in itself.
+    /// The request is invalid, regardless of the cluster.
     Wrong,
-    /// The program and the options say something about the same.
+    /// An attribute and an option set the same value.
     Twice,
     NotFound,
     Permission,
     /// A limit or a policy of the cluster.
     Refused,
-    /// A limit that is reached now, but may not be later: the same request is worth another try
-    /// after so many seconds.
+    /// A limit that is reached now but may not be later: the same request may succeed after this
+    /// number of seconds.
     TryLater {
         after_s: u32,
     },
@@ -150,7 +150,7 @@ impl From<PrepareError> for Failure {
             PrepareError::Invalid(fail) => fail.into(),
             PrepareError::DuplicateOption(name) => Failure {
                 kind: FailureKind::Twice,
-                text: format!("-{name} is given among the options and by an attribute, too"),
+                text: format!("-{name} is given both as an option and by an attribute"),
             },
         }
     }
@@ -204,8 +204,7 @@ fn submit_prepared(site: &Site, prepared: PreparedJob) -> Result<Accepted, Failu
     })
 }
 
-/// What is known of the chances of a job, as JSON like `csub --dry-run --json`; nothing is
-/// submitted.
+/// The result of `csub --dry-run --json` for a job; nothing is submitted.
 ///
 /// # Errors
 /// The text of `csub`'s refusal, or cb.yaml or the view cannot be read.
@@ -235,7 +234,7 @@ fn program_job(job: &JobRequest) -> ProgramJob<'_> {
     }
 }
 
-/// Puts jobs back to pending and gives how each of them fared.
+/// Puts jobs back to pending. Returns the result for each of them.
 ///
 /// # Errors
 /// The whole request is refused, or no answer came.
@@ -257,7 +256,7 @@ pub fn requeue(site: &Site, jobs: Vec<String>) -> Result<Vec<Outcome>, Failure> 
     }
 }
 
-/// Kills, stops, resumes jobs (`12`, `12[3-5]`) and gives how each of them fared.
+/// Kills, stops or resumes jobs (`12`, `12[3-5]`). Returns the result for each of them.
 ///
 /// # Errors
 /// The whole request is refused, or no answer came.
@@ -281,13 +280,13 @@ pub fn signal(
     }
 }
 
-/// What the outcome of a job that was refused is as a failure.
+/// The failure for the outcome of a refused job.
 pub fn failure_of(outcome: &Outcome) -> Failure {
     Failure::from(Fail::new(Exit::of(outcome.code), outcome.text.clone()))
 }
 
-/// The leader knows more than this side: whatever it finds wrong with a job is its refusal.
-/// `retry_s`: when another try is worth it; 0: never.
+/// The leader knows more than this process: any problem that it finds with a job is its refusal.
+/// `retry_s`: after how many seconds another try may succeed; 0: never.
 fn of_submission(failure: Failure, retry_s: u32) -> Failure {
     let kind = match (failure.kind, retry_s) {
         (FailureKind::Permission, _) => FailureKind::Permission,

@@ -46,7 +46,7 @@ pub fn main(argv: &[OsString]) -> i32 {
             println!("cb {}", env!("CARGO_PKG_VERSION"));
             Exit::Ok.code()
         }
-        // Not in the overview: shells ask it.
+        // Not in the overview: only shells call it.
         Some("__complete") => complete::run(&argv[2..]),
         Some("--names") => {
             names().for_each(|name| println!("{name}"));
@@ -120,7 +120,7 @@ fn find(name: &str) -> Option<&'static Entry> {
     admin::all_commands().find(|e| e.names.contains(&name))
 }
 
-/// Sets the language of a command that is called so.
+/// Sets the language of a command that is called by this name.
 fn set_language(called: &str) {
     let locale = Language::of_locale(|name| std::env::var(name).ok());
     language::choose(language_of(called, locale));

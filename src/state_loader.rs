@@ -17,7 +17,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Collects the ends of attempts after this position, too; the state goes on noting them.
+    /// Collects the ends of attempts after this position, too; the state continues to record them.
     pub fn with_ends_after(at: Position) -> Loader {
         let mut loader = Loader {
             ends_after: Some(at),

@@ -1,17 +1,17 @@
 # Shell functions for templates whose jobs run on several hosts.
-# A template takes them in by `include: hosts.sh`; the file is not run by itself.
+# A template includes them by `include: hosts.sh`; the file is not run by itself.
 
-# The hosts of the job, each once and in their order, a line for each.
+# Prints the hosts of the job in their order, each once, one per line.
 job_hosts() {
     printf '%s\n' $LSB_HOSTS | awk '!seen[$0]++'
 }
 
-# The hosts of the job but for this one, which runs the script.
+# Prints the hosts of the job except this one, which runs the script.
 other_hosts() {
     job_hosts | tail -n +2
 }
 
-# job_shares FORMAT: a line for each host by a printf format of host and slots.
+# job_shares FORMAT: prints a line for each host, with a printf format for host and slots.
 job_shares() {
     set -- "$1" $LSB_MCPU_HOSTS
     share_format=$1
@@ -22,7 +22,7 @@ job_shares() {
     done
 }
 
-# on_hosts "HOSTS" COMMAND: runs a command once on each of these hosts; nothing without hosts.
+# on_hosts "HOSTS" COMMAND: runs a command once on each of these hosts; without hosts, does nothing.
 on_hosts() {
     on_list=$(echo $1)
     shift

@@ -1,17 +1,17 @@
-# Shell functions for templates whose jobs people or other programs reach over the network.
-# A template takes them in by `include: session.sh`; the file is not run by itself.
+# Shell functions for templates whose jobs are reached over the network, by users or programs.
+# A template includes them by `include: session.sh`; the file is not run by itself.
 
-# A TCP port that is free on this host now.
+# Prints a TCP port that is free on this host now.
 session_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])'
 }
 
-# 32 random hexadecimal digits.
+# Prints 32 random hexadecimal digits.
 session_token() {
     od -An -N16 -tx1 /dev/urandom | tr -d ' \n'
 }
 
-# The address to listen at: of this host alone, or of the network.
+# Prints the address to listen at: only for this host, or for the network.
 session_bind() {
     case $CB_APP_BIND in
         network) echo 0.0.0.0 ;;
@@ -19,8 +19,8 @@ session_bind() {
     esac
 }
 
-# session_ready KIND PORT TOKEN [PATH [WEB_PORT]]: writes how the session is reached into a file that only
-# its user can read, and removes it when the job ends. WEB_PORT: where a program beside it speaks HTTP.
+# session_ready KIND PORT TOKEN [PATH [WEB_PORT]]: writes a file that says how to reach the session and that only
+# the job's user can read, and removes it when the job ends. WEB_PORT: port of a second program that serves HTTP.
 # See docs/apps.md, Sessions.
 session_ready() {
     session_dir=${CB_CONNECT_DIR:-$HOME/.corral/connect}

@@ -1,7 +1,7 @@
 //! `cadmin qhist`, `hhist`, `mbdhist`, `hist`: what was done to queues and hosts, and which leaders
 //! there were, from the journal.
 //!
-//! Owns the choice of events; their sentences are `show`'s. Takes no lock and needs no leader.
+//! Owns the choice of events; `show` owns their sentences. Takes no lock and needs no leader.
 
 use super::journal::time_text;
 use super::subcommand::{Subcommand, cmd, matches};
@@ -23,7 +23,7 @@ use jiff::tz::TimeZone;
 /// Bytes of output that are written at once.
 const PART: usize = 64 << 10;
 
-/// Which events are asked for.
+/// The requested events.
 struct EventQuery {
     kinds: Kinds,
     names: Vec<String>,
@@ -107,7 +107,7 @@ fn print(s: &Subcommand, m: &ArgMatches) -> Result<i32> {
 }
 
 impl EventQuery {
-    /// When the event was, if it is asked for.
+    /// The time of the event, if it is requested.
     fn time(&self, event: &Event) -> Option<Stamp> {
         let named = |name: &String| self.names.is_empty() || self.names.contains(name);
         let wanted = match event {

@@ -584,7 +584,7 @@ fn check_header(
         ));
     }
     if header.what != what {
-        return Err(format!("a {:?} file where {what:?} is due", header.what));
+        return Err(format!("a {:?} file in the place of {what:?}", header.what));
     }
     // The request of a client may lack the cluster id.
     if header.cluster != cluster && !(what == FileKind::Request && header.cluster.is_empty()) {

@@ -1,8 +1,8 @@
 //! `cadmin perfmon`: how many requests the leader answers, and how many jobs are submitted,
 //! dispatched and completed, in each minute.
 //!
-//! Leaders always sample, so nothing is started or stopped: these words of LSF are answered by what
-//! is the case, and succeed only if that is what they ask for.
+//! Leaders always sample, so nothing is started or stopped: LSF's words for that are answered with
+//! the current state, and succeed only if it is what they request.
 
 use super::subcommand::{Subcommand, cmd, matches};
 use crate::client::cli::{Values, flag, operands};
@@ -81,7 +81,7 @@ fn check_period(text: &str) -> Result<()> {
     }
 }
 
-/// What `view` prints.
+/// The output of `view`.
 fn page(source: &Source, json: bool) -> Result<String> {
     let figures = source.view.figures();
     let figures = figures.map_err(|e| Fail::system(e.to_string()))?;

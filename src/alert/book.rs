@@ -52,7 +52,7 @@ pub(crate) fn observe(
         let no_room = note_passed(&mut known, rule, &values, now);
         if no_room {
             troubles.push(format!(
-                "alert {}: more than {ALERTS_MAX} alerts, further ones are not known",
+                "alert {}: more than {ALERTS_MAX} alerts, further ones are ignored",
                 rule.name
             ));
         }

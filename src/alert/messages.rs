@@ -385,7 +385,7 @@ fn sentence(j: JobKey, notice: &JobNotice<'_>, date: &dyn Fn(i64) -> String) -> 
             let how = match (e.code, e.sig) {
                 (_, sig) if sig > 0 => format!("was ended by signal {sig}"),
                 (Some(code), _) => format!("ended with exit code {code}"),
-                (None, _) => "ended, and how is not known".to_owned(),
+                (None, _) => "ended in an unknown way".to_owned(),
             };
             let oom = if e.oom { "; it was out of memory" } else { "" };
             let text = match e.text.as_str() {

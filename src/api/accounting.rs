@@ -115,8 +115,8 @@ impl RecordFollower {
         match files.len() {
             0..=FILES_MAX => Ok(files),
             n => Err(system(&format!(
-                "{} holds {n} files, at most {FILES_MAX} can be followed\n\
-                 hint: move months that are not wanted any more away",
+                "{} holds {n} files, at most {FILES_MAX} can be followed\nhint: move away months \
+                 that are no longer needed",
                 root.display()
             ))),
         }

@@ -40,9 +40,12 @@ impl std::fmt::Display for ChannelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ChannelError::Refused => "the other end does not have the key",
-            ChannelError::Corrupt => "the other end sent what this version does not understand",
+            ChannelError::Corrupt => {
+                "the other end sent a message that this version does not \
+                understand"
+            }
             ChannelError::TooLong => "the other end sent a frame that is too long",
-            ChannelError::Truncated => "the other end was gone in the middle of a message",
+            ChannelError::Truncated => "the connection ended in the middle of a message",
         })
     }
 }

@@ -47,7 +47,7 @@ impl Rendezvous {
     pub fn from_bytes(bytes: &[u8]) -> Result<Rendezvous, String> {
         let file: RendezvousFile = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         if file.v != VERSION {
-            return Err(format!("version {} is not known here", file.v));
+            return Err(format!("version {} is not supported", file.v));
         }
         let mut addresses = file.at;
         addresses.truncate(ADDRESSES_MAX);

@@ -37,7 +37,7 @@ pub struct InvalidFrame;
 
 impl std::fmt::Display for InvalidFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the other end sent what this version does not understand")
+        f.write_str("the other end sent a message that this version does not understand")
     }
 }
 

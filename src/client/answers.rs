@@ -67,8 +67,8 @@ pub(crate) fn answer(source: &Source, what: ReadCommand, words: &[&str]) -> Resu
             let mut put = |part: &str| {
                 if text.len() + part.len() > TEXT_MAX {
                     return Err(Fail::refused(format!(
-                        "the answer has more than {TEXT_MAX} bytes\n\
-                         hint: ask for a shorter time, or use cacct"
+                        "the answer has more than {TEXT_MAX} bytes\nhint: request a shorter \
+                         period, or use cacct"
                     )));
                 }
                 text.push_str(part);

@@ -337,7 +337,7 @@ fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>,
             return Err(Fail::usage(at(text)));
         }
         if common.as_ref().is_some_and(|common| common.env != head.env) {
-            let text = "the jobs of a pack have one environment: give -env the same to each";
+            let text = "all jobs of a pack have the same environment: give each job the same -env";
             return Err(Fail::usage(at(text)));
         }
         common.get_or_insert(head);

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cslots", answer)
 }
 
-/// What it prints, and how it ends.
+/// Its output and its exit code.
 ///
 /// # Errors
 /// An option's value is wrong, the view or cb.yaml cannot be read.
@@ -105,10 +105,10 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     Ok((LIST.render(m, &rows, slots::table)?, Exit::Ok))
 }
 
-/// What a window must have at least.
+/// The minimum that a window must have.
 struct MinimumWindow {
     slots: u64,
-    /// What `-n` gives.
+    /// The value of `-n`.
     requested_slots: Option<u64>,
     run_s: u64,
 }
@@ -146,7 +146,7 @@ fn invalid(option: &str, value: &str, e: &crate::text::ParseError) -> Fail {
     super::csub::spec::invalid_value(option, value, e)
 }
 
-/// The job of one slot that the question is about.
+/// The one-slot job for which openings are computed.
 fn probe(
     m: &ArgMatches,
     source: &Source,
@@ -217,7 +217,7 @@ fn admitted(
     let slots = u32::try_from(least.requested_slots.unwrap_or(0)).unwrap_or(u32::MAX);
     (submission.spec.min, submission.spec.max) = (slots, slots);
     submission.spec.limits.run_s = (least.run_s > 0).then_some(least.run_s);
-    // Root looks at clusters in which it may not have jobs.
+    // Root may query clusters in which it may not have jobs.
     let mut spec = match who.uid {
         0 => job,
         _ => {
@@ -245,7 +245,7 @@ fn windows(openings: Vec<Opening>, now: i64) -> Vec<SlotWindow> {
             hosts,
         };
         match out.last_mut() {
-            // As many for longer.
+            // The same number of slots for longer.
             Some(last) if last.slots == slots => *last = window,
             _ if window.run_s != Some(0) => out.push(window),
             _ => {}

@@ -364,7 +364,7 @@ const REFUSED_IN_DEFINITIONS: &[(&str, &str)] = &[
     ("clone", "write down its options"),
     ("spec", "write its keys here"),
     ("key", "each run is a separate job"),
-    ("b", "the schedule says when it starts"),
+    ("b", "the schedule determines when it starts"),
     ("t", "it is a single time; use maxruntime"),
     ("start-timeout", "use startdeadline"),
     ("wait", "it is an option of ccron"),
@@ -424,12 +424,17 @@ pub(super) fn from_definition(
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
-        let text = "a begin time is not accepted in a cron job: the schedule says when it starts";
+        let text = "a begin time is not accepted in a cron job: the schedule determines when it \
+            starts";
         return Err(Fail::usage(text));
     }
     if !for_user.is_empty() {
-        let facts = sys::users::by_name(for_user)
-            .ok_or_else(|| Fail::not_found(format!("user: no user {for_user:?} here")))?;
+        let facts = sys::users::by_name(for_user).ok_or_else(|| {
+            Fail::not_found(format!(
+                "user: user {for_user:?} does not exist on \
+                this host"
+            ))
+        })?;
         context.cwd = facts.home;
     }
     let (options, data) = esub::run(site, options, &payload.command)?;

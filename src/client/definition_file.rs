@@ -7,7 +7,7 @@ use super::exit::{Fail, Result};
 use crate::text::error::did_you_mean;
 use crate::text::yaml::{self, Entry, Limits, Node, Pos, Value};
 
-/// Longest file, in bytes.
+/// Maximum size of a file, in bytes.
 pub(super) const FILE_MAX: usize = 1 << 20;
 
 /// The content of a file. `place`: its name.

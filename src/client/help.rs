@@ -31,7 +31,7 @@ pub(super) fn with_long_help(cmd: Command, words: &[String]) -> Command {
     in_language(cmd, language::of_process(), words)
 }
 
-/// The command with its help in this language, if these words ask for it.
+/// The command with its help in this language, if these words request it.
 pub(crate) fn in_language<W: AsRef<OsStr>>(
     cmd: Command,
     language: Language,
@@ -125,7 +125,7 @@ fn append_part(text: String, part: &str) -> String {
     text + if fits { " " } else { "\n" } + part
 }
 
-/// What clap shows as `[default: N]`.
+/// The text that clap shows as `[default: N]`.
 fn default(arg: &Arg) -> String {
     let all: Vec<_> = arg
         .get_default_values()
@@ -138,7 +138,7 @@ fn default(arg: &Arg) -> String {
     }
 }
 
-/// What clap shows as `[possible values: A, B]`.
+/// The text that clap shows as `[possible values: A, B]`.
 fn values(arg: &Arg) -> String {
     let shown = shown_values(arg);
     let names: Vec<&str> = shown
@@ -151,7 +151,7 @@ fn values(arg: &Arg) -> String {
     }
 }
 
-/// The values, each on a line, if it is said what they mean.
+/// The values, each on a line, if their meanings are given.
 fn described_values(arg: &Arg) -> String {
     let shown = shown_values(arg);
     if shown.iter().all(|value| value.get_help().is_none()) {

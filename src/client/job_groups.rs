@@ -184,7 +184,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cjgroup", answer)
 }
 
-/// What `cjgroup` prints, and how it ends.
+/// The output of `cjgroup` and its exit code.
 ///
 /// # Errors
 /// The view cannot be read, or the operand is not the path of a group.

@@ -100,7 +100,7 @@ fn print(m: &ArgMatches) -> Result<i32> {
     Ok(Exit::Ok.code())
 }
 
-/// What `cread` prints.
+/// The output of `cread`.
 fn text(m: &ArgMatches, source: &Source) -> Result<String> {
     read::refuse_unbuilt(m, NOT_BUILT, "cread")?;
     let (wanted, index) = (job_operand(m)?, index(m)?);

@@ -396,7 +396,7 @@ impl Edit {
         }
         refuse(
             pos,
-            "a program cannot change this part safely, as it is written; edit it by hand",
+            "this part is written in a form that a program cannot change safely; edit it by hand",
         )
     }
 
@@ -582,7 +582,7 @@ impl Edit {
         if left.is_empty() {
             return refuse(
                 pos,
-                format!("host {name} is all that is named here; edit it by hand"),
+                format!("only host {name} is named here; edit it by hand"),
             );
         }
         let text = Source::new(&self.text).replace(place, &left);

@@ -144,7 +144,7 @@ fn account(ctx: &mut Ctx<'_>, f: &Fields<'_>, tls: MailTls) -> Option<(String, S
         (Some(user), Some(file)) => {
             check_path(ctx, &file, "password_file");
             if tls == MailTls::No {
-                let message = "the password would go over the network as it is";
+                let message = "the password would be sent unencrypted";
                 let hint = "write tls: starttls or tls: yes";
                 ctx.problem_hint(user.pos, "tls", message, hint);
             }
@@ -220,7 +220,8 @@ fn receivers(ctx: &mut Ctx<'_>, f: &Fields<'_>, mails: bool) -> BTreeMap<String,
             way: kind,
         };
         if receiver.job_notices && matches!(receiver.way, ReceiverKind::Mail(_)) {
-            let message = "mail goes to those who ask for it: job_notices has no meaning here";
+            let message = "mail is sent to the users who request it: job_notices has no meaning \
+                here";
             let hint = "give it to a webhook or a program";
             ctx.problem_hint(f.key_pos("job_notices"), "no-effect", message, hint);
         }
@@ -339,7 +340,7 @@ fn receivers_of(
 ) -> Vec<String> {
     let Some(w) = f.read_words(ctx, "to") else {
         if !f.has("to") {
-            let message = format!("alert {alert:?} has no receiver: cinfo -health alone shows it");
+            let message = format!("alert {alert:?} has no receiver: only cinfo -health shows it");
             let hint = "write to: RECEIVER".to_owned();
             ctx.warn(f.pos, "no-receiver", message, Some(hint));
         }

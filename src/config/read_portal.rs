@@ -97,7 +97,12 @@ fn apps_domain(ctx: &mut Ctx<'_>, f: &Fields<'_>, names: &[String]) -> Option<St
     }
     if names.contains(&domain) {
         let message = format!("apps_domain: the portal itself has the name {domain}");
-        ctx.problem_hint(w.pos, "conflict", message, "write a domain of its own");
+        ctx.problem_hint(
+            w.pos,
+            "conflict",
+            message,
+            "write another domain, for programs only",
+        );
         return None;
     }
     Some(domain)
@@ -167,7 +172,8 @@ fn check_combinations(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
     }
     let is_far = out.listen.is_some_and(|place| !place.ip().is_loopback());
     if is_far && !f.has("tls_cert") {
-        let message = "others reach this address, and what travels is not encrypted";
+        let message = "other hosts can connect to this address, and the connections are not \
+            encrypted";
         let hint = "write tls_cert and tls_key, or listen at 127.0.0.1, to which a proxy with TLS \
                     forwards";
         ctx.problem_hint(f.key_pos("listen"), "conflict", message, hint);

@@ -42,7 +42,7 @@ pub(super) fn declarations(ctx: &mut Ctx<'_>, node: Option<&Node>) -> ResourceKi
         }
         let has_units = gpu || decl.assign;
         if !decl.devices.is_empty() && !has_units {
-            let message = "devices are of units, and this resource has none";
+            let message = "devices belong to units, and this resource has none";
             let hint = "write assign: yes, or leave devices out";
             ctx.problem_hint(f.key_pos("devices"), "conflict", message, hint);
         }
@@ -173,7 +173,10 @@ fn devices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<String> {
 fn check_shared(ctx: &mut Ctx<'_>, f: &Fields<'_>) {
     for (key, other) in [("locale", "value"), ("value", "locale")] {
         if f.has(key) && !f.has(other) {
-            let message = format!("{key} needs {other}: so much for these hosts together");
+            let message = format!(
+                "{key} needs {other}: together they state an amount that hosts \
+                share"
+            );
             let hint = "state what single hosts have in their resources, without locale and value";
             ctx.problem_hint(f.key_pos(key), "conflict", message, hint);
         }
@@ -357,7 +360,7 @@ fn unit_names(ctx: &mut Ctx<'_>, name: &str, node: &Node, list: &[Node]) -> Opti
             Value::Text { text, .. } => names.push(text.trim().to_owned()),
             Value::Refused => return None,
             _ => {
-                let message = format!("resource {name}: a unit is one word");
+                let message = format!("resource {name}: the name of a unit is one word");
                 ctx.problem(item.pos, "type", message);
                 return None;
             }

@@ -174,7 +174,7 @@ fn params(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Param> {
             ctx.problem(
                 w.pos,
                 "duplicate",
-                format!("parameter {} is there before", w.text),
+                format!("parameter {} is defined twice", w.text),
             );
         } else {
             let param = param(ctx, &p, w.text);
@@ -291,7 +291,7 @@ fn choices(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Vec<Choice> {
         if choice.value.is_empty() || choice.value.contains(char::is_control) {
             ctx.problem(item.pos, "choice", "a choice is a printable text");
         } else if out.iter().any(|known| known.value == choice.value) {
-            let message = format!("{:?} is there before", choice.value);
+            let message = format!("{:?} is listed twice", choice.value);
             ctx.problem(item.pos, "duplicate", message);
         } else {
             out.push(choice);
@@ -388,8 +388,10 @@ fn shell_reads(ctx: &mut Ctx<'_>, w: &Words, option: &str, params: &[Param]) {
         let Some((at, name)) = name else { continue };
         if params.iter().any(|p| p.name == name && p.kind.is_free()) {
             let pos: Pos = w.pos_at(at, ctx);
-            let message =
-                format!("a shell reads -{option}: the text of {name} must not become part");
+            let message = format!(
+                "a shell interprets -{option}: the text of {name} must not become part \
+                    of it"
+            );
             let hint = format!("write \"${VARIABLE}{name}\"");
             ctx.problem_hint(pos, "shell", message, hint);
         }

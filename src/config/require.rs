@@ -82,8 +82,7 @@ pub fn total_slots(req: &ResReq) -> Result<Option<u32>, String> {
     match sums.find(|sum| *sum != first) {
         None => Ok(Some(first)),
         Some(other) => Err(format!(
-            "its alternatives ask for {first} and for {other} slots; all must ask for the \
-             same number"
+            "its alternatives request {first} and {other} slots; all must request the same number"
         )),
     }
 }
@@ -183,7 +182,7 @@ fn check_supported_part(simple: &Simple, hosts: &HostTable) -> Result<(), String
     for list in &simple.rusage {
         if list.len() > MAX_USAGES {
             return Err(format!(
-                "rusage[...] names {} resources, at most {MAX_USAGES} are possible",
+                "rusage[...] names {} resources, at most {MAX_USAGES} are allowed",
                 list.len()
             ));
         }
@@ -209,8 +208,8 @@ fn check_unit_resources(list: &[Usage], hosts: &HostTable) -> Result<(), String>
         let own = |u: &&Usage| u.amount > 0 && hosts.per_unit(&u.name) == Some(unit);
         if !list.iter().any(|u| u.name == unit && u.amount > 0) {
             return Err(format!(
-                "rusage[{name}=...]: {name} is what each unit of {unit} has: ask for {unit} in the \
-                 same list, as in rusage[{unit}=1:{name}=...]"
+                "rusage[{name}=...]: each unit of {unit} has an amount of {name}: request {unit} \
+                 in the same list, as in rusage[{unit}=1:{name}=...]"
             ));
         }
         if usage.per != AmountScope::Default || usage.duration_s.is_some() {
@@ -221,7 +220,7 @@ fn check_unit_resources(list: &[Usage], hosts: &HostTable) -> Result<(), String>
         }
         if list.iter().filter(own).count() > MAX_OF_UNITS {
             return Err(format!(
-                "rusage[...] asks for more than {MAX_OF_UNITS} resources of units of {unit}"
+                "rusage[...] requests more than {MAX_OF_UNITS} resources of units of {unit}"
             ));
         }
     }
@@ -338,7 +337,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
     }
     if terms.len() > MAX_PREFERENCES {
         return Err(format!(
-            "{} different preferences, at most {MAX_PREFERENCES} are possible",
+            "{} different preferences, at most {MAX_PREFERENCES} are allowed",
             terms.len()
         ));
     }

@@ -349,7 +349,7 @@ impl Param {
         }
         match &self.pattern {
             Some(pattern) if !full_match(pattern, text) => {
-                Err(format!("{text:?} is not like {pattern}"))
+                Err(format!("{text:?} does not match {pattern}"))
             }
             _ => Ok(value),
         }

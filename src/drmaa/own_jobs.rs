@@ -56,8 +56,7 @@ impl OwnJobs {
         Err(Problem::new(
             Code::TryLater,
             format!(
-                "the session has {have} jobs, at most {JOBS_MAX} are possible: start another \
-                 session"
+                "the session has {have} jobs, at most {JOBS_MAX} are allowed: start another session"
             ),
         ))
     }
@@ -188,7 +187,7 @@ impl OwnJobs {
 
 /// The error for a job that does not exist.
 pub(crate) fn no_such(key: JobKey) -> Problem {
-    let text = format!("there is no job {key} of yours, or its end was handed on already");
+    let text = format!("you have no job {key}, or its end was already returned");
     Problem::new(Code::InvalidJob, text)
 }
 

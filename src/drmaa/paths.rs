@@ -49,8 +49,8 @@ pub(crate) fn check_host(host: &str, own: &str) -> Result<(), String> {
         "" | "localhost" => Ok(()),
         host if host == own => Ok(()),
         host => Err(format!(
-            "the host '{host}' cannot be honoured: jobs open their files where they run, no file \
-             is copied; write ':path'"
+            "the host '{host}' is not supported: jobs open their files where they run, and no \
+             file is copied; write ':path'"
         )),
     }
 }
@@ -73,9 +73,7 @@ pub(crate) fn for_csub(
         ));
     }
     if rest.contains(INDEX) && !around.bulk {
-        return Err(format!(
-            "'{text}': {INDEX} means something in bulk jobs only"
-        ));
+        return Err(format!("'{text}': {INDEX} is only allowed in bulk jobs"));
     }
     let ready = format!("{front}{}", rest.replace('%', "%%").replace(INDEX, "%I"));
     // A name that contains an index is not known before its job starts.
@@ -187,7 +185,7 @@ mod tests {
             (":", "not of the form"),
             ("other:/x", "the host 'other'"),
             (":/x/$drmaa_hd_ph$", "at the beginning"),
-            (":/x.$drmaa_incr_ph$", "bulk jobs only"),
+            (":/x.$drmaa_incr_ph$", "only allowed in bulk jobs"),
         ] {
             let text = path(text, false).expect_err(text);
             assert!(text.contains(why), "{text}");

@@ -60,7 +60,7 @@ pub(crate) fn indices(start: i64, end: i64, incr: i64) -> Result<IndexSet> {
         down => (start - (start - end) / -down * -down, start),
     };
     if low < 1 || high > i64::from(MAX_INDEX) || high < low || (incr < 0 && start < end) {
-        return Err(wrong("they must lead from one number above 0 to another"));
+        return Err(wrong("they must go from one number above 0 to another"));
     }
     let text = format!("{low}-{high}:{}", incr.abs().min(i64::from(MAX_INDEX)));
     IndexSet::parse(&text, 1, MAX_INDEX).map_err(|e| wrong(&e.message))

@@ -141,7 +141,7 @@ pub(super) fn judge(answer: &Answer, sent: usize) -> Verdict {
     if items.items.len() != sent {
         let item_count = items.items.len();
         return later(format!(
-            "the answer tells of {item_count} documents, {sent} were sent"
+            "the answer is about {item_count} documents, but {sent} were sent"
         ));
     }
     Verdict::Results(

@@ -118,7 +118,7 @@ impl Delivery<'_> {
                     self.counts.present += 1;
                     None
                 }
-                ItemResult::Retry(text) => Some(format!("a document was not taken, {text}")),
+                ItemResult::Retry(text) => Some(format!("a document was not accepted, {text}")),
                 ItemResult::Rejected(status, text) => self.reject(document, *status, text).err(),
             };
             if trouble.is_some() {
@@ -144,7 +144,7 @@ impl Delivery<'_> {
             self.limits.bytes = size / 2;
             return None;
         }
-        let rejected = self.reject(left[0], 413, "larger than the server takes");
+        let rejected = self.reject(left[0], 413, "larger than the server accepts");
         match rejected {
             Ok(()) => drop(left.remove(0)),
             Err(why) => return Some(why),

@@ -99,8 +99,8 @@ fn run_export(options: &Options) -> Result<(), RunEnd> {
     let cluster = events::identity(&site).map_err(|e| e.to_string())?;
     if !events::may_see_all(&site).map_err(|e| e.to_string())? {
         return Err(RunEnd::Failed(
-            "this account sees its own jobs only (general: user_view_alljobs in cb.yaml)\n\
-             hint: run it as root, as the owner of the shared directory or as an administrator"
+            "this account sees only its own jobs (general: user_view_alljobs in cb.yaml)\nhint: \
+             run it as root, as the owner of the shared directory or as an administrator"
                 .to_owned(),
         ));
     }
@@ -155,7 +155,7 @@ fn check(job: &ExportRun) -> Result<(), RunEnd> {
     let missing = templates::missing(&mut client, &job.settings.prefix)?;
     let message = match missing.as_deref() {
         None => "the server does not show them to this login",
-        Some([]) => "all there",
+        Some([]) => "all installed",
         Some(names) => {
             return Err(RunEnd::Failed(format!(
                 "the server has no index template {}\nhint: cb-export --templates",

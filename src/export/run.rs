@@ -144,8 +144,8 @@ impl Exporter {
                 Ok(Some(names)) if names.is_empty() => return Ok(()),
                 Ok(Some(names)) => {
                     return Err(RunEnd::Failed(format!(
-                        "the server has no index template {}\n\
-                         hint: cb-export --templates puts them there",
+                        "the server has no index template {}\nhint: cb-export --templates \
+                         installs them",
                         names.join(", ")
                     )));
                 }
@@ -218,8 +218,8 @@ impl Exporter {
         if batch.gap {
             self.state.counts.gaps += 1;
             warn!(
-                "events after {} are not kept any more: some are missing in the index; goes on \
-                 with the oldest (journal_keep of cb.yaml says how long they are kept)",
+                "events after {} are no longer kept: some are missing in the index; continues \
+                 with the oldest (journal_keep of cb.yaml determines how long they are kept)",
                 self.state.events
             );
         }

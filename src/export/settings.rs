@@ -110,7 +110,7 @@ impl Settings {
         let bytes = sys::fs::read_small(path, FILE_MAX).map_err(|e| {
             let hint = match e.is_not_found() {
                 true => {
-                    "\nhint: make it, or name another one by --config; cb-export(8) has the keys"
+                    "\nhint: create it, or name another one by --config; cb-export(8) has the keys"
                 }
                 false => "",
             };
@@ -269,7 +269,7 @@ pub(super) fn secret(path: &Path) -> Result<String, String> {
     let stat = sys::fs::stat(path).map_err(text)?;
     if let Some(stat) = stat.filter(|stat| stat.mode & 0o077 != 0) {
         return Err(format!(
-            "{}: others may read it (mode {:03o})\nhint: chmod 600",
+            "{}: other users can read it (mode {:03o})\nhint: chmod 600",
             path.display(),
             stat.mode & 0o777
         ));

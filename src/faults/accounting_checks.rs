@@ -92,9 +92,9 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
 fn silence_errors(journal: &JournalContents, confirmed: &BTreeSet<String>) -> Vec<String> {
     let missing = |why: &&String| !journal.is_compacted && !journal.silences.contains_key(*why);
     let missing = confirmed.iter().filter(missing);
-    let missing = missing.map(|why| format!("silence {why} was confirmed and is not on record"));
+    let missing = missing.map(|why| format!("silence {why} was confirmed and is not recorded"));
     let twice = journal.silences.iter().filter(|(_, n)| **n > 1);
-    let twice = twice.map(|(why, n)| format!("silence {why} is on record {n} times"));
+    let twice = twice.map(|(why, n)| format!("silence {why} is recorded {n} times"));
     missing.chain(twice).collect()
 }
 

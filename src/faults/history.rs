@@ -316,7 +316,7 @@ impl History {
             let whole = j.idx == 0 && (job.row.arr.is_some() || stat.is_waiting());
             if !whole && !self.leader_states.contains(&(j, stat, at)) {
                 wrong.push(format!(
-                    "{who} read {j} as {stat} in attempt {at}: no leader ever had it so"
+                    "{who} read {j} as {stat} in attempt {at}: no leader ever had this state"
                 ));
             }
         }
@@ -443,7 +443,7 @@ impl History {
             .any(|(_, s)| s.ended == Some(Some(0)));
         (!met).then(|| {
             format!(
-                "attempt {} starts on {host}: job {id} never ended well",
+                "attempt {} starts on {host}: job {id} never succeeded",
                 run.0
             )
         })

@@ -285,7 +285,7 @@ impl History {
             let on_host = state.on_host(name).filter(|(j, _)| counted(j));
             let used: u32 = on_host.map(|(_, slots)| slots).sum();
             (used > slots)
-                .then(|| format!("epoch {epoch} gives away {used} of {slots} slots of {name}"))
+                .then(|| format!("epoch {epoch} assigns {used} of {slots} slots of {name}"))
         });
         hosts.collect()
     }
@@ -305,7 +305,7 @@ impl History {
                 let now = state.host_ctl(host).boot;
                 if now != *boot {
                     wrong.push(format!(
-                        "epoch {epoch} lets {a} run on, although {host} was restarted ({now})"
+                        "epoch {epoch} lets {a} continue, although {host} was restarted ({now})"
                     ));
                 }
             }

@@ -79,12 +79,12 @@ impl History {
             for (res, units_in_use) in state.used().units().used_on(host) {
                 for (unit, by) in units_in_use {
                     wrong.extend(excess(by).map(|what| {
-                        format!("epoch {epoch} gives {what} of {res} {unit} of {host} to {by:?}")
+                        format!("epoch {epoch} assigns {what} of {res} {unit} of {host} to {by:?}")
                     }));
                     let started = |j| state.work(j).is_some_and(|work| work.stat.is_started());
                     if !by.iter().all(|of| started(of.j)) {
                         wrong.push(format!(
-                            "epoch {epoch} keeps {res} {unit} of {host} for nothing"
+                            "epoch {epoch} keeps {res} {unit} of {host} assigned to no job"
                         ));
                     }
                 }

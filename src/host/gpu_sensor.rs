@@ -23,7 +23,8 @@ pub fn run(once: bool, sys: &Path) -> u8 {
             Err(e) => return complain(&e, 1),
         };
         if all.is_empty() {
-            let text = "no GPU here: no driver of NVIDIA with one, none of AMD in /sys/class/drm";
+            let text = "no GPU found: the NVIDIA driver reports none, and /sys/class/drm lists \
+                none of AMD";
             return complain(text, NOTHING_HERE as u8);
         }
         let mut out = std::io::stdout().lock();

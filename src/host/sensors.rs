@@ -75,7 +75,7 @@ impl Sensors {
         let worker = worker.map(|dir| Worker::new(place, dir, theirs, mailbox.clone()));
         let run = worker.map(|w| thread::spawn("sensors", STACK, move || w.run()));
         if let Some(Err(e)) = &run {
-            tracing::error!("no sensor runs: no thread for them: {e}");
+            tracing::error!("no sensor is run: their thread cannot be started: {e}");
         }
         Sensors {
             orders,

@@ -154,7 +154,7 @@ fn refuse_another(pin: &Path, cluster: &ClusterDoc) -> Result<(), String> {
     match known {
         Some(known) if known.trim_ascii() != cluster.cluster.as_bytes() => Err(format!(
             "the share belongs to cluster {}, this host to {}: is the right directory mounted? \
-             Remove {} if the change is meant",
+             Remove {} if the change is intended",
             cluster.cluster,
             String::from_utf8_lossy(&known).trim(),
             pin.display()

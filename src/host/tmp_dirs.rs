@@ -118,7 +118,7 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
         let user = as_root.then(|| owner(stat.uid));
         let remove = || LockedDir::try_lock(&path)?.map_or(Ok(()), LockedDir::remove);
         if let Err(e) = run_as(user.as_ref(), remove) {
-            eprintln!("cbtask: {e}: it stays");
+            eprintln!("cbtask: {e}: the directory is not removed");
         }
     }
 }
@@ -139,7 +139,7 @@ pub(super) fn make(
         LockedDir::open(&Path::new(TMP).join(format!("{prefix}{}", clock::nonce(8))))
     });
     made.unwrap_or_else(|e| {
-        eprintln!("cbtask: {e}: the job has {TMP} for its temporary files");
+        eprintln!("cbtask: {e}: the job uses {TMP} for its temporary files");
         None
     })
 }
@@ -148,7 +148,7 @@ pub(super) fn make(
 /// not touched.
 ///
 /// # Errors
-/// Something remains. Something stays.
+/// Something remains in the directory.
 pub(super) fn clear(own: &LockedDir, user: Option<&ProcessIdentity>) -> Result<()> {
     run_as(user, || own.clear())
 }
@@ -156,7 +156,7 @@ pub(super) fn clear(own: &LockedDir, user: Option<&ProcessIdentity>) -> Result<(
 /// Removes the directory with its content, as its user.
 pub(super) fn remove(own: LockedDir, user: Option<&ProcessIdentity>) {
     if let Err(e) = run_as(user, || own.remove()) {
-        eprintln!("cbtask: {e}: it stays");
+        eprintln!("cbtask: {e}: the directory is not removed");
     }
 }
 

@@ -74,7 +74,9 @@ fn container(container: &Container, runtime: ContainerRuntime) -> Result<(), Ref
     if !runtime.takes(&container.image) {
         return Err(Refusal::refused(match runtime {
             ContainerRuntime::Podman | ContainerRuntime::Docker => {
-                "-di: containers are made from images by name here: give the name of one".to_owned()
+                "-di: this cluster starts containers from images by name: give the name of an \
+                 image"
+                    .to_owned()
             }
             ContainerRuntime::Apptainer => format!(
                 "{option}: give the file or directory of an image, /PATH or ./PATH, or an address: \

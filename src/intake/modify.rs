@@ -132,7 +132,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "f" => to.files = from.files,
         "di" | "do" => to.container = from.container,
         "k" if to.chkpnt.as_ref().is_some_and(|old| !old.from.is_empty()) => {
-            let text = "-k: the job goes on from a checkpoint: its directory cannot be changed";
+            let text = "-k: the job continues from a checkpoint: its directory cannot be changed";
             return Err(Refusal::usage(text));
         }
         "k" => to.chkpnt = from.chkpnt,

@@ -58,7 +58,7 @@ const BY_COST: [Role; 6] = [
     Role::GroupAdmin,
 ];
 
-/// An action that a request can ask for.
+/// An action that a request can contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     Submit,
@@ -259,7 +259,7 @@ pub const TABLE: &[Row] = &[
         Action::Reconfig,
         Kind::Cluster,
         "cadmin reconfig",
-        "put the present cb.yaml in force",
+        "put the current cb.yaml in force",
         CLUSTER,
     ),
     other_row(

@@ -75,20 +75,19 @@ pub fn check_bounds<'a>(
         bytes += sel.ids.iter().map(String::len).sum::<usize>();
         if selections > SELECTIONS_MAX {
             return Err(Refusal::usage(format!(
-                "more than {SELECTIONS_MAX} selections of jobs in one request: ask in several \
-                 parts"
+                "more than {SELECTIONS_MAX} selections of jobs in one request: use several requests"
             )));
         }
         if searches > SEARCHES_MAX {
             return Err(Refusal::usage(format!(
                 "more than {SEARCHES_MAX} selections of jobs by user, name, queue or host in one \
-                 request: ask in several parts"
+                 request: use several requests"
             )));
         }
         if bytes > IDS_BYTES_MAX {
             return Err(Refusal::usage(format!(
                 "the job ids have {bytes} bytes, at most {IDS_BYTES_MAX} are allowed in one \
-                 request: ask in several parts"
+                 request: use several requests"
             )));
         }
         for operand in &sel.ids {
@@ -96,8 +95,8 @@ pub fn check_bounds<'a>(
             count = count.saturating_add(weight(operand, state)?);
             if count > PICK_MAX {
                 return Err(Refusal::usage(format!(
-                    "the ids name more than {PICK_MAX} jobs and elements, the most for one \
-                     request: ask in several parts"
+                    "the ids name more than {PICK_MAX} jobs and elements, which is the maximum \
+                     for one request: use several requests"
                 )));
             }
         }

@@ -28,19 +28,19 @@ pub fn check_started(old: &Spec, changes: &Changes) -> Result<(), Refusal> {
     };
     let why = match option.as_str() {
         "Z" | "L" | "rnc" | "E" | "Ep" | "f" | "di" | "do" | "k" | "cwd" | "i" | "is" => {
-            "it runs as it was started"
+            "it only takes effect at the start"
         }
         "o" | "oo" | "e" | "eo" => "its output files are open",
         "n" | "m" | "x" | "b" | "w" | "ti" | "orphan" | "start-timeout" => {
-            "that decides when and where a job starts"
+            "that only decides when and where a job starts"
         }
         "F" | "D" | "S" | "C" => {
             "its processes have that limit since they started; -W, -M, -v and -p can be changed, \
              -c lowered"
         }
         "g" => "it counts for the limits of the group in which it started",
-        "G" => "its run time counts for the group that it started for",
-        _ => "that is for pending jobs",
+        "G" => "its run time counts for the group for which it started",
+        _ => "that applies only to pending jobs",
     };
     Err(Refusal::refused(format!(
         "-{option} cannot be changed, the job has started: {why}"
@@ -135,7 +135,7 @@ pub fn note_switched(old: &Limits, new: &Limits) -> String {
         return String::new();
     }
     format!(
-        "; the job has started: its other limits of that queue ({}) count when it is started again",
+        "; the job has started: its other limits of that queue ({}) apply when it is started again",
         differ.join(", ")
     )
 }
@@ -147,12 +147,12 @@ pub fn note_started(changes: &Changes) -> String {
     let mut notes = Vec::new();
     if has("R") {
         notes.push(
-            "the scheduler counts the new rusage[] from now on; the job's processes and its limits \
-             (-M) are as before",
+            "the scheduler counts the new rusage[] from now on; the job's processes and its \
+             limits (-M) are unchanged",
         );
     }
     if has("sp") || has("r") {
-        notes.push("-sp and -r count when the job is started again");
+        notes.push("-sp and -r apply when the job is started again");
     }
     if notes.is_empty() {
         String::new()

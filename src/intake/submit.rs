@@ -408,7 +408,7 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
     };
     if slots > SLOTS_MAX {
         return Err(Refusal::usage(format!(
-            "-R: the sections ask for {slots} slots together, at most {SLOTS_MAX} are possible"
+            "-R: the sections request {slots} slots together, at most {SLOTS_MAX} are allowed"
         )));
     }
     let stated = [spec.min, spec.max]
@@ -416,7 +416,7 @@ fn take_slots_of_sections(spec: &mut Spec, config: &Config) -> Result<(), Refusa
         .find(|n| *n != 0 && *n != slots);
     if let Some(stated) = stated {
         return Err(Refusal::usage(format!(
-            "-n: the sections of -R ask for {slots} slots together, not {stated}; omit -n"
+            "-n: the sections of -R request {slots} slots together, not {stated}; omit -n"
         )));
     }
     (spec.min, spec.max) = (slots, slots);
@@ -505,7 +505,7 @@ fn own_jobs_named(
             return Err(Refusal::usage(format!(
                 "-w: too many jobs: {name:?} is compared with {looks} of yours and matches {} or \
                  more (at most {LOOKS_MAX} and {room}; {REQUEST_LOOKS_MAX} and {REQUEST_IDS_MAX} \
-                 in one request); name fewer, or say their ids",
+                 in one request); name fewer jobs, or give their ids",
                 ids.len()
             )));
         }
@@ -575,8 +575,8 @@ fn accepts(
         )));
     }
     let refused = match (queue.interactive, spec.session.is_some()) {
-        (Interactive::Only, false) => Some("takes interactive jobs only (-I, -Ip, -Is)"),
-        (Interactive::No, true) => Some("takes no interactive jobs"),
+        (Interactive::Only, false) => Some("accepts only interactive jobs (-I, -Ip, -Is)"),
+        (Interactive::No, true) => Some("accepts no interactive jobs"),
         _ => None,
     };
     if let Some(why) = refused {
@@ -584,12 +584,12 @@ fn accepts(
     }
     if spec.exclusive && !queue.exclusive {
         return Err(Refusal::refused(format!(
-            "queue {name} takes no exclusive jobs (-x)"
+            "queue {name} accepts no exclusive jobs (-x)"
         )));
     }
     if !queue.exclusive && require::wants_units_alone(&spec.res_req, config) {
         return Err(Refusal::refused(format!(
-            "queue {name} takes no exclusive jobs: cu[excl] needs exclusive: yes there"
+            "queue {name} accepts no exclusive jobs: cu[excl] needs exclusive: yes there"
         )));
     }
     let (min, max) = slots_in(queue, app, spec);
@@ -598,14 +598,14 @@ fn accepts(
         && !check_slots(slots, min, max)
     {
         return Err(Refusal::refused(format!(
-            "-n: application {} takes jobs of {} slots",
+            "-n: application {} accepts jobs of {} slots",
             app.name,
             bound(slots)
         )));
     }
     if !check_slots(queue.job_slots, min, max) {
         return Err(Refusal::refused(format!(
-            "-n: queue {name} takes jobs of {} slots",
+            "-n: queue {name} accepts jobs of {} slots",
             bound(queue.job_slots)
         )));
     }

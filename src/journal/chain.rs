@@ -296,7 +296,10 @@ impl Chain {
                     self.walk_segment(&path, &mut at, &limit, brief, on)?
                 }
                 Some(s) => {
-                    let why = format!("{} bytes of it are covered, {} are there", at.bytes, s.len);
+                    let why = format!(
+                        "{} bytes of it are covered, but it has only {}",
+                        at.bytes, s.len
+                    );
                     on(WalkItem::Missing {
                         path: &path,
                         why: &why,
@@ -354,10 +357,10 @@ impl Chain {
                 text = format!("a seal says that it has {bytes} bytes");
                 &text
             }
-            SegmentLength::Unknown(..) => "a later segment of its epoch is there",
+            SegmentLength::Unknown(..) => "a later segment of its epoch exists",
             SegmentLength::Tail if at.bytes > 0 => "a snapshot covers a part of it",
             SegmentLength::Tail if self.has_later(at.epoch, at.segment)? => {
-                "a later segment of its epoch is there"
+                "a later segment of its epoch exists"
             }
             SegmentLength::Tail => return Ok(Flow::Continue),
         };
@@ -391,7 +394,7 @@ impl Chain {
                     SegmentHead::None if end.is_none() => return Ok(SegmentLength::Tail),
                     _ => {}
                 }
-                let why = "it must state where the segment before ends: later ones are there";
+                let why = "it must state where the previous segment ends, because later ones exist";
                 let damage = Damage::Content(why.into());
                 SegmentLength::Unknown(next, Damaged { offset: 0, damage })
             }
@@ -489,7 +492,7 @@ impl Chain {
             }
             _ => SegmentHead::Damaged(Damaged {
                 offset: step.offset,
-                damage: Damage::Content("it must seal the segment before".into()),
+                damage: Damage::Content("it must seal the previous segment".into()),
             }),
         }))
     }
@@ -633,7 +636,7 @@ fn check_seal(
         return Ok(Flow::Continue);
     }
     let why = format!(
-        "the file ends with {} records in {} bytes where its seal says {next_seq} in {bytes}",
+        "the file ends with {} records in {} bytes, but its seal states {next_seq} in {bytes}",
         lines.next_seq(),
         lines.offset()
     );

@@ -47,8 +47,9 @@ impl From<sys::Error> for Error {
     }
 }
 
-const REMEDY: &str = "keep a copy of the share; 'cadmin fsck' lists all damage; a leader started \
-    with --accept-loss sets the damaged bytes aside in lost+found and goes on without them";
+const REMEDY: &str = "keep a copy of the share; 'cadmin fsck' lists all damage; a leader \
+    started with --accept-loss sets the damaged bytes aside in lost+found and continues without \
+    them";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +76,7 @@ impl fmt::Display for Error {
             ),
             Error::Locked(path) => write!(
                 f,
-                "another process holds the lock of {}: two leaders of one epoch must not be",
+                "another process holds the lock of {}: there must not be two leaders of one epoch",
                 path.display()
             ),
         }

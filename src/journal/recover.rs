@@ -187,7 +187,7 @@ impl Recovery<'_> {
             && chain.end(epoch).is_none()
         {
             let path = self.layout.journal(epoch, 1);
-            let why = "its leader was seen leading, but no event of it is there";
+            let why = "its leader has led, but there is no event of it";
             self.missing(&path, why)?;
         }
         if chain.end(epoch).is_none() {

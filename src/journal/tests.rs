@@ -292,7 +292,7 @@ fn gaps_repeats_and_strangers_are_refused() {
     fs::write(&path, gap.concat()).unwrap();
     let text = test.numbers(2).unwrap_err().to_string();
     assert!(
-        text.contains("record 5 stands where record 4 is due"),
+        text.contains("record 5 is in the place of record 4"),
         "{text}"
     );
     let mut twice = lines.clone();

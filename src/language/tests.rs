@@ -513,7 +513,7 @@ fn what_the_leader_warns_of_and_what_happened_to_jobs_is_said() {
     for (english, chinese) in [
         (
             "DISK FULL for 3 min: /s, 40 kB free, 2 of 4 parts of the reserve left: no submission \
-             is taken and no job started until there is room; first seen: cannot write \
+             is accepted and no job is started until there is space; first failure: cannot write \
              /s/view/a: No space left on device",
             "磁盘已满 3 分钟：/s，剩余 40 kB，预留的 4 份还剩 2 份：有空间之前不接受提交，也不启动作业；\
              最初原因：无法写入 /s/view/a：设备上没有空间",

@@ -44,7 +44,7 @@ impl Settings {
     /// before the next one is due, after T/6.
     pub fn advice(&self, took_ms: u64) -> String {
         format!(
-            "the share is slow for a lease_timeout of {} ms, at least {} s serve better",
+            "the share is slow for a lease_timeout of {} ms; use at least {} s",
             self.takeover_ms,
             (took_ms * 6).div_ceil(1000)
         )
@@ -332,7 +332,7 @@ impl Lease {
         if locked && has_lock {
             self.reason = "the lock is free: the last leader is gone";
         } else if self.silent_ms >= enough {
-            self.reason = "the leader's beat stood still";
+            self.reason = "the leader's beat has not changed";
         } else {
             return Intent::Poll {
                 in_ms: self.settings.poll_ms,

@@ -175,7 +175,7 @@ fn a_slow_share_is_told_of_with_the_t_that_it_needs() {
     assert_eq!(look("read=1200", 3000), Some(1200));
     assert_eq!(look("read=999", 3500), None);
     let advice = lease.settings.advice(1200);
-    assert!(advice.contains("3000 ms, at least 8 s"), "{advice}");
+    assert!(advice.contains("3000 ms; use at least 8 s"), "{advice}");
 }
 
 #[test]

@@ -102,8 +102,8 @@ impl Accounts {
     pub(super) fn alarm(&self) -> Option<String> {
         let why = self.failed.as_ref()?;
         Some(format!(
-            "accounting cannot be written: {why}; the ends of jobs wait in the memory of the \
-             leader and in the journal, no snapshot is made meanwhile: look at {}",
+            "accounting cannot be written: {why}; ends of jobs wait in the leader's memory and \
+             in the journal, and no snapshot is made until they are written: check {}",
             self.layout.acct().display()
         ))
     }

@@ -81,7 +81,7 @@ impl Acks {
         let header = Header::new(FileKind::Acks, &self.cluster, self.epoch, self.part + 1);
         let mut next = match FramedFile::create(&next_file, &header, self.framed.sync) {
             Err(e) if e.is_no_space() => {
-                tracing::warn!("{e}: the answers continue in the present file");
+                tracing::warn!("{e}: the answers continue in the current file");
                 return Ok(());
             }
             other => other?,

@@ -42,7 +42,7 @@ impl Blobs {
         }
         match self.write(blob) {
             Err(e) if !e.is_no_space() && self.clear(&blob.sha)? => {
-                tracing::warn!("{e}: the other file of this name is renamed");
+                tracing::warn!("{e}: the existing entry with this name was renamed");
                 self.write(blob)
             }
             other => other,

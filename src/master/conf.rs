@@ -25,12 +25,12 @@ impl Loaded {
     /// by an administrator or by the start of a leader, may be stored there.
     pub(super) fn store_last_good(&self, layout: &Layout) {
         if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
-            tracing::warn!("{e}: the last good configuration is not kept");
+            tracing::warn!("{e}: the last good configuration is not stored");
         }
         if self.config.general.history_keep_ms > 0
             && let Err(e) = self.keep_for_history(layout)
         {
-            tracing::warn!("{e}: no copy of this configuration is in the history");
+            tracing::warn!("{e}: the history has no copy of this configuration");
         }
     }
 
@@ -107,7 +107,7 @@ pub(super) fn read_or_last_good(
     match read_file(layout, last_good(layout), owners) {
         Ok(loaded) => {
             tracing::error!(
-                "cb.yaml is not usable, the last good one is: {}",
+                "cb.yaml is not usable, so the last good configuration is used: {}",
                 problems.join("; ")
             );
             Ok((loaded, problems))

@@ -95,7 +95,8 @@ impl DiskReserve {
             .map_or_else(String::new, |b| format!(", {} kB free", b >> 10));
         Some(format!(
             "DISK FULL for {minutes} min: {}{free}, {} of {PARTS} parts of the reserve left: no \
-             submission is taken and no job started until there is room; first seen: {why}",
+             submission is accepted and no job is started until there is space; first failure: \
+             {why}",
             self.layout.root().display(),
             self.parts
         ))
@@ -104,7 +105,7 @@ impl DiskReserve {
     /// Puts DISK FULL in force, because a write found no room.
     pub(super) fn fill(&mut self, why: &str, leadership: &Leadership) {
         if self.full.is_none() {
-            tracing::error!("DISK FULL: {why}: no submission is taken and no job started");
+            tracing::error!("DISK FULL: {why}: no submission is accepted and no job is started");
             self.full = Some((clock::boot_ms(), why.to_owned()));
             leadership.set_full(true);
         }
@@ -139,7 +140,7 @@ impl DiskReserve {
             }
             if leadership.is_lost() {
                 return Err(LeaderEnd::Lost(format!(
-                    "no room until the lease ran out: {why}"
+                    "no space until the lease expired: {why}"
                 )));
             }
             // Whatever can be created can be released.

@@ -526,8 +526,8 @@ impl Candidate<'_> {
         if let Some(wrong) = wrong.or_else(|| (named > highest).then(unclaimed)) {
             let path = self.layout.epoch();
             let note = format!(
-                "{} {wrong}: no cbsched wrote that. The previous leader stepped down because of \
-                 it; this one rewrote it",
+                "{} {wrong}: this content was not written by a cbsched. The previous leader \
+                 stepped down because of it; this one rewrote it",
                 path.display()
             );
             if !self.notes.contains(&note) && self.notes.len() < NOTES_MAX {
@@ -695,8 +695,7 @@ fn read_epoch(layout: &Layout, owners: Owners) -> sys::Result<(Option<EpochDoc>,
         None => Ok((Some(doc), None)),
         Some(known) => {
             let named = doc.epoch;
-            let why =
-                format!("names epoch {named}, far above all there are (the highest is {known})");
+            let why = format!("names epoch {named}, far above the highest claimed epoch, {known}");
             Ok((None, Some(why)))
         }
     }

@@ -24,7 +24,7 @@ const FRESH_MS: u64 = 15_000;
 /// A name that does not change for this time, in milliseconds, may be left over from a host that
 /// now beats by its load document.
 const STILL_MS: u64 = 10_000;
-/// How long until a sample without news is reported again, and that of a silent host, in
+/// How long until an unchanged sample is reported again, and that of a silent host, in
 /// milliseconds.
 const REPEAT_MS: u64 = 60_000;
 const SILENT_AGAIN_MS: u64 = 5_000;

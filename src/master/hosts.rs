@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 const CHUNK: usize = 4 << 20;
 /// How often beats are listed, in milliseconds.
 const LOAD_EVERY_MS: u64 = 5000;
-/// How often the leader checks whether a host with jobs has news, in milliseconds.
+/// How often the leader checks whether a host with jobs has written anything, in milliseconds.
 const REPORTS_EVERY_MS: u64 = 1000;
 /// Maximum time for reading load documents and report files that are new to this leader in one
 /// pass, in milliseconds, and the pause before the next pass if there are more.
@@ -251,7 +251,7 @@ impl Hosts {
             texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
         let unlisted = self.names.alarm();
         let unreadable = self.beats.unreadable.iter();
-        let unreadable = unreadable.map(|e| format!("beats of hosts are not seen: {e}"));
+        let unreadable = unreadable.map(|e| format!("the beats of hosts cannot be read: {e}"));
         let mut texts: Vec<String> = unreadable.chain(unlisted).chain(texts).collect();
         if all.len() > DAMAGES_MAX {
             texts.push(format!("damaged reports of {} hosts in all", all.len()));
@@ -304,9 +304,9 @@ impl Hosts {
         polled.map(|reader| reader.polling.due_ms()).min()
     }
 
-    /// Reads the news of the hosts that `which` names. `poll_ms`: longest pause between two checks
-    /// of the reports of a host; hosts with `no_work` are checked only as often as their load.
-    /// Returns true if a host appeared.
+    /// Reads what the hosts that `which` names have written. `poll_ms`: longest pause between two
+    /// checks of the reports of a host; hosts with `no_work` are checked only as often as their
+    /// load. Returns true if a host appeared.
     pub fn read_news(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
@@ -575,7 +575,8 @@ impl Hosts {
     }
 
     /// Hosts whose reports are read, longest due first, and whether something indicates that they
-    /// have news. If a beat states the length of its reports, a host without jobs is not polled.
+    /// have new ones. If a beat states the length of its reports, a host without jobs is not
+    /// polled.
     fn due_reports(
         &mut self,
         now_ms: u64,

@@ -317,7 +317,10 @@ impl Inbox {
             Ok(own) if own.uid == uid => {
                 let unreadable = self.unreadable.entry(uid).or_default();
                 if !std::mem::replace(&mut unreadable.refused, true) {
-                    tracing::warn!("inbox/{uid} can be written by everyone: nothing is taken");
+                    tracing::warn!(
+                        "inbox/{uid} can be written by all users: no request in it is \
+                        accepted"
+                    );
                 }
                 return None;
             }
@@ -657,7 +660,10 @@ impl Inbox {
         unreadable.lines = unreadable.lines.saturating_add(1);
         match unreadable.lines {
             n if n < LINES_MAX => tracing::warn!("request {}: {why}", bad.location),
-            LINES_MAX => tracing::warn!("uid {uid}: more bad requests, not logged one by one"),
+            LINES_MAX => tracing::warn!(
+                "uid {uid}: further bad requests are not logged one by \
+                one"
+            ),
             _ => {}
         }
         let set_aside = unreadable.set_aside;

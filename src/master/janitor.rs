@@ -64,7 +64,7 @@ impl Janitor {
             }
         };
         if let Err(e) = thread::spawn("janitor", 2 << 20, work) {
-            tracing::warn!("no thread for cleaning: {e}");
+            tracing::warn!("the cleaning thread cannot be started: {e}");
         }
         Janitor {
             tasks,

@@ -152,7 +152,7 @@ impl Leader {
         self.write_orders(orders)?;
         let epoch = self.core.state.epoch();
         if let Err(e) = super::election::remove_old_claims(&self.site.layout, epoch) {
-            tracing::warn!("{e}: old claims stay");
+            tracing::warn!("{e}: old claims are not removed");
         }
         let _ = self.core.state.take_dirty();
         self.publish_summary(true, now);

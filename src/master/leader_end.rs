@@ -1,10 +1,10 @@
-//! Why a leader ends: by order, or because it may not or cannot go on.
+//! Why a leader ends: by order, or because it must not or cannot continue.
 
 /// Why a leader ends.
 pub(super) enum LeaderEnd {
     /// It was asked to stop.
     Stopped,
-    /// It may not or cannot lead any longer; with the reason for the log.
+    /// It must not or cannot continue to lead; with the reason for the log.
     Lost(String),
 }
 

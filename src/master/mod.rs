@@ -424,13 +424,13 @@ fn quarantine_foreign(layout: &Layout, owners: Owners) -> Result<Vec<String>, St
                 && name.and_then(number).is_some()
             {
                 return Err(format!(
-                    "{} belongs to uid {uid} and would be read as the cluster's own, but it cannot \
-                     be got out of the way: {e}",
+                    "{} belongs to uid {uid} and would be read as the cluster's own, but it \
+                     cannot be renamed: {e}",
                     path.display()
                 ));
             }
             let became = match hidden {
-                Ok(hidden) => format!("it is now {}", hidden.display()),
+                Ok(hidden) => format!("it was renamed to {}", hidden.display()),
                 Err(e) => format!("it is not read, but it cannot be renamed: {e}"),
             };
             notes.push(format!(
@@ -506,8 +506,8 @@ fn short_lived_leaders(epoch: u64, seals: &[Event]) -> Option<String> {
     let died = (1..epoch).rev().take_while(empty).count();
     (died >= DIED_MIN).then(|| {
         format!(
-            "the last {died} leaders died while taking over: look for the end of cbsched in the \
-             logs of the masters; too little memory for the journal is the usual reason"
+            "the last {died} leaders died while taking over: the logs of the masters say how \
+             cbsched ended; usually there is too little memory for the journal"
         )
     })
 }

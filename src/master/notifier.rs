@@ -63,8 +63,8 @@ impl Notifier {
             };
             self.next_at = now + self.pause_ms;
             return Some(format!(
-                "cbnotify has ended, nothing is sent: its log says why; it is started \
-                 again in {} s",
+                "cbnotify has ended, so no alert or mail is sent: its log says why; it is \
+                 started again in {} s",
                 self.pause_ms.div_ceil(1000)
             ));
         }

@@ -51,13 +51,13 @@ fn too_early(layout: &Layout, oldest: Option<i64>) -> String {
     let since = since.map_or_else(String::new, |t| {
         let t = t.to_zoned(jiff::tz::TimeZone::system());
         format!(
-            "; the oldest state kept is of {}",
+            "; the oldest state that is kept is of {}",
             t.strftime("%Y-%m-%d %H:%M:%S")
         )
     });
     format!(
-        "{}: nothing is kept of that time{since}\nhint: history_keep and history_size of cb.yaml \
-         say how much is kept",
+        "{}: no state of that time is kept{since}\nhint: history_keep and history_size of \
+         cb.yaml say how much is kept",
         layout.root().display()
     )
 }
@@ -77,8 +77,8 @@ fn core_at(
             let present =
                 conf::parse_file(&layout.config()).map_err(|problems| problems.join("\n"))?;
             if present.digest != digest {
-                let text = "no copy of the cb.yaml of that time is kept: queues, hosts and limits \
-                            are those of the present one";
+                let text = "no copy of the cb.yaml of that time is kept: queues, hosts and \
+                    limits are those of the current one";
                 notes.push(text.to_owned());
             }
             present

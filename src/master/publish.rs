@@ -154,7 +154,7 @@ impl Publisher {
         };
         let delta = match files.open_delta(1, now) {
             Err(e) if !e.is_no_space() => {
-                tracing::error!("{e}: the view lags");
+                tracing::error!("{e}: the view is out of date");
                 Delta::without_file(now)
             }
             other => other?,
@@ -183,7 +183,7 @@ impl Publisher {
         match publisher.write_manifest() {
             Err(e) if e.is_no_space() => Err(e),
             Err(e) => {
-                tracing::error!("{e}: the view lags");
+                tracing::error!("{e}: the view is out of date");
                 Ok(publisher)
             }
             Ok(()) => Ok(publisher),

@@ -44,13 +44,13 @@ impl Leader {
     /// Handles the error `e` that prevented the search for drop boxes. The leader creates a missing
     /// directory again, but creates nothing if the share is not the one on which it leads.
     fn miss_users(&mut self, e: &sys::Error, now: u64) -> Result<(), LeaderEnd> {
-        let mut text = format!("new users are not seen: {e}");
+        let mut text = format!("drop boxes of new users cannot be found: {e}");
         if is_missing(e) {
             self.recheck()?;
             match self.inbox.recreate() {
                 Ok(()) => {
                     self.new_boxes.expect();
-                    text = format!("{e}: it was made again; requests that lay there are gone");
+                    text = format!("{e}: it was created again; the requests in it are lost");
                 }
                 Err(e) => text = format!("no request is taken: {e}"),
             }
@@ -108,7 +108,10 @@ impl Leader {
                 good.push(request);
                 continue;
             };
-            let text = format!("jobs are refused whose script or environment is not stored: {why}");
+            let text = format!(
+                "jobs are refused because their script or environment cannot be \
+                stored: {why}"
+            );
             self.view.raise("blobs", text, now);
             refused.push(RejectedRequest {
                 token: Some(request.head.token),

@@ -85,8 +85,8 @@ impl Snapshots {
         let (why, since) = self.failed.as_ref()?;
         let minutes = self.not_before.saturating_sub(*since) / 60_000;
         Some(format!(
-            "no snapshot could be written, tried for {minutes} min: {why}; the journal grows until \
-             one is ({} MB since the last try): {}",
+            "no snapshot could be written for {minutes} min: {why}; the journal grows until one \
+             is written ({} MB since the last attempt): {}",
             self.bytes >> 20,
             self.layout.snapshots().display()
         ))
@@ -138,7 +138,10 @@ impl Snapshots {
         child.kill();
         let (pid, minutes) = (child.pid(), LIMIT_MS / 60_000);
         self.hung_writers.push(child);
-        let text = format!("its writer (pid {pid}) was killed, it had not ended in {minutes} min");
+        let text = format!(
+            "its writer (pid {pid}) was killed because it had not ended after \
+            {minutes} min"
+        );
         self.fail(text, now_ms);
     }
 
@@ -265,7 +268,7 @@ mod tests {
         let late = LIMIT_MS + 2;
         assert!(!run_to_end(&mut snapshots, late));
         let alarm = snapshots.alarm().unwrap();
-        assert!(alarm.contains("had not ended in 15 min"), "{alarm}");
+        assert!(alarm.contains("had not ended after 15 min"), "{alarm}");
         assert!(!snapshots.step(
             &state,
             AT,

@@ -57,7 +57,7 @@ impl Leader {
         if e.is_no_space() {
             return self.reserve.fill(&e.to_string(), &self.leadership);
         }
-        let text = format!("commands show an old state, the view lags: {e}");
+        let text = format!("commands show an old state because the view cannot be written: {e}");
         self.view.alarms.raise("view", text, clock::boot_ms());
     }
 

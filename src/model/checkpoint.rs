@@ -26,7 +26,7 @@ pub struct Checkpoint {
     /// (`crestart`); empty = it starts from the beginning.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub from: String,
-    /// The method is to restore it in spite of any obstacle.
+    /// The method must restore it even if it would otherwise refuse.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// The method whose programs save and restore it; empty = `default`.
@@ -144,7 +144,7 @@ pub struct CheckpointAct {
     /// As `kill`; the job then runs again elsewhere (`cmig`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub migrate: bool,
-    /// The method is to save it in spite of any obstacle.
+    /// The method must save it even if it would otherwise refuse.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
     /// A new time between checkpoints, in minutes; 0: no more periodic checkpoints.

@@ -121,7 +121,7 @@ impl Launch {
         }
         if self.kind == LaunchKind::Mpi && self.sections.iter().any(|s| !s.command.is_empty()) {
             return Err(
-                "mpi runs one command, which starts the ranks: name none in a section".into(),
+                "mpi runs one command that starts the ranks: sections cannot have commands".into(),
             );
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Launch {
         let given = self.sections.len();
         if given > 0 && given != slots.len() {
             return Err(format!(
-                "{given} sections are described, and the requirement has {}",
+                "{given} sections are described, but the requirement has {}",
                 slots.len()
             ));
         }

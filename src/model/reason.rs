@@ -669,14 +669,14 @@ impl TermReason {
                 "killed: a load index on one of its hosts exceeded the stop threshold"
             }
             TermReason::Window => "killed: the run window of its queue closed",
-            TermReason::Checkpoint => "ended after a checkpoint, as cchkpnt -k asked",
-            TermReason::Migrate => "ended to run again elsewhere, as cmig asked",
+            TermReason::Checkpoint => "ended after a checkpoint, as requested by cchkpnt -k",
+            TermReason::Migrate => "ended to run again elsewhere, as requested by cmig",
             TermReason::HostLost => "its host was lost; how it ended is unknown",
             TermReason::ShepherdLost => "its shepherd died; how it ended is unknown",
             TermReason::StartFailed => "could not be started",
             TermReason::Fenced => "killed by its host, which was cut off from the share",
             TermReason::Orphan => "its dependency can never be satisfied",
-            TermReason::Units => "killed: it used units of its host that are not its own",
+            TermReason::Units => "killed: it used units of its host that it does not have",
             TermReason::StartTimeout => "it was not started within its start timeout",
             TermReason::Unknown => "ended for an unknown reason",
         }

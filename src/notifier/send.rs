@@ -210,7 +210,7 @@ fn resolve_receiver(
         return letter(delivery, vec![address], server, timeout_ms, owners);
     }
     let Some(receiver) = notices.receivers.get(&delivery.to) else {
-        return Err(permanent("cb.yaml names no such receiver any more"));
+        return Err(permanent("cb.yaml no longer has this receiver"));
     };
     let Receiver {
         way, timeout_ms, ..
@@ -283,7 +283,7 @@ fn secret(path: &str, owners: Owners) -> Result<String, SendError> {
     let file = Path::new(path);
     let found = fs::stat(file).map_err(|e| later(e.to_string()))?;
     if found.is_some_and(|stat| stat.mode & 0o077 != 0) {
-        let text = format!("{path}: others may read or write it: chmod 600 it");
+        let text = format!("{path}: other users can read or write it: chmod 600 it");
         return Err(later(text));
     }
     let bytes = owners.read_small(file, SECRET_MAX);

@@ -58,7 +58,7 @@ impl StateFiles {
             });
             match decoded {
                 Ok(state) => return (state, notes),
-                Err(text) => notes.push(format!("{text}: messages may be lost or come twice")),
+                Err(text) => notes.push(format!("{text}: messages may be lost or sent twice")),
             }
         }
         (NotifierState::default(), notes)

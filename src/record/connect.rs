@@ -88,7 +88,7 @@ fn path_of(url: &str) -> Result<String, String> {
     let is_path = path.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     match is_path && !path.starts_with("//") {
         true => Ok(path.to_owned()),
-        false => Err("the path of its url is none".to_owned()),
+        false => Err("the path of its url is not valid".to_owned()),
     }
 }
 

@@ -88,7 +88,7 @@ impl fmt::Display for Damage {
             Damage::Torn => f.write_str("the last line is incomplete"),
             Damage::Frame(what) => f.write_str(what),
             Damage::Sequence { expected, found } => {
-                write!(f, "record {found} stands where record {expected} is due")
+                write!(f, "record {found} is in the place of record {expected}")
             }
             Damage::Content(what) => write!(f, "the record is intact but not understood: {what}"),
         }

@@ -74,7 +74,7 @@ impl Header {
         }
         if header.what != what {
             return Err(refuse(format!(
-                "a {:?} file where {what:?} is due",
+                "a {:?} file in the place of {what:?}",
                 header.what
             )));
         }

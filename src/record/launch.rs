@@ -48,8 +48,8 @@ impl LaunchRequest {
         let launch: LaunchRequest = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         match launch.v {
             VERSION if launch.task > 0 && launch.umask <= 0o777 => Ok(launch),
-            VERSION => Err("its numbers are not possible".to_owned()),
-            v => Err(format!("version {v} is not known here")),
+            VERSION => Err("its numbers are not valid".to_owned()),
+            v => Err(format!("version {v} is not supported")),
         }
     }
 }

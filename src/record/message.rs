@@ -45,7 +45,7 @@ pub fn check(index: u32, text: &str) -> Result<(), String> {
         ));
     }
     if text.contains('\0') {
-        return Err("-d: a message has no NUL character".to_owned());
+        return Err("-d: a message must not contain a NUL character".to_owned());
     }
     Ok(())
 }

@@ -404,7 +404,7 @@ pub fn openb(from: &Openb<'_>) -> Result<Converted, String> {
     let asks: Result<Vec<(JobRequest, u64)>, String> = pods.iter().map(pod).collect();
     let asks = asks?;
     if asks.iter().all(|(_, milli)| *milli == 0) {
-        return Err("pods: none of them asks for a GPU".to_owned());
+        return Err("pods: no pod requests a GPU".to_owned());
     }
     let workload = arrivals(&asks, gpus * from.load_milli, from.seed)?;
     Ok(Converted { workload, config })

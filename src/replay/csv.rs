@@ -106,7 +106,7 @@ fn columns(header: &StringRecord, declared: &dyn Fn(&str) -> bool) -> Result<Vec
             }
         };
         if out.contains(&column) {
-            return Err(format!("column {name:?} is there twice"));
+            return Err(format!("column {name:?} occurs twice"));
         }
         out.push(column);
     }
@@ -150,7 +150,7 @@ fn job(columns: &[Column], record: &StringRecord, n: u64) -> Result<(Job, JobReq
         }
     }
     if job.run_ms == 0 {
-        return Err("run: a job runs longer than 0".to_owned());
+        return Err("run: the run time of a job is above 0".to_owned());
     }
     if ask.max < ask.min {
         ask.max = ask.min;
@@ -321,7 +321,7 @@ mod tests {
             w.left_out.sentences(),
             [
                 "w.csv:3: submit: \"x\" is not a number of seconds",
-                "w.csv:4: run: a job runs longer than 0",
+                "w.csv:4: run: the run time of a job is above 0",
                 "w.csv:5: slots: \"0\" is not a number of slots",
                 "w.csv:6: exclusive: \"maybe\" is neither yes nor no",
                 "w.csv:7: mem: \"-5\" is not an amount",

@@ -157,7 +157,7 @@ impl JournalReader {
             });
         if !all {
             left_out.note_corrected(
-                "taken without their dependency, which names jobs that are not here",
+                "without their dependency, which names jobs that are not in the journal",
             );
             return None;
         }

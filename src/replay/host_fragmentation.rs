@@ -1,6 +1,7 @@
 //! Fragmentation of the virtual cluster, kept as jobs start and end. Owns what the usual tasks of a
 //! workload are (by their requirement strings, weighted by jobs) and the last value of each host;
-//! the measure itself is `frag`'s. Reads the engine's books, never changes them.
+//! the measure itself is in `fragmentation`. Reads the usage that the engine keeps, never changes
+//! it.
 
 use super::fragmentation::{FreeAmounts, TaskNeed, fragments};
 use super::workload::Workload;

@@ -17,7 +17,7 @@ pub fn config(policy: &str, procs: u32) -> Result<String, String> {
         "conservative" => "  backfill: all\n",
         _ => {
             return Err(format!(
-                "no policy {policy:?}: there are {}; anything else is said with --config",
+                "there is no policy {policy:?}: use {}, or --config for other settings",
                 POLICIES.join(", ")
             ));
         }

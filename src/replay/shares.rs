@@ -1,5 +1,5 @@
 //! What each user and group of a workload is entitled to: the share tree of the first queue that
-//! has one, flattened. Owns the arithmetic; the way of a user through the tree is `config`'s.
+//! has one, flattened. Owns the arithmetic; `config` finds the path of a user through the tree.
 
 use super::workload::{Principals, Workload};
 use crate::config::Config;

@@ -1,8 +1,8 @@
 //! The Standard Workload Format: a line per job, 18 numbers, `;` before a comment.
 //!
 //! Owns the rules by which a log becomes a workload: jobs that never ran or have no width are left
-//! out and counted; the width is what was asked for, else what was given; the estimate is what was
-//! asked for, else the run time; nothing runs longer than its estimate. Never reads a file.
+//! out and counted; the width is the requested one, or else the allocated one; the estimate is the
+//! requested time, or else the run time; nothing runs longer than its estimate. Never reads a file.
 
 use super::workload::{Builder, Job, JobRequest, LeftOut, Workload, seconds};
 

@@ -37,7 +37,7 @@ pub struct TraceArgs {
     /// With --from-state: how long jobs without a run limit run
     #[arg(long, value_name = "TIME", default_value = "1h")]
     assume: String,
-    /// Processors of the one host of --policy [default: what the log says]
+    /// Processors of the one host of --policy [default: the number in the log]
     #[arg(long, value_name = "N")]
     procs: Option<u32>,
     /// fcfs, easy, sjbf or conservative; several give a table
@@ -106,7 +106,7 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
         runs.extend(policies(args, &file, &mut workload)?);
     }
     if runs.is_empty() {
-        return Err("say how to schedule: --policy NAME or --config FILE".to_owned());
+        return Err("no configuration: give --policy NAME or --config FILE".to_owned());
     }
     for sentence in workload.left_out.sentences() {
         tell!("cbsim: {sentence}");
@@ -134,9 +134,10 @@ fn policies(
     file: &str,
     workload: &mut Workload,
 ) -> Result<Vec<TraceRun>, String> {
-    let procs = args.procs.or(workload.procs).ok_or_else(|| {
-        format!("{file} does not say how many processors there are: give --procs")
-    })?;
+    let procs = args
+        .procs
+        .or(workload.procs)
+        .ok_or_else(|| format!("{file} does not state the number of processors: give --procs"))?;
     workload.drop_oversized(procs);
     let each = args.policy.iter().map(|name| {
         let text = policy::config(name, procs)?;
@@ -198,7 +199,7 @@ fn workload(args: &TraceArgs, runs: &[TraceRun]) -> Result<(String, Workload), S
         }
         (None, None) => {
             let Some(path) = &args.journal else {
-                let how = "say what to replay: --swf, --jobs, --journal or --from-state";
+                let how = "no workload: give --swf, --jobs, --journal or --from-state";
                 return Err(how.to_owned());
             };
             return Ok((path.display().to_string(), from_journal::read(path)?));

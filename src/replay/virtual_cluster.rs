@@ -189,7 +189,7 @@ fn total_work(job: &Job, limit_ms: Option<u64>) -> u64 {
 /// A replay in progress.
 pub struct Replay<'a> {
     workload: &'a Workload,
-    /// User and group number of each ask.
+    /// User and group number of each request.
     principals: &'a [(u32, u32)],
     live: Vec<JobProgress>,
     ends: BinaryHeap<Reverse<(i64, u32, u32)>>,
@@ -210,7 +210,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// `principals`: number of the user and the group of each ask of the workload.
+    /// `principals`: number of the user and the group of each request of the workload.
     pub fn new(
         workload: &'a Workload,
         principals: &'a [(u32, u32)],

@@ -29,7 +29,7 @@ const UID_FIRST: u32 = 100_000;
 /// The state's list of changed rows, which is not used here, is emptied after this many passes.
 const CLEANUP_EVERY: u32 = 1024;
 
-/// What determines a specification: ask, run limit, begin.
+/// What determines a specification: request, run limit, begin.
 type SpecKey = (u32, Option<u64>, Option<i64>);
 
 /// See the head of this file.
@@ -45,7 +45,7 @@ pub struct VirtualLeader<'a> {
     touched: Vec<u32>,
     /// Milliseconds since the epoch at which the workload starts.
     base_ms: i64,
-    /// Users by number, and the number of each ask's user.
+    /// Users by number, and the number of the user of each request.
     users: Vec<Requester>,
     principals: &'a Principals,
     /// Specifications that were accepted, or the reason why not.
@@ -255,7 +255,7 @@ impl<'a> VirtualLeader<'a> {
             return Ok((id, spec));
         }
         let id = self.state.next_spec();
-        let id = id.ok_or("all numbers of specifications are in use")?;
+        let id = id.ok_or("all specification numbers are in use")?;
         let copy = Box::new(spec.as_ref().clone());
         self.state.apply(&Event::Spec { id, spec: copy });
         Ok((id, spec))

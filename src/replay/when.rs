@@ -1,5 +1,5 @@
-//! `cbsim when`: runs a live cluster's state forward on the virtual clock until the asked jobs have
-//! started. Owns the messages; takes no lock and changes nothing.
+//! `cbsim when`: runs a live cluster's state forward on the virtual clock until the requested jobs
+//! have started. Owns the messages; takes no lock and changes nothing.
 
 mod published;
 
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Maximum number of elements of one array that are printed.
 const ELEMENTS_MAX: usize = 20;
 
-/// Says when jobs of a live cluster will start if every job runs until its run limit.
+/// Prints when jobs of a live cluster will start if every job runs until its run limit.
 #[derive(clap::Args)]
 pub struct WhenArgs {
     /// Jobs as 12, arrays as 12 (all elements) or 12[3]

@@ -67,13 +67,13 @@ pub struct Workload {
 pub struct Principals {
     pub users: Vec<String>,
     pub groups: Vec<String>,
-    /// Numbers of user and group of each ask.
+    /// Numbers of user and group of each request.
     pub by_request: Vec<(u32, u32)>,
 }
 
 impl Principals {
-    /// The users and groups of a workload, in the order of their first ask. A job without a user
-    /// belongs to `nobody`, one without a group to the group with an empty name.
+    /// The users and groups of a workload, in the order of their first request. A job without a
+    /// user belongs to `nobody`, one without a group to the group with an empty name.
     pub fn of(workload: &Workload) -> Principals {
         let mut out = Principals::default();
         let mut users: HashMap<&str, u32> = HashMap::new();

@@ -132,8 +132,9 @@ impl Picture {
             || from.is_exclusive(run.alt) != to.is_exclusive(run.alt)
         {
             return Err(
-                "the requirement of the job's queue has other alternatives or sections, or keeps \
-                 other jobs off its hosts; only a job that is started there can meet it"
+                "the requirement of the job's queue has other alternatives or sections, or \
+                 excludes other jobs from its hosts; only a job that is started from that queue \
+                 can meet it"
                     .to_owned(),
             );
         }

@@ -72,7 +72,7 @@ fn cause(state: &State, cond: &Cond) -> String {
         JobRef::Name(name) => return format!("no job is named {name}"),
     };
     match state.job(id).map(|job| &job.body) {
-        None => format!("job {id} does not exist any more"),
+        None => format!("job {id} no longer exists"),
         Some(Body::Array(array)) => format!(
             "of array {id} {} elements are DONE and {} EXIT",
             array.count(JobStat::Done),

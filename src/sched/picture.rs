@@ -1,7 +1,7 @@
 //! The scheduler's own picture of the cluster: what hosts have left, pending classes in order, what
 //! started work holds. Everything here follows from the state, the configuration and the host
-//! table, and could be worked out again at any time; [`Picture::update`] keeps it up to date by
-//! what changed. Decides nothing: `pass.rs` decides.
+//! table, and could be recomputed at any time; [`Picture::update`] keeps it up to date by what
+//! changed. Decides nothing: `pass.rs` decides.
 
 mod classes;
 mod requests;

@@ -58,7 +58,7 @@ pub struct SlotGrowth {
 }
 
 impl Plan {
-    /// Asks for a pass at that time at the latest.
+    /// Requests a pass at that time at the latest.
     pub(super) fn wake_at(&mut self, at: Option<Stamp>) {
         self.wake = self.wake.into_iter().chain(at).min();
     }

@@ -94,7 +94,7 @@ impl PreemptionSearch {
         self.without_victims.insert(shape, changes);
     }
 
-    /// Adds the jobs that an earlier leader warned; asks for them once.
+    /// Adds the jobs that an earlier leader warned; requests them once.
     pub(super) fn add_warned(&mut self, all: impl FnOnce() -> BTreeSet<JobKey>) {
         self.warned.get_or_insert_with(all);
     }

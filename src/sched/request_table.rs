@@ -1,5 +1,5 @@
-//! What follows from specifications, worked out once: shapes of requests, counters of limits,
-//! places in share trees. Owns the tables of these; knows no usage.
+//! What follows from specifications, computed once: shapes of requests, counters of limits, places
+//! in share trees. Owns the tables of these; knows no usage.
 
 use super::quota::Ident;
 use super::resource_names::ResourceNames;
@@ -22,7 +22,7 @@ pub(super) struct ShapeEntry {
     pub eligible: Vec<Option<(u64, Arc<[u32]>)>>,
     /// Requests that differ from it in slots only have the same number.
     pub family: u32,
-    /// Why its jobs wait, as last worked out, and when.
+    /// Why its jobs wait, as last computed, and when.
     pub why: Option<(PendReason, Stamp)>,
 }
 

@@ -44,7 +44,7 @@ impl LogThrottle {
         (self.since, self.passed) = (now.max(1), 0);
         match std::mem::take(&mut self.left_out) {
             0 => Vec::new(),
-            n => vec![format!("... and {n} lines more")],
+            n => vec![format!("... and {n} more lines")],
         }
     }
 

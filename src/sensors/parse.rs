@@ -523,7 +523,7 @@ impl<'a> Item<'a> {
         };
         let word = |node: &'a Node| match &node.value {
             Value::Text { text, .. } => Ok(text.trim()),
-            _ => Err(self.describe(entry, "a unit is one word", None)),
+            _ => Err(self.describe(entry, "the name of a unit is one word", None)),
         };
         let names: Vec<&str> = list.iter().map(word).collect::<Result<_, _>>()?;
         match units::check_list(names.iter().copied()) {

@@ -108,8 +108,9 @@ impl SensorValues {
         };
         if !current.redefine && !same(old, new) {
             let text = format!(
-                "{}: resource {} is another one than before: type, direction, release, \
-                 slotresource, assign and per_unit stay as they are until the sensor starts again",
+                "{}: the definition of resource {} has changed: type, direction, release, \
+                 slotresource, assign and per_unit keep their values until the sensor is \
+                 restarted",
                 sensor.name, r.name
             );
             let retyped = old.kind != new.kind;

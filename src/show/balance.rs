@@ -133,7 +133,7 @@ pub(crate) fn table() -> Table<BalanceGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "index hosts mean min max spread of_mean min_host max_host";
 
 /// Appends the JSON line of an index; values are from 0 to 1, with four decimals.

@@ -335,19 +335,19 @@ fn ended(e: &Ended, requeue: bool, hold: bool, signal_name: SignalName) -> Strin
 
 fn signal(act: SignalAct, signal_name: SignalName) -> String {
     match act {
-        SignalAct::Kill(reason) => format!("kill asked ({})", reason.word()),
+        SignalAct::Kill(reason) => format!("kill requested ({})", reason.word()),
         SignalAct::Migrate { .. }
         | SignalAct::Requeue {
             why: TermReason::Migrate,
             ..
-        } => "migration asked".into(),
-        SignalAct::Requeue { hold: false, .. } => "requeue asked".into(),
-        SignalAct::Requeue { hold: true, .. } => "requeue and hold asked".into(),
-        SignalAct::Stop => "stop asked".into(),
-        SignalAct::Resume => "resume asked".into(),
-        SignalAct::Number(n) => format!("signal {} asked", signal_name(n)),
-        SignalAct::Checkpoint { kill: false } => "checkpoint asked".into(),
-        SignalAct::Checkpoint { kill: true } => "checkpoint and kill asked".into(),
+        } => "migration requested".into(),
+        SignalAct::Requeue { hold: false, .. } => "requeue requested".into(),
+        SignalAct::Requeue { hold: true, .. } => "requeue and hold requested".into(),
+        SignalAct::Stop => "stop requested".into(),
+        SignalAct::Resume => "resume requested".into(),
+        SignalAct::Number(n) => format!("signal {} requested", signal_name(n)),
+        SignalAct::Checkpoint { kill: false } => "checkpoint requested".into(),
+        SignalAct::Checkpoint { kill: true } => "checkpoint and kill requested".into(),
     }
 }
 

@@ -5,20 +5,20 @@ use super::field::{Field, Get, Table, left};
 use crate::model::Share;
 use std::fmt::Write as _;
 
-/// So many slots for a job that lasts no longer than this.
+/// A number of slots for a job that lasts no longer than this.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SlotWindow {
     pub slots: u64,
     /// Longest run in whole seconds; `None`: no end is known.
     pub run_s: Option<u64>,
-    /// Where they are.
+    /// The hosts of these slots.
     pub hosts: Vec<Share>,
 }
 
 /// The function that writes a field.
 pub(crate) type SlotGet = Get<SlotWindow>;
 
-/// What stands for a run without an end.
+/// The text for a run without an end.
 const UNLIMITED: &str = "UNLIMITED";
 
 /// Every field of a window.
@@ -68,7 +68,7 @@ pub(crate) fn table() -> Table<SlotGet> {
     Table::fixed(FIELDS, &columns)
 }
 
-/// What `-json` gives without `-o`.
+/// The fields of `-json` without `-o`.
 pub(crate) const JSON_DEFAULT: &str = "slots runtime hosts";
 
 /// Appends the long form of a window.

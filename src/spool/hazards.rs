@@ -86,7 +86,7 @@ pub(super) fn judge(mount: &MountFacts, recover: &[u8]) -> Vec<Hazard> {
     if let Some(s) = longest.filter(|s| *s > 60) {
         add(
             false,
-            format!("{point} caches attributes for up to {s} s: orders and views come late"),
+            format!("{point} caches attributes for up to {s} s: orders and views arrive late"),
         );
     }
     if matches!(recover.trim_ascii(), b"Y" | b"1") {

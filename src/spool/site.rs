@@ -107,7 +107,7 @@ impl Site {
         }
         let share = share.ok_or_else(|| {
             SiteError(format!(
-                "{} does not say CB_SHARE=/path/of/the/shared/directory",
+                "{} does not set CB_SHARE=/path/of/the/shared/directory",
                 conf.display()
             ))
         })?;

@@ -21,7 +21,10 @@ fn check_array(job: &super::Job) -> Vec<String> {
         broken.push(format!("job {}: counts by state are wrong", job.id));
     }
     if array.waiting.len() + array.work.len() as u64 != array.all.len() {
-        broken.push(format!("job {}: elements are missing or double", job.id));
+        broken.push(format!(
+            "job {}: elements are missing or occur twice",
+            job.id
+        ));
     }
     if !array.head.is_waiting() {
         broken.push(format!(

@@ -97,7 +97,10 @@ impl UnitsInUse {
             return Some(match holders.map(|of| of.j).next() {
                 None => format!("job {j} would have unit {name} of {res} on {host} twice"),
                 Some(other) => {
-                    format!("unit {name} of {res} on {host} is for job {j}, and job {other} has it")
+                    format!(
+                        "unit {name} of {res} on {host} is assigned to job {j}, but job \
+                        {other} holds it"
+                    )
                 }
             });
         }

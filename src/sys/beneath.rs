@@ -183,7 +183,7 @@ impl<'a> Walk<'a> {
         let dir = fstat(self.current_dir())?;
         if !is_own(&link.stat, &dir, super::users::effective_uid()) {
             return Err(refused(
-                "a link on the way belongs to another user, who could point it anywhere",
+                "the path contains a link of another user, who could change its target",
             ));
         }
         let target = PathBuf::from(readlinkat(&link.fd, "")?);
@@ -206,7 +206,7 @@ impl<'a> Walk<'a> {
 }
 
 fn leaves_base() -> io::Error {
-    refused("a link leads out of the directory: open its target as a place of its own")
+    refused("a link leads out of the directory: open its target directly")
 }
 
 /// Whether only `uid`, root, or the only user who can write to its directory can have created a
@@ -229,7 +229,7 @@ fn find_above<'s>(act: &'static str, path: PathBelow<'s>) -> Result<(OwnedFd, &'
     let found: io::Result<_> = (|| {
         plain_names(path.path)?;
         let name = path.path.file_name();
-        let name = name.ok_or_else(|| invalid("the directory that was chosen stays as it is"))?;
+        let name = name.ok_or_else(|| invalid("the chosen directory itself cannot be changed"))?;
         let above = path.path.parent().unwrap_or(Path::new(""));
         let dir = Walk::below(path.root)?.follow(plain_names(above)?, true)?;
         match dir.is_dir() {

@@ -67,7 +67,7 @@ pub fn send(socket: &File, bytes: &[u8], with: Option<&File>, wait: bool) -> Res
         );
         match sent {
             Ok(n) if n == bytes.len() => return Ok(()),
-            Ok(_) => return Err(Error::invalid("send to", what, "it took a part only")),
+            Ok(_) => return Err(Error::invalid("send to", what, "only a part was accepted")),
             Err(nix::Error::EINTR) => {}
             Err(e) => return Err(e).at("send to", what),
         }

@@ -368,7 +368,7 @@ pub fn clear_name(path: &Path) -> Result<bool> {
 pub fn publish_over(path: &Path, bytes: &[u8]) -> Result<()> {
     match publish(path, bytes) {
         Err(e) if !e.is_no_space() && clear_name(path)? => {
-            tracing::warn!("{e}: what stood there is hidden now");
+            tracing::warn!("{e}: the entry at this path was renamed to a hidden name");
             publish(path, bytes)
         }
         other => other,

@@ -13,18 +13,18 @@ use std::path::Path;
 pub struct Gpus(Option<nvml_wrapper::Nvml>);
 
 impl Gpus {
-    /// Opens what there is.
+    /// Opens the available drivers.
     ///
     /// # Errors
-    /// A driver is there and does not answer.
+    /// A driver is installed but does not answer.
     pub fn open() -> Result<Gpus, String> {
         nvidia::open().map(Gpus)
     }
 
-    /// The GPUs as they are now. `sys`: where sysfs is.
+    /// The current GPUs. `sys`: the root of sysfs.
     ///
     /// # Errors
-    /// NVIDIA's driver does not say how many there are.
+    /// NVIDIA's driver does not return their number.
     pub fn list(&self, sys: &Path) -> Result<Vec<Gpu>, String> {
         let mut all = match &self.0 {
             Some(driver) => nvidia::list(driver)?,

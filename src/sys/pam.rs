@@ -187,7 +187,7 @@ fn authenticate_with(
         )
     };
     if begun != SUCCESS || handle.is_null() {
-        return Verdict::Unavailable(format!("PAM does not begin ({begun})"));
+        return Verdict::Unavailable(format!("PAM cannot be started ({begun})"));
     }
     // SAFETY: the handle is open until the end below; items are copied, except the function.
     let verdict = unsafe {
@@ -210,7 +210,7 @@ unsafe fn check_account(library: &Library, handle: Handle, answers: *const Answe
     // SAFETY: as promised to this function; texts of libpam are its own constants.
     unsafe {
         let text = |code| match (library.text)(handle, code) {
-            text if text.is_null() => format!("PAM says {code}"),
+            text if text.is_null() => format!("PAM returned {code}"),
             text => CStr::from_ptr(text).to_string_lossy().into_owned(),
         };
         // One check does not replace the other: after a failure here the account may still be
@@ -225,7 +225,7 @@ unsafe fn check_account(library: &Library, handle: Handle, answers: *const Answe
         // A service for programs of root, such as that of su, asks root for no password.
         if !(*answers).was_asked {
             return Verdict::Unavailable(
-                "the service of PAM lets in without a password".to_owned(),
+                "the PAM service accepts users without a password".to_owned(),
             );
         }
         match (library.account)(handle, FLAGS) {
@@ -236,11 +236,11 @@ unsafe fn check_account(library: &Library, handle: Handle, answers: *const Answe
         }
         let mut user: *const c_void = ptr::null();
         if (library.get_item)(handle, ITEM_USER, &raw mut user) != SUCCESS || user.is_null() {
-            return Verdict::Unavailable("PAM names no user".to_owned());
+            return Verdict::Unavailable("PAM returned no user".to_owned());
         }
         match CStr::from_ptr(user.cast()).to_str() {
             Ok(name) => Verdict::Accepted(name.to_owned()),
-            Err(_) => Verdict::Unavailable("PAM names a user that is not text".to_owned()),
+            Err(_) => Verdict::Unavailable("PAM returned a user name that is not text".to_owned()),
         }
     }
 }

@@ -23,7 +23,7 @@ pub fn boot_id() -> &'static str {
     })
 }
 
-/// The parent of this process: another one once that has ended.
+/// The parent of this process; once the parent has ended, another process.
 pub fn parent() -> i32 {
     nix::unistd::getppid().as_raw()
 }
@@ -33,7 +33,7 @@ pub fn own_pid() -> u32 {
     super::platform::here().map_or_else(std::process::id, |machine| machine.pid())
 }
 
-/// What `/proc/<pid>/stat` says of a process.
+/// The content of `/proc/<pid>/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcInfo {
     /// Process id.
@@ -50,7 +50,8 @@ pub struct ProcInfo {
     pub utime: u64,
     /// CPU time in the kernel, clock ticks.
     pub stime: u64,
-    /// CPU time of ended children that were waited for, theirs included, clock ticks.
+    /// CPU time of ended children that were waited for, including that of their own children, clock
+    /// ticks.
     pub children_time: u64,
     /// Threads.
     pub threads: u32,
@@ -73,7 +74,7 @@ fn page_size() -> u64 {
     *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as u64)
 }
 
-/// Reads the facts of one process; `None` when there is none of that id.
+/// Reads the facts of one process; `None` if no process has this id.
 pub fn info(pid: i32) -> Option<ProcInfo> {
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
     let bytes = super::fs::read_small(&path, STAT_LIMIT).ok()?;
@@ -82,7 +83,7 @@ pub fn info(pid: i32) -> Option<ProcInfo> {
 
 /// Parses the text of `/proc/<pid>/stat`.
 pub(super) fn parse_stat(text: &str) -> Option<ProcInfo> {
-    // The command's name stands in brackets and may hold anything, so count from the last one.
+    // The command's name is in parentheses and may contain any character, so the last one ends it.
     let open = text.find('(')?;
     let close = text.rfind(')')?;
     let pid = text[..open].trim().parse().ok()?;
@@ -116,17 +117,17 @@ pub fn alive(pid: i32, start: u64) -> bool {
     info(pid).is_some_and(|i| i.start == start && i.state != 'Z' && i.state != 'X')
 }
 
-/// When this process began, ms of the boot-time clock, as the kernel has it on record: the clock
-/// read after a fork may be late by however long the machine was busy.
+/// When this process began according to the kernel, ms of the boot-time clock: the clock, read
+/// after a fork, may be late by the time for which the machine was busy.
 pub fn own_birth_ms() -> u64 {
     let bytes = super::fs::read_small(Path::new("/proc/self/stat"), STAT_LIMIT).ok();
     let own = bytes.and_then(|b| parse_stat(&String::from_utf8_lossy(&b)));
     own.map_or_else(super::clock::boot_ms, |i| birth_ms(&i))
 }
 
-/// The same for a process that was forked after `before`, ms of that clock. To ask the kernel costs
-/// 40 us of processor time, a thirtieth of a short task: it is asked where the clock says too
-/// little.
+/// The same for a process that was forked after `before`, ms of that clock. Asking the kernel takes
+/// 40 us of processor time, a thirtieth of a short task, so it is only asked if `before` is not
+/// precise enough.
 pub fn forked_birth_ms(before: u64) -> u64 {
     let now = super::clock::boot_ms();
     match now.saturating_sub(before) <= BIRTH_MS / 3 {
@@ -135,21 +136,21 @@ pub fn forked_birth_ms(before: u64) -> u64 {
     }
 }
 
-/// Two times of birth that differ by so much are of two processes (ms).
+/// If two start times differ by this much, they belong to different processes (ms).
 const BIRTH_MS: u64 = 1_500;
 
 fn birth_ms(i: &ProcInfo) -> u64 {
     i.start.saturating_mul(1000) / ticks_per_second()
 }
 
-/// True when it is certain that the process of this id that began at `born_ms` of the boot-time
-/// clock (give or take what a record made by the clock may be late) runs no more. Not to be
-/// allowed to look (`hidepid`), or to have no descriptor for it, does not mean that it ended.
+/// True if it is certain that the process with this id that began at `born_ms` of the boot-time
+/// clock has ended; a recorded `born_ms` may be late. A process that may not be inspected
+/// (`hidepid`), or cannot for lack of descriptors, is not considered ended.
 pub fn has_ended(pid: i32, born_ms: u64) -> bool {
     if let Some(machine) = super::platform::here() {
         return !machine.began_at(pid, born_ms);
     }
-    // No task's process is one of those.
+    // No task has one of these ids.
     pid <= 1 || is_over(info(pid), || !matches!(kill(pid, 0), Ok(false)), born_ms)
 }
 

@@ -1,6 +1,6 @@
-//! TCP connections of this machine and the bytes that each has carried, as the kernel tells by
-//! netlink (`sock_diag`); which of them a process has open. Needs no privilege but to look at the
-//! process. Sees the network namespace of this process only.
+//! TCP connections of this machine with the bytes that each has carried, from the kernel by netlink
+//! (`sock_diag`), and which of them a process has open. Needs no privilege except the right to
+//! inspect the process. Sees only the network namespace of this process.
 
 use super::{Error, Result};
 use netlink_packet_core::{
@@ -23,17 +23,17 @@ use std::path::{Path, PathBuf};
 
 /// Where `struct tcp_info` of the kernel has `tcpi_bytes_acked`; `tcpi_bytes_received` follows.
 const BYTES_ACKED_AT: usize = 120;
-/// Largest part of an answer, bytes.
+/// Maximum size of a part of an answer, bytes.
 const PART: usize = 64 << 10;
-/// Longest wait for a part, s: the kernel answers while it is asked.
+/// Longest wait for a part, s: the kernel answers within the call that asks.
 const WAIT_S: i64 = 2;
-/// Most connections that are read.
+/// Maximum number of connections that are read.
 const CONNECTIONS_MAX: usize = 1_000_000;
 
 /// A connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
-    /// No other socket has it before the machine boots again.
+    /// Unique until the machine boots again.
     pub cookie: u64,
     /// As `/proc/PID/fd` names it; 0: no process has it open.
     pub inode: u64,
@@ -106,14 +106,14 @@ fn query(fd: &OwnedFd, family: u8, all: &mut Vec<Connection>) -> Result<()> {
     }
 }
 
-/// Reads a part of an answer. True: it was the last one.
+/// Reads a part of an answer. Returns true if it was the last one.
 fn read_part(mut part: &[u8], all: &mut Vec<Connection>) -> Result<bool> {
     while let Some(length) = part.first_chunk::<4>() {
         let length = u32::from_ne_bytes(*length) as usize;
         let Some(message) = part.get(..length).filter(|_| length >= 16) else {
             return Ok(true);
         };
-        // One that is not understood costs one connection.
+        // A message that is not understood loses one connection.
         if let Ok(message) = NetlinkMessage::<SockDiagMessage>::deserialize(message) {
             match message.payload {
                 NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) => {
@@ -137,7 +137,7 @@ fn connection(found: &InetResponse) -> Option<Connection> {
         Nla::TcpInfo(bytes) => Some(bytes),
         _ => None,
     })?;
-    // Kernels before 4.1 say less.
+    // Kernels before 4.1 return less.
     let number = |at: usize| {
         let bytes = info.get(at..at + 8)?.try_into().ok()?;
         Some(u64::from_ne_bytes(bytes))
@@ -150,8 +150,9 @@ fn connection(found: &InetResponse) -> Option<Connection> {
     })
 }
 
-/// Inodes of the sockets that a process has open. `room`: so many descriptors are looked at, of
-/// which those are taken away; with none left the process may have more.
+/// Inodes of the sockets that a process has open. `room`: the number of descriptors that may still
+/// be examined; it is reduced by the number of those examined. If none is left, the process may
+/// have more.
 pub fn of_process(pid: i32, room: &mut usize) -> Vec<u64> {
     let dir = PathBuf::from(format!("/proc/{pid}/fd"));
     let Ok(list) = std::fs::read_dir(dir) else {

@@ -91,7 +91,7 @@ fn kind_of(fs: nix::sys::statfs::FsType) -> FsKind {
 pub struct DiskFree {
     /// Size of the file system.
     pub total: u64,
-    /// What an unprivileged user may still fill.
+    /// Space that an unprivileged user may still fill.
     pub available: u64,
     /// Number of files that the file system can contain, and of those that can still be added; 0 in
     /// total = it does not count them.

@@ -135,7 +135,7 @@ impl Owners {
             return Ok(());
         }
         if mode & 0o002 != 0 {
-            let text = format!("everybody may write to it (mode {mode:o}): chmod o-w it");
+            let text = format!("all users may write to it (mode {mode:o}): chmod o-w it");
             return refuse(text);
         }
         if strict && mode & 0o020 != 0 && gid != 0 && gid != self.gid {

@@ -136,7 +136,7 @@ pub fn append_all(mut to: &File, path: &Path, head: &[u8], from: &File) -> Resul
 /// # Errors
 /// The file system does not let this process do so.
 pub fn give_to(file: &File, path: &Path, (uid, gid): (u32, u32), mode: u32) -> Result<()> {
-    std::os::unix::fs::fchown(file, Some(uid), Some(gid)).at("give away", path)?;
+    std::os::unix::fs::fchown(file, Some(uid), Some(gid)).at("change the owner of", path)?;
     set_mode(file, path, mode)
 }
 

@@ -23,7 +23,7 @@ pub enum Effect {
     Thaw,
     /// Begin to end the task: by the action of its queue, otherwise by INT.
     Terminate,
-    /// Save its state (true: in spite of any obstacle); `checkpoint_over` follows.
+    /// Save its state (true: even if the method would otherwise refuse); `checkpoint_over` follows.
     Checkpoint(bool),
     /// Warn it with this signal (0: none): it is ended or suspended in this time (ms), for this
     /// reason.

@@ -54,7 +54,7 @@ pub fn variables(table: &[u8], index: u32) -> Result<Vec<String>, String> {
     let end = memchr::memchr(b'\n', &table[begin + 1..]).ok_or_else(missing)?;
     let values: Vec<String> = texts(&table[begin + 1..][..end])?;
     if values.len() != names.len() {
-        return Err(damaged("its lines are not equally long"));
+        return Err(damaged("its lines have different numbers of values"));
     }
     let pairs = names.iter().zip(values);
     Ok(pairs.map(|(n, v)| format!("{PREFIX}{n}={v}")).collect())

@@ -452,7 +452,7 @@ fn evaluated(text: String, (at, len): (usize, usize)) -> Result<Schedule, ParseE
         Err(e) => Err(ParseError::new(
             at,
             len,
-            format!("the schedule is not taken: {e}"),
+            format!("the schedule is not accepted: {e}"),
         )),
     }
 }

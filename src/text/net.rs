@@ -39,9 +39,8 @@ impl Net {
                 match bits.filter(|bits| is_plain && (1..=most).contains(bits)) {
                     Some(bits) => bits,
                     None => {
-                        let message =
-                            format!("/{tail}: from /1 to /{most} bits of an address count");
-                        let hint = "list the nets that are meant; all addresses cannot be";
+                        let message = format!("/{tail}: the number of bits is 1 to {most}");
+                        let hint = "list the networks; all addresses at once are not allowed";
                         let at = head.len() + 1;
                         return Err(ParseError::new(at, tail.len(), message).hint(hint));
                     }

@@ -191,7 +191,7 @@ impl Turn<'_> {
             return answer.add_result(name, Code::Usage, text);
         }
         let (text, until) = match for_ms {
-            0 => ("is not silenced any more", Stamp(0)),
+            0 => ("is no longer silenced", Stamp(0)),
             ms => ("is silenced", self.now.plus_ms(ms)),
         };
         self.emit(Event::AlertSilenced {
@@ -247,8 +247,8 @@ impl Turn<'_> {
             if running > 0 {
                 let jobs = count(running, "job");
                 let text = format!(
-                    "host {host} is not listed any more and still runs {jobs}: list it again, \
-                     closed by 'cadmin hclose', until they have ended"
+                    "host {host} is no longer listed but still runs {jobs}: list it again and \
+                     close it with 'cadmin hclose' until they have ended"
                 );
                 answer.add_result(host, Code::Ok, text);
             }
@@ -264,7 +264,8 @@ impl Turn<'_> {
             return answer.add_result(host, Code::NotFound, text);
         }
         if self.core.state.host_ctl(host).up {
-            let text = "its heart beats: stop its daemons first, or wait until it is unavailable";
+            let text = "its daemons still report: stop them first, or wait until the host is \
+                unavailable";
             return answer.add_result(host, Code::Refused, text);
         }
         let n = self.end_all_on(host);

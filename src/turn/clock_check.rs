@@ -50,8 +50,8 @@ impl Core {
             _ => "earlier than",
         };
         Some(format!(
-            "the clock of this leader is {by} {what} most hosts' clocks: it goes by those; set the \
-             clock"
+            "the clock of this leader is {by} {what} most hosts' clocks: the leader uses the \
+             hosts' time; set the clock"
         ))
     }
 }

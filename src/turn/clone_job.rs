@@ -23,7 +23,10 @@ pub(super) fn complete(
 ) -> Result<(), Refusal> {
     let id = of.id;
     let job = core.state.job(id).ok_or_else(|| {
-        let text = format!("--clone: job {id} is not known; ended jobs are for clean_period");
+        let text = format!(
+            "--clone: job {id} is not known; finished jobs are kept for \
+            clean_period"
+        );
         Refusal::new(Code::NotFound, text)
     })?;
     let mut old = Spec::clone(core.state.spec(job.spec));

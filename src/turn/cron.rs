@@ -378,7 +378,12 @@ impl Turn<'_> {
                     ));
                 }
                 let found = others.iter().find(|other| other.user == name);
-                found.ok_or_else(|| Refusal::not_found(format!("user: no user {name:?} here")))?
+                found.ok_or_else(|| {
+                    Refusal::not_found(format!(
+                        "user: user {name:?} does not \
+                    exist on the leader's host"
+                    ))
+                })?
             }
         };
         check_def(&put.def)?;
@@ -387,7 +392,7 @@ impl Turn<'_> {
         match (state.cron(&key).is_some(), put.replace, put.create) {
             (true, false, _) => {
                 return Err(Refusal::refused(
-                    "a cron job of this name exists: use --overwrite, or ccron edit",
+                    "a cron job with this name exists: use --overwrite, or ccron edit",
                 ));
             }
             (false, _, false) => return Err(self.no_such_cron(owner.uid, &key.1)),
@@ -451,7 +456,7 @@ impl Turn<'_> {
         let attached = !head.script.is_empty() || !head.stdin.is_empty();
         if attached && !def.more.is_empty() {
             return Err(Refusal::usage(
-                "the jobs of a pack have no script and no input of their own: give commands",
+                "jobs of a pack cannot have a script or an input: give commands",
             ));
         }
         let mut room = NameBudget::default();
@@ -492,7 +497,7 @@ impl Turn<'_> {
             Some(uid) => vec![(uid, name.to_owned())],
         };
         if keys.is_empty() {
-            return answer.add_result(name, Code::NotFound, "no cron job is found");
+            return answer.add_result(name, Code::NotFound, "no cron job found");
         }
         for key in keys {
             self.spend(CHANGE);
@@ -547,7 +552,7 @@ impl Turn<'_> {
                 }
             }
             CronAct::Kill => match self.end_runs(requester, key) {
-                0 => return Err(Refusal::new(Code::NotFound, "no run of it is under way")),
+                0 => return Err(Refusal::new(Code::NotFound, "it has no unfinished run")),
                 n => format!("{} being terminated", count(n, "run")),
             },
             CronAct::Start => {

@@ -135,7 +135,7 @@ impl Turn<'_> {
                 min.to_string()
             };
             return Err(Refusal::usage(format!(
-                "-m: the job needs {n} slots, the hosts are given {given}"
+                "-m: the job needs {n} slots, but the hosts are given {given}"
             )));
         }
         let mut shares = Vec::new();

@@ -25,7 +25,7 @@ impl Turn<'_> {
         let replaces = state.messages(j).iter().any(known);
         if !replaces && state.messages_of(spec.uid) >= OF_OWNER_MAX {
             return Err(Refusal::refused(format!(
-                "the jobs of {} have {OF_OWNER_MAX} messages, the most that are kept",
+                "the jobs of {} have {OF_OWNER_MAX} messages, which is the maximum",
                 spec.user
             )));
         }

@@ -40,8 +40,8 @@ impl Turn<'_> {
         }
         if j.idx > 0 {
             return Err(Refusal::usage(
-                "-m is for all elements of an array together, which have the same hosts: cmig -m \
-                 HOSTS ID, or cmig without -m",
+                "all elements of an array have the same hosts: use cmig -m HOSTS ID for the \
+                 whole array, or cmig without -m",
             ));
         }
         let mut works = self.works_of(j).into_iter();

@@ -233,8 +233,8 @@ fn limits_of(spec: &Spec) -> (&Limits, &str, &str) {
 
 fn denied_program(option: &str) -> Refusal {
     Refusal::permission(format!(
-        "permission denied: -{option} says what runs as the job's owner, only the owner may \
-         change it"
+        "permission denied: -{option} determines what runs as the job's owner; only the owner \
+         may change it"
     ))
 }
 

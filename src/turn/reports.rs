@@ -296,7 +296,8 @@ impl Turn<'_> {
                 let why = "its host had not reported yet".to_owned();
                 self.unbind(a, "", why);
             } else {
-                let text = "its host lost its memory before it said whether the job was started";
+                let text = "its host lost its ledger before it reported whether the job was \
+                    started";
                 self.end_as_lost(a, TermReason::HostLost, false, text);
             }
         }

@@ -45,8 +45,8 @@ fn refuse_unfinished(core: &Core, requester: &Requester, of: &Restart) -> Result
     match over {
         true => Ok(()),
         false => Err(Refusal::refused(format!(
-            "job {} has not ended: it goes on from its checkpoints itself; cchkpnt -k saves and \
-             ends it",
+            "job {} has not ended: it continues from its checkpoints by itself; cchkpnt -k saves \
+             and ends it",
             of.j
         ))),
     }

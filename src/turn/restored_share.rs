@@ -24,19 +24,23 @@ const ID_STEP: u32 = 10_000;
 pub fn alarm_text(back: &RestoredShare, newest: u64) -> String {
     let RestoredShare { host, epoch, .. } = back;
     let what = match *epoch > newest {
-        true => format!("host {host} has followed epoch {epoch}, the newest here is {newest}"),
+        true => format!(
+            "host {host} has followed epoch {epoch}, but the newest epoch here is \
+            {newest}"
+        ),
         false => format!(
-            "host {host} was given orders of epoch {epoch} that follow from records which the \
-             journal here does not have"
+            "host {host} received orders of epoch {epoch} that are based on records missing from \
+             this journal"
         ),
     };
     let id = match back.id {
         0 => String::new(),
-        id => format!(" (jobs up to {id} were given to hosts)"),
+        id => format!(" (jobs up to {id} were dispatched)"),
     };
     format!(
-        "the share went back: {what}{id}. Was it restored from a backup? Nothing is started and \
-         nothing is taken in until an administrator runs 'cadmin restored --confirm'"
+        "the share is older than the cluster: {what}{id}. Was it restored from a backup? No job \
+         is started and no request is carried out until an administrator runs 'cadmin restored \
+         --confirm'"
     )
 }
 
@@ -73,7 +77,7 @@ impl Turn<'_> {
         }
         let why = match state.restored_share() {
             Some(back) => alarm_text(back, state.epoch()),
-            None => "the leader is being replaced: ask again".to_owned(),
+            None => "the leader is being replaced: repeat the command".to_owned(),
         };
         Some(Ack::refused(token, why))
     }
@@ -84,7 +88,8 @@ impl Turn<'_> {
             return answer.add_result("restored", Code::Permission, "permission denied");
         }
         let Some(back) = self.core.state.restored_share().cloned() else {
-            let text = "no host has seen more than the share knows: there is nothing to confirm";
+            let text = "no host has seen anything that the share does not contain: there is \
+                nothing to confirm";
             return answer.add_result("restored", Code::Refused, text);
         };
         for a in self.unstarted() {
@@ -100,9 +105,9 @@ impl Turn<'_> {
         self.emit(Event::Restored { above, id, by, t });
         self.ready.publish = true;
         let text = format!(
-            "epochs go on above {above}, job ids above {id}; {waiting} waiting jobs are held: \
-             'cresume' those that did not run meanwhile; 'cadmin check' names tasks that run and \
-             are not known here"
+            "epochs continue above {above}, job ids above {id}; {waiting} pending jobs are held: \
+             use 'cresume' for those that did not run in the meantime; 'cadmin check' lists \
+             running tasks that the share does not contain"
         );
         answer.add_result("restored", Code::Ok, text);
     }

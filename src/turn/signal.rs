@@ -92,7 +92,7 @@ impl Turn<'_> {
         }
         if counts.unsaved == counts.live {
             return Err(Refusal::refused(
-                "has no checkpoints (csub -k, chkpnt of its queue), or does not run",
+                "has no checkpoints (csub -k, chkpnt of its queue), or is not running",
             ));
         }
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
@@ -101,7 +101,10 @@ impl Turn<'_> {
             (SignalAction::Kill, _) => "is being terminated".to_owned(),
             (SignalAction::Force, _) => self.removed(j),
             (SignalAction::Stop, _) => "is being stopped".to_owned(),
-            (SignalAction::Resume, Some(why)) => format!("goes on as soon as it may: {why}"),
+            (SignalAction::Resume, Some(why)) => format!(
+                "continues as soon as the system allows \
+                it: {why}"
+            ),
             (SignalAction::Resume, None) => "is being resumed".to_owned(),
             (SignalAction::Number(_), _) => "is being signaled".to_owned(),
             (SignalAction::Checkpoint(_), _) => "is being checkpointed".to_owned(),
@@ -380,7 +383,8 @@ impl Turn<'_> {
             false => Ok(()),
             true => Err(Refusal::new(
                 Code::Refused,
-                "is interactive and runs once: no csub waits for another run; submit it again",
+                "is interactive and runs only once, because no csub waits for another run; \
+                 submit it again",
             )),
         }
     }

@@ -14,7 +14,8 @@ use crate::record::event::{Event, Submitted};
 use crate::record::request::Verb;
 
 /// Why a job with new options is not accepted.
-pub(super) const NO_SPEC: &str = "all numbers of specifications are in use: let some jobs end";
+pub(super) const NO_SPEC: &str = "all specification numbers are in use: wait until some jobs \
+    have ended";
 
 impl Turn<'_> {
     /// Prepares a submission. `known`: its jobs that an earlier leader created.

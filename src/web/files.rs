@@ -111,7 +111,7 @@ pub fn allow(caller: &Caller) -> Result<(), WebError> {
         true => Ok(()),
         false => Err(WebError {
             hint: "ctoken create --scope submit".to_owned(),
-            ..WebError::new(StatusCode::FORBIDDEN, "this token does not open files")
+            ..WebError::new(StatusCode::FORBIDDEN, "this token cannot open files")
         }),
     }
 }

@@ -249,7 +249,7 @@ pub fn session_only(caller: &Caller) -> Result<(), WebError> {
         false => Ok(()),
         true => Err(WebError::new(
             StatusCode::FORBIDDEN,
-            "a token does not do this: log in",
+            "a token cannot be used for this: log in",
         )),
     }
 }
@@ -261,7 +261,7 @@ pub fn session_only(caller: &Caller) -> Result<(), WebError> {
 /// The request comes from another origin, or states none.
 pub fn websocket_origin(headers: &HeaderMap, from: &Origin) -> Result<(), WebError> {
     if headers.get(header::ORIGIN).is_none() {
-        let why = "a WebSocket must say from where it comes";
+        let why = "a WebSocket must state its origin";
         return Err(WebError::new(StatusCode::FORBIDDEN, why));
     }
     check_origin(headers, &from.hosts)
@@ -312,7 +312,10 @@ fn check_change(caller: &Caller, headers: &HeaderMap, form: &Fields) -> Result<(
         true => Ok(()),
         false => Err(WebError {
             hint: "load the page again".to_owned(),
-            ..WebError::new(StatusCode::FORBIDDEN, "the form is not one of this session")
+            ..WebError::new(
+                StatusCode::FORBIDDEN,
+                "the form does not belong to this session",
+            )
         }),
     }
 }
@@ -323,11 +326,11 @@ async fn whole(body: Body) -> Result<Bytes, WebError> {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(WebError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("at most {BODY_MAX} bytes, all of which must come"),
+            format!("at most {BODY_MAX} bytes, which must arrive completely"),
         )),
         Err(_) => Err(WebError::new(
             StatusCode::REQUEST_TIMEOUT,
-            format!("its body did not come within {} s", BODY_TIME.as_secs()),
+            format!("its body did not arrive within {} s", BODY_TIME.as_secs()),
         )),
     }
 }

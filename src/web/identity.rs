@@ -201,7 +201,7 @@ pub trait UserAccess: Send + Sync {
     /// The user of a token for programs, if the token is valid.
     fn token(&self, secret: &str, now: i64) -> Option<(Identity, PortalToken)>;
 
-    /// Whether the session with this secret may go on; the session counts as used now. Called
+    /// Whether the session with this secret may continue; the session counts as used now. Called
     /// because a broker keeps sessions, too. Does not wait for users' files.
     fn may_go_on(&self, _session: &str) -> bool {
         true

@@ -31,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(1_000);
 const ALIVE: Duration = Duration::from_secs(20);
 /// The last bytes of a log, which are sent first and kept to find what is new.
 const LOG_BYTES: usize = 64 << 10;
-/// So many last bytes are searched for to find where new bytes begin.
+/// Number of last bytes that are searched to find where new bytes begin.
 const JOINT: usize = 256;
 
 /// Events on their way to one reader.

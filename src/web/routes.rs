@@ -115,7 +115,7 @@ const UPLOAD_QUERY: &[(&str, &str)] = &[
     PATH,
     ("offset", "where the part begins; 0 begins again"),
     ("size", "bytes of the whole file"),
-    ("replace", "yes: a file of that name gives way"),
+    ("replace", "yes: a file of that name is replaced"),
 ];
 
 const JOBS_QUERY: &[(&str, &str)] = &[
@@ -127,7 +127,7 @@ const JOBS_QUERY: &[(&str, &str)] = &[
         "sort",
         "id user stat queue slots host time cpu mem submit name",
     ),
-    ("reverse", "yes: the other way round"),
+    ("reverse", "yes: in reverse order"),
     ("from", "rows before the page"),
     ("count", "rows of the page, at most 500"),
 ];
@@ -162,7 +162,7 @@ pub const ROUTES: &[Route] = &[
     ),
     change(
         "/dry-run",
-        "what is known of a job's chances; nothing is submitted",
+        "the result of a dry run; nothing is submitted",
         Some("Job"),
         || post(rest::dry_run),
     ),
@@ -182,7 +182,7 @@ pub const ROUTES: &[Route] = &[
     ),
     read(
         "/jobs/{id}/output",
-        "the end of what it has written",
+        "the end of its output",
         &[],
         ResponseKind::Object,
         || get(rest::output),
@@ -224,7 +224,7 @@ pub const ROUTES: &[Route] = &[
     ),
     file(
         ("get", "/files/upload"),
-        "how many bytes of an upload have come",
+        "the number of bytes received of an upload",
         &[ROOT, PATH],
         ResponseKind::Object,
         || get(rest_files::received),
@@ -248,7 +248,7 @@ pub const ROUTES: &[Route] = &[
     ),
     file(
         ("post", "/files/rename"),
-        "give another name; nothing is replaced",
+        "rename; nothing is replaced",
         &[ROOT, PATH, ("to", "the new path below root")],
         ResponseKind::Object,
         || post(rest_files::rename),

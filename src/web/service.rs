@@ -164,8 +164,8 @@ fn checked(start: &ServiceStart) -> Result<UserFacts, Refusal> {
     }
     if is_far && start.names.is_empty() {
         return Err(Refusal::usage(format!(
-            "--listen {listen}: by which name do browsers call it?\n\
-             hint: --name portal.example.org, a name that the certificate has"
+            "--listen {listen}: no name by which browsers call it is given\nhint: --name \
+             portal.example.org, a name that the certificate has"
         )));
     }
     let name = &start.account;

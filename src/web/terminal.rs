@@ -445,7 +445,7 @@ async fn at_page(mut socket: WebSocket, pages: mpsc::Sender<AttachedPage>) {
             piece = output.recv(), if unshown < UNSHOWN_MAX => {
                 let Some(piece) = piece else {
                     let (code, why) = match *is_taken.borrow_and_update() {
-                        true => (TAKEN, "another page has it"),
+                        true => (TAKEN, "another page has taken it over"),
                         false => (ENDED, ""),
                     };
                     return close(socket, code, why).await;

@@ -481,8 +481,8 @@ fn without_a_runtime_and_for_another_one_containers_are_refused() {
     assert!(output(&["-Si", "/i", "x"]).contains("-Si: this cluster runs no containers"));
     assert!(output(&["-Sb", "/d", "x"]).contains("without -Si"));
     for (runtime, image, hint) in [
-        ("podman", "/i", "give the name of one"),
-        ("docker", "/i", "give the name of one"),
+        ("podman", "/i", "give the name of an image"),
+        ("docker", "/i", "give the name of an image"),
         ("bubblewrap", "i", "give the directory of an image"),
         ("apptainer", "i", "give the file or directory of an image"),
     ] {

@@ -155,7 +155,7 @@ fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
     health_until(&cluster, |health| {
         let mut due = vec![
             "inbox: No such file",
-            "it was made again",
+            "it was created again",
             "hosts/h2/orders.",
         ];
         if root {

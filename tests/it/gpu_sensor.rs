@@ -158,10 +158,10 @@ fn without_a_gpu_it_says_so_and_with_a_broken_driver_what_is_wrong() {
     let out = cbgpu(dir.path(), &[]);
     assert_eq!(out.status.code(), Some(69), "{}", text(&out));
     let complaint = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(out.stdout.is_empty() && complaint.starts_with("cbgpu: no GPU here"));
+    assert!(out.stdout.is_empty() && complaint.starts_with("cbgpu: no GPU found"));
     assert_eq!(complaint.lines().count(), 1);
     driver(dir.path());
     let out = cbgpu(dir.path(), &[("FAKE_LOST", "1")]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out));
-    assert!(text(&out).contains("NVIDIA's driver does not count its GPUs"));
+    assert!(text(&out).contains("the NVIDIA driver does not return the number of GPUs"));
 }

@@ -57,7 +57,9 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
     until("an alarm", Duration::from_secs(20), || {
-        cluster.health().contains("the share went back")
+        cluster
+            .health()
+            .contains("the share is older than the cluster")
     });
     let refused = cluster.run("cadmin", &["qact"]);
     assert!(!refused.status.success(), "{}", text(&refused));
@@ -71,14 +73,14 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     let output = cluster.run("cadmin", &["check"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(
-        text(&output).contains("the share went back"),
+        text(&output).contains("the share is older than the cluster"),
         "{}",
         text(&output)
     );
     assert_eq!(lines(&ran).len(), 2, "nothing was started");
     // The administrator knows.
     let output = cluster.ok("cadmin", &["restored", "--confirm"]);
-    assert!(output.contains("1 waiting jobs are held"), "{output}");
+    assert!(output.contains("1 pending jobs are held"), "{output}");
     cluster.ok("cadmin", &["qact"]);
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");
@@ -140,20 +142,22 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
     until("an alarm", Duration::from_secs(30), || {
-        cluster.health().contains("the share went back")
+        cluster
+            .health()
+            .contains("the share is older than the cluster")
     });
     let refused = cluster.run("csub", &["echo d >> ran"]);
     assert!(!refused.status.success(), "{}", text(&refused));
     let output = cluster.run("cadmin", &["check"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("records which the journal here does not have"));
+    assert!(text(&output).contains("records missing from this journal"));
     let alive = lines(&cluster.work().join("lost.pid"));
     assert!(
         exists(alive[0].parse().unwrap()),
         "killed before anybody confirmed it"
     );
     let output = cluster.ok("cadmin", &["restored", "--confirm"]);
-    assert!(output.contains("1 waiting jobs are held"), "{output}");
+    assert!(output.contains("1 pending jobs are held"), "{output}");
     cluster.ok("cadmin", &["qact"]);
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");

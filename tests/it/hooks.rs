@@ -182,7 +182,7 @@ fn a_program_that_others_can_write_is_not_run() {
     for id in [1, 2] {
         let end = c.end(id);
         assert_eq!(end.pre_failed, Some(HookOf::Queue));
-        assert!(end.text.contains("everybody may write"), "{end:?}");
+        assert!(end.text.contains("all users may write"), "{end:?}");
     }
     assert_eq!(c.marks(), "queue-post::Y\nqueue-post::Y\n");
 }

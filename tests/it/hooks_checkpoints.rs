@@ -398,7 +398,7 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     });
     let (code, text) = output(&["ck", &job]);
     assert!(
-        code == Some(4) && text.contains("has not ended: it goes on"),
+        code == Some(4) && text.contains("has not ended: it continues"),
         "{code:?} {text}"
     );
     site.ok("ckill", &[&job]);

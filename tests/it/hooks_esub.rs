@@ -59,7 +59,7 @@ fn programs_of_the_site_change_and_refuse_submissions() {
     program(&dir, "esub.bad", "exit 3", 0o755);
     assert!(refused(&site, &["-a", "bad", "true"]).contains("exited with 3"));
     program(&dir, "esub.open", "exit 0", 0o777);
-    assert!(refused(&site, &["-a", "open", "true"]).contains("everybody may write"));
+    assert!(refused(&site, &["-a", "open", "true"]).contains("all users may write"));
 }
 
 /// What the programs print goes with the job, up to a limit.
@@ -116,7 +116,7 @@ fn eexec_gets_the_data_at_the_start_and_the_end() {
     assert_eq!(c.marks(), wanted);
     for (id, script, mode, why) in [
         (2, "exit 9", 0o755, "eexec (START) exited with 9"),
-        (3, "true", 0o777, "everybody may write"),
+        (3, "true", 0o777, "all users may write"),
     ] {
         program(&dir, "eexec", script, mode);
         c.start_of(id, 2, &job);

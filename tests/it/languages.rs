@@ -198,7 +198,7 @@ const NOT_THIS: &[&str] = &[
     "events up to {}; {} documents stored, {} were there, {} rejected, {} requests repeated, {} \
      gaps, {} damaged places, {} samples missed",
     // In the file of what Elasticsearch has rejected.
-    "larger than the server takes",
+    "larger than the server accepts",
     // The name that DRMAA asks for.
     "libdrmaa of Corral",
     // Of a defect of the program.

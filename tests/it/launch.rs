@@ -92,7 +92,7 @@ fn every_slot_is_a_task_with_its_place_and_sections_have_commands_of_their_own()
     let wrong = site.run("csub", &["-R", "1{} 3{}", "--section", "a", "true"]);
     let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(
-        text.contains("1 sections are described, and the requirement has 2"),
+        text.contains("1 sections are described, but the requirement has 2"),
         "{text}"
     );
 }

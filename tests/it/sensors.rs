@@ -315,14 +315,14 @@ fn what_others_can_write_is_not_run_and_the_path_is_named() {
         !shown(&c, "beside").is_empty()
     });
     let log = || c.log("cbls.h1");
-    let refused = format!("load {}: everybody may write to it", dir.display());
+    let refused = format!("load {}: all users may write to it", dir.display());
     wait(&c, "the directory is named", || log().contains(&refused));
     assert!(!log().contains("sensor ress.d/a.host started"), "{}", log());
     // One that runs is ended when its file is opened to others.
     mode(&beside, "757");
     wait(&c, "its value is gone", || shown(&c, "beside").is_empty());
     wait(&c, "it is ended", || sensors(&c.local("h1")).is_empty());
-    let refused = format!("load {}: everybody may write to it", beside.display());
+    let refused = format!("load {}: all users may write to it", beside.display());
     assert!(log().contains(&refused), "{}", log());
     mode(&beside, "755");
     mode(&dir, "755");

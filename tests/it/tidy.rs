@@ -671,7 +671,7 @@ const ODD_WORDS: &[&str] = &[
 ];
 
 /// Phrases that were taken out of the documents and manual pages: say "at growing intervals",
-/// "what happens to", "cannot be combined with", "still", "reconstructed", "current".
+/// "what happens to", "cannot be combined with", "still", "reconstructed", "current", "all users".
 const ODD_IN_DOCUMENTS: &[&str] = &[
     "ever more rarely",
     "ever more slowly",
@@ -682,6 +682,8 @@ const ODD_IN_DOCUMENTS: &[&str] = &[
     "of now",
     "on record",
     "parted",
+    "everybody",
+    "whatever",
 ];
 
 /// Whether a file is one of the texts that users, administrators and developers read.

@@ -133,7 +133,7 @@ fn without_control_groups_jobs_have_their_environment_and_the_log_says_so_once()
     }
     let output = c
         .log("cbexe.h1")
-        .matches("nothing keeps them from opening")
+        .matches("but the job can open others")
         .count();
     assert_eq!(output, 1, "{}", c.logs());
 }

@@ -1,6 +1,6 @@
 # Completion of Corral's commands in fish: commands, options, queues, hosts, users, jobs.
 # Put it into ~/.config/fish/conf.d or /etc/fish/conf.d.
-# What a word may become is said by `cb __complete`; only names of files are left to fish.
+# `cb __complete` prints the candidates for a word; fish itself completes only file names.
 
 function __corral_complete
     set -l word (commandline -ct)

@@ -76,8 +76,8 @@ impl AcknowledgedJobs {
                 "answers",
                 format!("job {}", run.id),
                 format!(
-                    "it was acknowledged in epoch {epoch}, and the journal does not know it: an \
-                     accepted job is lost"
+                    "it was acknowledged in epoch {epoch}, but the journal does not contain it: \
+                     an accepted job is lost"
                 ),
                 "was the share restored from a backup, or damage accepted? Submit it again",
             ));
@@ -92,7 +92,8 @@ fn damaged(path: &Path, d: &Damaged, out: &mut Vec<Finding>) {
             "answers",
             format!("{}:{}", path.display(), d.offset),
             d.damage.to_string(),
-            "commands that wait for these answers ask again; check the disk of the share",
+            "commands that wait for these answers repeat their requests; check the disk of the \
+             share",
         ));
     }
 }

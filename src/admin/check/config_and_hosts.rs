@@ -47,8 +47,8 @@ fn check_epochs_of_hosts(ctx: &Ctx, hosts: &[(String, i64, LoadDoc)], out: &mut 
     let newest = claims.into_iter().max().unwrap_or(0);
     if doc.epoch > newest {
         let what = format!(
-            "it has followed epoch {}, the newest here is {newest}: the share was restored to an \
-             earlier state",
+            "it has followed epoch {}, but the newest epoch here is {newest}: the share was \
+             restored to an earlier state",
             doc.epoch
         );
         let todo =
@@ -104,7 +104,7 @@ fn leader_log(ctx: &Ctx) -> String {
 
 /// Whether an alarm means that a promise does not hold, or will not after the next fault.
 fn is_grave(alarm: &str) -> bool {
-    ["DISK FULL", "damaged", "went back"]
+    ["DISK FULL", "damaged", "older than the cluster"]
         .iter()
         .any(|w| alarm.contains(w))
 }

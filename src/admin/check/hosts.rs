@@ -217,7 +217,10 @@ impl OrdersAndReports {
             .filter(|(_, a)| unknown(a))
             .take(EACH_MAX)
         {
-            let what = format!("{host} was ordered to start it, the journal does not know of it");
+            let what = format!(
+                "{host} was ordered to start it, but the journal does not contain \
+                it"
+            );
             out.push(Finding::defect("orders", format!("attempt {a}"), what));
         }
         for (host, log) in self.hosts.iter().filter(|(_, log)| log.complete) {
@@ -237,7 +240,7 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
          cluster counts no slot for it"
     );
     let Some(work) = work_of(state, a) else {
-        let what = "it runs there, and the journal does not know this attempt";
+        let what = "it runs there, but the journal does not contain this attempt";
         return Some(Finding::broken("hosts", place, what, todo));
     };
     if state.is_other_run(a, mark) {
@@ -246,11 +249,11 @@ fn alive(state: &State, host: &str, a: AttemptId, mark: u32) -> Option<Finding> 
     }
     if work.stat.is_started() {
         let right = first_host(state, a.j).is_some_and(|h| h == host);
-        let what = "it runs there, the journal bound it to another host";
+        let what = "it runs there, but the journal binds it to another host";
         return (!right).then(|| Finding::defect("hosts", place, what));
     }
     let reason = end_reason(work);
-    let what = format!("it runs there, the journal has it as {}", work.stat);
+    let what = format!("it runs there, but the journal has it as {}", work.stat);
     // Removed while its host was silent: the host may not know it yet.
     let given_up = matches!(
         reason,
@@ -283,7 +286,7 @@ fn unmentioned_attempts(state: &State, host: &str, log: &HostReports) -> Vec<Fin
             out.push(Finding::broken(
                 "hosts",
                 format!("host {host}, attempt {a}"),
-                "the journal has it running there, the host does not know it",
+                "according to the journal it runs there, but the host does not know it",
                 "restart cbexe there: what it does not know is then ended as lost",
             ));
         }

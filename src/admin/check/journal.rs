@@ -95,7 +95,7 @@ pub(super) fn history(ctx: &Ctx, counts: &mut CheckedCounts, out: &mut Vec<Findi
         out.push(Finding::broken("journal", place, what, DAMAGE));
     }
     for (a, what) in walk.attempts.out_of_order.iter().take(EACH_MAX) {
-        let what = format!("{what}, by the events of the journal");
+        let what = format!("{what}, according to the events of the journal");
         out.push(Finding::defect("journal", format!("attempt {a}"), what));
     }
 }

@@ -196,7 +196,7 @@ fn disk_space(ctx: &Ctx, out: &mut Vec<Finding>) {
     };
     let place = root.display();
     let todo = "enlarge the file system, or free space in it outside the cluster's directory; \
-                clean_period in cb.yaml says how long finished jobs are kept";
+        clean_period in cb.yaml determines how long finished jobs are kept";
     let left = format!(
         "{} of {} are free",
         human(free.available),

@@ -284,14 +284,14 @@ fn hosts_that_disagree_with_the_journal_are_told_of() {
     let done = Said::Ended(Box::new(ended(2)));
     bed.reports("h2", &[start(1)]);
     bed.finds("attempt 1.1: it was started on h1 and on h2");
-    bed.finds("host h2, attempt 1.1: it runs there, the journal bound it to another host");
+    bed.finds("host h2, attempt 1.1: it runs there, but the journal binds it to another host");
     fs::remove_file(bed.ctx.layout.reports("h2", 1)).unwrap();
     bed.reports("h1", &[start(1), start(2)]);
-    bed.finds("host h1, attempt 2.1: it runs there, the journal has it as DONE");
+    bed.finds("host h1, attempt 2.1: it runs there, but the journal has it as DONE");
     bed.reports("h1", std::slice::from_ref(&done));
-    bed.finds("host h1, attempt 1.1: the journal has it running there, the host does not know it");
+    bed.finds("host h1, attempt 1.1: according to the journal it runs there, but the host does not know it");
     bed.reports("h1", &[start(1), done.clone(), start(9)]);
-    bed.finds("attempt 9.1: it runs there, and the journal does not know this attempt");
+    bed.finds("attempt 9.1: it runs there, but the journal does not contain this attempt");
     bed.reports("h1", &[start(1), done]);
     bed.orders("h1", &[1, 2, 3]);
     bed.finds("orders: attempt 3.1: h1 was ordered to start it");
@@ -301,7 +301,7 @@ fn hosts_that_disagree_with_the_journal_are_told_of() {
 fn people_who_were_told_something_else_are_told_of() {
     let bed = TestShare::new(&life(1));
     bed.acks(&[1, 2, 3]);
-    bed.finds("job 3: it was acknowledged in epoch 1, and the journal does not know it");
+    bed.finds("job 3: it was acknowledged in epoch 1, but the journal does not contain it");
     // The same holds after a record that was cut by a full share, which itself is not damage.
     let path = bed.ctx.layout.acks(1);
     let whole = fs::read(&path).unwrap();
@@ -319,7 +319,7 @@ fn people_who_were_told_something_else_are_told_of() {
     bed.view(&[(1, JobStat::Run)]);
     bed.finds("job 2: the view does not show it");
     bed.view(&[(1, JobStat::Run), (2, JobStat::Done), (3, JobStat::Pend)]);
-    bed.finds("job 3: the view shows it as PEND, the journal does not know it");
+    bed.finds("job 3: the view shows it as PEND, but the journal does not contain it");
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl ViewRows {
             }
         }
         for (j, (stat, attempt)) in self.rows {
-            let what = format!("the view shows it as {stat}, the journal does not know it");
+            let what = format!("the view shows it as {stat}, but the journal does not contain it");
             wrong.push((j, what, format!("{stat} {attempt}")));
         }
         wrong.sort_unstable_by_key(|(j, ..)| *j);

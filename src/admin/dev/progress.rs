@@ -1,4 +1,5 @@
-//! Progress on a terminal: one line an activity, with a bar, a count and a text, redrawn in place.
+//! Progress on a terminal: one line for each activity, with a bar, a count and a text, redrawn in
+//! place.
 //!
 //! Writes to standard error, and only where that is a terminal. Has no clock and starts no thread:
 //! a line changes when its caller says so.
@@ -73,7 +74,7 @@ impl ProgressLines {
         self.on_screen = 0;
     }
 
-    /// An error changes nothing but what is shown.
+    /// An error affects only the display.
     fn write(&self, text: &str) {
         if self.is_terminal {
             let _ = std::io::stderr().write_all(text.as_bytes());

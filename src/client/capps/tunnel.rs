@@ -17,7 +17,8 @@ use crate::spool::view::{ViewJob, ViewReader};
 use crate::sys;
 use std::io::Write as _;
 
-/// What runs beside the job. A host's own programs: those of another version are another form.
+/// What runs beside the job. The programs of the host are used: those of another version may use
+/// another form.
 const FAR_END: &str = "exec \"$CB_BINDIR/cb\" capps far-end";
 
 /// Runs it; returns the exit code. The reader of the frames gets the reason if there are none.

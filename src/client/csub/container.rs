@@ -1,6 +1,6 @@
 //! The container of a job: `-di` and `-do` for any runtime, `-Si`, `-So` and `-Sb` for Apptainer.
 //!
-//! Checks the forms of these options. Whether the cluster has that runtime, the leader knows.
+//! Checks the form of these options; the leader checks whether the cluster has that runtime.
 
 use super::options::JobOptions;
 use super::spec::{ParseContext, file, invalid_value, path_text, without_current_dirs};

@@ -4,7 +4,7 @@
 
 use crate::client::exit::{Fail, Result};
 
-/// Most GPUs of a host or a task.
+/// Maximum number of GPUs of a host or a task.
 const GPUS_MAX: u32 = 1000;
 /// Words of LSF without a counterpart.
 const UNBUILT: &[&str] = &[

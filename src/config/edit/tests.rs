@@ -139,10 +139,7 @@ fn groups_get_and_lose_the_host() {
     let alone = "hosts:\n- {name: a}\n- {name: b}\nhostgroups:\n- {name: g, members: b}\n";
     let refused = remove_host(alone, "b").unwrap_err();
     assert_eq!(refused.pos.line, 5);
-    assert!(
-        refused.message.contains("all that is named here"),
-        "{refused}"
-    );
+    assert!(refused.message.contains("is named here"), "{refused}");
     assert!(add_host(text, &host("b", "groups=nowhere")).is_err());
     let out = "hosts: []\nhostgroups:\n- {name: g, members: all ~b}\n";
     assert!(add_host(out, &host("b", "groups=g")).is_err());

@@ -70,7 +70,7 @@ fn each_type_has_its_values_in_one_form() {
         ("type: file", "d", "is not a file"),
         ("type: file", "/dev/null", "is not a file"),
         ("type: dir", "a file", "is not a directory"),
-        ("pattern: '[a-c]+'", "abcd", "is not like"),
+        ("pattern: '[a-c]+'", "abcd", "does not match"),
         ("type: string", "a\u{1b}[2J", "control character"),
         ("type: string", "", "a value is required"),
     ] {

@@ -59,7 +59,12 @@ impl DeviceCounts {
         let bytes = match fs::read_optional(&local.device_use(), FILE_MAX) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
-            Err(e) => return tracing::warn!("{e}: use of GPUs and network begins at zero again"),
+            Err(e) => {
+                return tracing::warn!(
+                    "{e}: the usage of GPUs and network is counted from \
+                zero"
+                );
+            }
         };
         let doc: Document = serde_json::from_slice(&bytes).unwrap_or_default();
         if doc.boot == proc::boot_id() {

@@ -30,8 +30,8 @@ impl Exec {
         if self.spawners.unenforced_limits().devices {
             if !all.is_empty() && !std::mem::replace(&mut self.starter.units.warned, true) {
                 tracing::warn!(
-                    "no control groups that deny devices: jobs find their units in their \
-                     environment, and nothing keeps them from opening others"
+                    "no control group can deny devices on this host: the environment of a job \
+                     names its units, but the job can open others"
                 );
             }
             return;

@@ -337,7 +337,7 @@ impl Exec {
     pub(super) fn start_held_until(&mut self, until: u64) -> Result<(), String> {
         if clock::boot_ms() > until {
             return Err(
-                "reading the orders took for longer than iso_timeout allows: no task is started \
+                "reading the orders took longer than iso_timeout allows: no task is started \
                  before they are read again"
                     .to_owned(),
             );

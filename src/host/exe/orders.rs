@@ -377,8 +377,8 @@ impl OrderReader {
                     Ok(epoch)
                 }
                 Ok(Some(known)) => Err(format!(
-                    "{} names epoch {}, far above all there are (the highest is {known}): it is \
-                     not followed, the next leader rewrites it",
+                    "{} names epoch {}, far above the highest claimed epoch, {known}: it is \
+                     ignored, and the next leader rewrites the file",
                     path.display(),
                     doc.epoch
                 )),

@@ -60,7 +60,7 @@ impl Exec {
             let logs = &self.spawners.logs;
             // The log of started tasks may have lost its last records at a power failure.
             let unknown = if e.given.boot != proc::boot_id() {
-                Some("the host was restarted before its start was safely on record")
+                Some("the host was restarted before the start was recorded durably")
             } else if matches!(e.status, Status::Sent(n) if n > 0 && !logs.is_complete(n)) {
                 Some("the host's log of started tasks is damaged or gone")
             } else {

@@ -61,8 +61,11 @@ fn start_of(table: &Table, a: AttemptId) -> Option<Report> {
 }
 
 fn refusal(a: AttemptId) -> Report {
-    let why = "its host knows another run by this id, of before the share was restored".to_owned();
-    Report::Never { a, why }
+    let why = "its host has another run with this id, from before the share was restored";
+    Report::Never {
+        a,
+        why: why.to_owned(),
+    }
 }
 
 fn is_final(report: &Report) -> bool {
@@ -197,8 +200,9 @@ impl ReportQueue {
         };
         if number < part {
             tracing::error!(
-                "the leader knows reports file {part} of this host, the present one is {number}: \
-                 its directory on the share was lost; reports continue in another file"
+                "the leader has read reports file {part} of this host, but the current one is \
+                 {number}: the host's directory on the share was lost; reports continue in \
+                 another file"
             );
             self.known_file = part;
             return self.begin_new();

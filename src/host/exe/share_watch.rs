@@ -40,7 +40,10 @@ impl ShareWatch {
     pub(super) fn beat(&self, top: u32, note: &str) -> String {
         let epoch = self.recorded.epoch;
         let back = match self.reverted_epoch {
-            Some(newest) => format!("the share went back from epoch {epoch} to {newest}; "),
+            Some(newest) => format!(
+                "the share is older than this host's records (epoch {newest}, \
+                the host has followed {epoch}); "
+            ),
             None => String::new(),
         };
         let note = format!("{back}{note}");
@@ -69,9 +72,10 @@ impl ShareWatch {
         if poll.reverted_epoch.is_some() && self.reverted_epoch != poll.reverted_epoch {
             let (followed, newest) = (self.recorded.epoch, poll.reverted_epoch.unwrap_or_default());
             tracing::error!(
-                "the share went back: this host has followed epoch {followed}, the newest here is \
-                 {newest}. Was it restored from a backup? No order is followed until an \
-                 administrator runs 'cadmin restored --confirm'; tasks go on"
+                "the share is older than this host's records: the host has followed epoch \
+                 {followed}, but the newest epoch on the share is {newest}. Was it restored from a \
+                 backup? No order is followed until an administrator runs 'cadmin restored \
+                 --confirm'; tasks continue"
             );
             self.reverted_epoch = poll.reverted_epoch;
         }
@@ -107,8 +111,8 @@ impl ShareWatch {
                 let host = &place.site.host;
                 let ended = fence::end_all(&place.local);
                 tracing::error!(
-                    "another cbexe runs as host {host}: this one starts nothing more and ends \
-                     its {ended} rerunnable tasks; set CB_HOST in one of their cb.conf"
+                    "another cbexe runs as host {host}: this one starts no more tasks and ends \
+                     its {ended} rerunnable tasks; set CB_HOST in the cb.conf of one of them"
                 );
             }
         } else if now.saturating_sub(self.foreign_since) > FOREIGN_MS && !self.addressed {

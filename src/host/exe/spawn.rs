@@ -142,7 +142,7 @@ impl Spawner {
         }
         let result = self.wire.send(&self.buf);
         self.buf.clear();
-        result.map_err(|e| format!("the spawner (pid {}) takes no orders: {e}", self.pid()))
+        result.map_err(|e| format!("the spawner (pid {}) accepts no messages: {e}", self.pid()))
     }
 
     /// Lets it finish the tasks that it was sent and end; its tasks continue. Poll `has_ended`

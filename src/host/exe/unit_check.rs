@@ -59,7 +59,7 @@ impl Exec {
         let (a, _) = all.find(|(_, own)| wants(*own))?;
         let whose = owner.map_or("of no job".to_owned(), |a| format!("of job {}", a.j));
         Some(format!(
-            "process {pid} {whose} uses {unit}, which job {} has",
+            "process {pid} {whose} uses {unit}, which is assigned to job {}",
             a.j
         ))
     }

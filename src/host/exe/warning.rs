@@ -26,7 +26,7 @@ impl Exec {
         match written {
             Ok(()) => e.warned = true,
             // The signal is sent nevertheless.
-            Err(e) => tracing::error!("attempt {a}: {e}; it finds no file of its warning"),
+            Err(e) => tracing::error!("attempt {a}: {e}; the job gets no warning file"),
         }
     }
 

@@ -64,7 +64,7 @@ pub(super) fn serve(ask: &RelayRequest<'_>, sides: RelayEnds, control: File) -> 
         None => (None, Vec::new()),
         Some(Ok((windows, env))) => (Some(windows), env),
         Some(Err(why)) => {
-            let text = format!("-XF: host {} passes no windows on: {why}", ask.host);
+            let text = format!("-XF: host {} cannot forward windows: {why}", ask.host);
             link.send(&Message::Warn(text));
             (None, Vec::new())
         }
@@ -148,7 +148,7 @@ fn connect_address(
         };
         stream::wait(&[watched], Some(left)).map_err(|e| e.to_string())?;
         match wire.read(&mut buf).map_err(|e| crate::sys::reason(&e))? {
-            Some(0) => return Err("it hung up".to_owned()),
+            Some(0) => return Err("it closed the connection".to_owned()),
             Some(n) => link.receive(&buf[..n]).map_err(|e| e.to_string())?,
             None => {}
         }
@@ -193,8 +193,8 @@ fn instead(ask: &RelayRequest<'_>, file: &Path, why: String) -> RelayMessage {
         }
     }
     RelayMessage::Gone(format!(
-        "the command that waited for this job cannot be reached ({why}) and takes no notice \
-         through the share"
+        "the command that waited for this job cannot be reached ({why}) and does not react to \
+         the notice on the share"
     ))
 }
 
@@ -594,7 +594,10 @@ mod tests {
             }
         });
         let why = call(&ask(&caller), &at).err().unwrap();
-        assert!(why.contains("hung up") || why.contains("reset"), "{why}");
+        assert!(
+            why.contains("closed the connection") || why.contains("reset"),
+            "{why}"
+        );
         assert_eq!(impostor.join().unwrap(), ChannelError::Refused);
     }
 }

@@ -25,12 +25,12 @@ impl WindowForward {
     /// removed with that, and the returned variables.
     ///
     /// # Errors
-    /// The reason why the job has no windows. Why it has no windows.
+    /// The reason why the job has no windows.
     pub(super) fn open(
         cookie: &Cookie,
         dir: Option<&Path>,
     ) -> Result<(WindowForward, Vec<String>), String> {
-        let dir = dir.ok_or("the job has no directory of its own for the cookie")?;
+        let dir = dir.ok_or("the job has no private directory for the cookie")?;
         let free = (FIRST_DISPLAY..FIRST_DISPLAY + DISPLAYS_TRIED)
             .find_map(|n| Some((n, Listener::on_loopback(PORT + n).ok()?)));
         let (number, listener) = free.ok_or("no port from 6010 to 6509 is free")?;

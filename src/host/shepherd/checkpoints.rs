@@ -44,7 +44,7 @@ impl Shepherd<'_> {
     fn launch_save(&self, force: bool) -> Result<(i32, u64), String> {
         let hooks = self.task.hooks.as_deref();
         let task = hooks.and_then(|hooks| hooks.checkpoint.as_ref());
-        let task = task.ok_or("it has none")?;
+        let task = task.ok_or("it has no checkpoints")?;
         self.check_file(&task.program, false)?;
         let argv = checkpoints::save_argv(task, force, self.helpers.leader);
         let (pids, groups) = self.processes();
@@ -72,7 +72,7 @@ impl Shepherd<'_> {
             }
             return self.saved(match how {
                 supervise::Ended::Exited(0) => None,
-                _ if late => Some("its time (checkpoint_timeout) was over".to_owned()),
+                _ if late => Some("its time limit (checkpoint_timeout) had passed".to_owned()),
                 supervise::Ended::Exited(code) => Some(format!(
                     "the method exited with {code}; its output is echkpnt.out in the job's \
                      checkpoint directory"

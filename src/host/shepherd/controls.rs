@@ -57,7 +57,7 @@ impl Shepherd<'_> {
         let written = scratch.and_then(|()| fs::publish_mode(&path, text.as_bytes(), 0o644));
         userfile::set_umask(self.prepared.base.umask);
         if let Err(e) = written {
-            eprintln!("cbtask: {e}: the job finds no file of its warning");
+            eprintln!("cbtask: {e}: the job gets no warning file");
         }
         if signal > 0 {
             self.signal_all(signal);
@@ -179,7 +179,7 @@ impl Shepherd<'_> {
         self.helpers.controls = rest;
         for (pid, _) in late.into_iter().filter(|(pid, _)| *pid > 1) {
             eprintln!(
-                "cbtask: {}: job_controls: a program is ended, its time is over",
+                "cbtask: {}: job_controls: a program is ended because its time limit has passed",
                 self.task.a
             );
             let _ = proc::killpg(pid, crate::task::machine::signal::KILL);

@@ -52,7 +52,7 @@ impl RenewalState {
     pub(super) fn check_lease(&self) -> Result<(), LeadershipLost> {
         if self.lost.load(Ordering::Acquire) {
             return Err(LeadershipLost(
-                "a thread of this process found it lost".into(),
+                "another thread of this process has detected it".into(),
             ));
         }
         let now = clock::boot_ms();
@@ -64,7 +64,7 @@ impl RenewalState {
         let looked = self.epoch_checked.load(Ordering::Acquire);
         if check_overdue(&self.rules, looked, now) {
             let ms = now.saturating_sub(looked);
-            return Err(self.lose(format!("the epoch could not be looked at for {ms} ms")));
+            return Err(self.lose(format!("the epoch could not be checked for {ms} ms")));
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl RenewalThreads {
             }),
             spawn("look", move || {
                 let shared = look.shared.clone();
-                call_at_interval(&shared, &look_ended, "looking at the lease", || {
+                call_at_interval(&shared, &look_ended, "checking the lease", || {
                     look.check_epoch()
                 });
             }),

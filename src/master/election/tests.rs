@@ -144,7 +144,10 @@ fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
         fs::write(fixture.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
         let lost = lead.recheck().unwrap_err();
         // The beat may have seen it first.
-        let reasons = [format!("names {other}, not 1"), "found it lost".to_owned()];
+        let reasons = [
+            format!("names {other}, not 1"),
+            "has detected it".to_owned(),
+        ];
         assert!(reasons.iter().any(|t| lost.0.contains(t)), "{lost}");
         assert!(lead.is_lost());
         rx.recv_timeout(Duration::from_secs(2))

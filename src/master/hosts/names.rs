@@ -50,7 +50,7 @@ impl HostNames {
     /// The alarm for administrators, if there is one.
     pub(super) fn alarm(&self) -> Option<String> {
         let failed = self.failed.as_ref();
-        failed.map(|e| format!("new hosts and their reports are not seen: {e}"))
+        failed.map(|e| format!("new hosts and their reports cannot be found: {e}"))
     }
 
     /// Names of hosts that are not `known`, if a search is due and something changed. `hinted`:

@@ -293,7 +293,10 @@ fn a_directory_of_beats_that_is_missing_is_made_and_one_that_cannot_be_read_is_t
     fs::publish(&layout.beats(), b"in the way").unwrap();
     listen(&mut hosts, 7_000);
     let alarm = hosts.damages(7_000).pop().unwrap();
-    assert!(alarm.contains("beats of hosts are not seen"), "{alarm}");
+    assert!(
+        alarm.contains("the beats of hosts cannot be read"),
+        "{alarm}"
+    );
 }
 
 /// As long as a damaged file exists, it does not cost a read in each turn.

@@ -128,8 +128,8 @@ impl Directory {
         let owner = found.map_or_else(String::new, |f| format!(" of uid {}", f.uid));
         let first = met.first.to_string_lossy();
         Some(format!(
-            "{} holds {HIDDEN_MIN} hidden names or more that no command of Corral made, the first \
-             is {}{owner}: they are removed; talk to their owner",
+            "{} holds at least {HIDDEN_MIN} hidden names that no command of Corral created, the \
+             first is {}{owner}: they are being removed; contact their owner",
             self.path().display(),
             width::escape(&first)
         ))
@@ -157,7 +157,7 @@ impl Directory {
         let mode = mode.map_or(0o3733, |(_, mode)| *mode);
         fs::mkdir_p(&path, 0o700)?;
         fs::chmod(&path, mode)?;
-        tracing::warn!("{} was gone and is made again", path.display());
+        tracing::warn!("{} was missing and has been created again", path.display());
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Directory {
         let hidden = format!(".foreign.{}", clock::nonce(8));
         let Some(open) = &self.open else { return };
         match open.clear(name, &hidden) {
-            Ok(()) => tracing::warn!("inbox/{shown} is not a drop box ({why}): cleared"),
+            Ok(()) => tracing::warn!("inbox/{shown} is not a drop box ({why}): removed or renamed"),
             Err(e) => tracing::warn!("inbox/{shown} is not a drop box ({why}): {e}"),
         }
     }

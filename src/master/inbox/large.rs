@@ -108,7 +108,7 @@ impl LargeRead {
                     searched_ms: now_ms,
                 });
             }
-            Err(e) => tracing::error!("{place}: no thread for reading it: {e}"),
+            Err(e) => tracing::error!("{place}: the thread that reads it cannot be started: {e}"),
         }
     }
 }

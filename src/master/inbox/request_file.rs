@@ -56,9 +56,9 @@ pub fn parse(bytes: &[u8]) -> Result<(RequestHead, Vec<Verb>), Unreadable> {
     }
     match verbs.len() {
         n if n < stated => Err(early("the request ends before its last verb")),
-        0 => Err(bad("the request asks for nothing".to_owned())),
+        0 => Err(bad("the request has no verbs".to_owned())),
         n if stated > 0 && n > stated => {
-            Err(bad(format!("{n} verbs where the head states {stated}")))
+            Err(bad(format!("{n} verbs, but the head states {stated}")))
         }
         _ => Ok((head, verbs)),
     }

@@ -524,7 +524,7 @@ fn many_names_among_the_boxes_are_looked_through_in_parts() {
     assert_eq!((looks, s.inbox.has_box(s.uid)), (3, true));
     let alarm = s.inbox.take_alarm().unwrap();
     let owner = format!("of uid {}", s.uid);
-    let due = ["/inbox holds 1000 hidden names or more", &owner];
+    let due = ["/inbox holds at least 1000 hidden names", &owner];
     assert!(due.iter().all(|due| alarm.contains(due)), "{alarm}");
     assert_eq!(s.inbox.take_alarm(), None, "once for each listing");
     // As long as nothing changes they are not read again.

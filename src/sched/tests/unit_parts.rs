@@ -129,7 +129,7 @@ fn a_request_for_memory_names_its_units() {
     let mut c = Cluster::new(THREE);
     let check = |text: &str| crate::config::require::check_request(text, &c.config);
     for (text, why) in [
-        ("rusage[gpu_mem=1G]", "ask for gpu in the same list"),
+        ("rusage[gpu_mem=1G]", "request gpu in the same list"),
         ("rusage[gpu=1.5]", "whole units, or as a part of one unit"),
         ("rusage[gpu=1:gpu_mem=1G/job]", "leave /job"),
         ("rusage[gpu=0.5:duration=10]", "stay with the job"),

@@ -238,7 +238,7 @@ fn an_administrator_forces_a_start_only_where_units_are_free() {
 }
 
 #[test]
-#[should_panic(expected = "unit 0 of gpu on h1 is for job 2, and job 1 has it")]
+#[should_panic(expected = "unit 0 of gpu on h1 is assigned to job 2, but job 1 holds it")]
 fn a_unit_that_another_job_has_is_not_bound() {
     let mut c = Cluster::new(TWO);
     let (a, _) = run(&mut c, 1, "rusage[gpu=1]");

@@ -48,7 +48,7 @@ impl Item<'_> {
                 continue;
             };
             if !assign {
-                let text = format!("{key} are of units, and this resource has none");
+                let text = format!("{key} belong to units, and this resource has none");
                 return Err(self.describe(entry, text, Some("write assign: yes, or leave it out")));
             }
             if out.names.is_empty() {
@@ -122,7 +122,7 @@ impl Item<'_> {
         };
         let all: Result<Vec<Vec<ProcessUse>>, ()> = lists.iter().map(each).collect();
         all.map_err(|()| {
-            let text = "the use of a process is PID:PERCENT:MB, with - for what is not known";
+            let text = "the use of a process is PID:PERCENT:MB, with - for unknown values";
             self.describe(entry, text, None)
         })
     }

@@ -202,7 +202,7 @@ fn what_are_no_units_is_refused() {
         (
             "- resource: a\n  assign: yes\n  value: [[x]]\n",
             3,
-            "a unit is one word",
+            "the name of a unit is one word",
         ),
         ("- resource: a\n  value: [x]\n", 2, "one word or text"),
         (

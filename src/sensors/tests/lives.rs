@@ -105,7 +105,7 @@ fn of_a_flood_of_complaints_ten_lines_a_minute_are_passed_on() {
     assert_eq!(lines[0], "no ?[31mlicence");
     assert!(quiet.push(b"one more\nand a half", EVERY_MS).is_empty());
     let later = quiet.push(b" line\n", 5 + EVERY_MS);
-    assert_eq!(later, ["... and 991 lines more", "and a half line"]);
+    assert_eq!(later, ["... and 991 more lines", "and a half line"]);
     let long = quiet.push(&[b'x'; 100_000], 6 + EVERY_MS);
     assert!(long.is_empty());
     assert_eq!(quiet.push(b"\n", 7 + EVERY_MS)[0].len(), 300);

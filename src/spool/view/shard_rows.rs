@@ -178,7 +178,7 @@ pub(super) fn read_shard(
     match shard_rows(bytes, want, overlay, &mut count, warnings, sink) {
         Err(d) => warnings.push(format!("view/{} {d}", shard.file)),
         Ok(()) if count != due => warnings.push(format!(
-            "view/{} holds {count} rows where {due} are due",
+            "view/{} has {count} rows instead of {due}",
             shard.file
         )),
         Ok(()) => {}
@@ -229,7 +229,10 @@ fn shard_rows(
                 emit_row(line.json, Some(&p), spec, &overlay.classes, warnings, sink);
             }
             _ => {
-                let why = format!("job {} refers to specification {} not in it", p.key, p.spec);
+                let why = format!(
+                    "job {} refers to specification {}, which is not in the file",
+                    p.key, p.spec
+                );
                 return Err(damaged(Damage::Content(why)));
             }
         }

@@ -209,7 +209,7 @@ fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
     let (found, reading) = fixture.reader().collect(&JobSet::all()).unwrap();
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings[0].starts_with("view/s1 at byte"));
-    assert!(reading.warnings[1].contains("holds 1 rows where 2 are due"));
+    assert!(reading.warnings[1].contains("has 1 rows instead of 2"));
 }
 
 #[test]

@@ -110,13 +110,16 @@ fn open_part(dir: &OwnedFd, name: &OsStr, make: bool) -> io::Result<Option<File>
     let stat = fstat(&file)?;
     let mine = stat.st_uid == users::effective_uid() && stat.st_nlink == 1;
     if !mine || !is(&stat, SFlag::S_IFREG) {
-        return Err(refused("the file of its parts is not this user's alone"));
+        return Err(refused(
+            "the file of the received parts is not a regular file that only this \
+            user has",
+        ));
     }
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(_) => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
-            "another upload of this name is writing",
+            "another upload with this name is in progress",
         )),
     }
 }
@@ -160,7 +163,7 @@ fn refuse_target(dir: &OwnedFd, name: &OsStr) -> io::Result<Option<u32>> {
     match stat_of(dir, name)? {
         None => Ok(None),
         Some(stat) if is(&stat, SFlag::S_IFREG) => Ok(Some(stat.st_mode & 0o777)),
-        Some(_) => Err(refused("what has this name is not a regular file")),
+        Some(_) => Err(refused("an entry with this name is not a regular file")),
     }
 }
 
@@ -175,7 +178,7 @@ pub fn finish_part(path: PathBelow<'_>, expected: u64, replace: bool) -> Result<
         }
         let file = open_part(&dir, name, false)?.ok_or(nix::Error::ENOENT)?;
         if size(&file)? != expected {
-            return Err(invalid("not all of it has come"));
+            return Err(invalid("the upload is not complete"));
         }
         let mode = there.unwrap_or(0o666 & !caller::umask_seen());
         fchmod(&file, Mode::from_bits_truncate(mode))?;

@@ -4,10 +4,10 @@ use crate::model::{DeviceNode, Gpu};
 use crate::sys::fs;
 use std::path::Path;
 
-/// Largest file that is read, bytes, and most names of a directory.
+/// Maximum size of a file that is read, in bytes, and maximum number of names in a directory.
 const FILE_MAX: u64 = 4096;
 const NAMES_MAX: usize = 10_000;
-/// AMD's number among the makers of devices.
+/// The PCI vendor id of AMD.
 const VENDOR: &str = "0x1002";
 
 /// All cards with memory of their own or of the host, in the order of their numbers.
@@ -29,7 +29,7 @@ fn card(device: &Path) -> Option<Gpu> {
     let total = number(device, "mem_info_vram_total")?;
     let unit = match text(device, "unique_id") {
         Some(id) => format!("GPU-{id}"),
-        // Cards without one are chosen by their place on the bus.
+        // Cards without one are selected by their bus address.
         None => fs::canonical(device)
             .ok()?
             .file_name()?
@@ -62,7 +62,7 @@ fn nodes(dir: &Path) -> Vec<DeviceNode> {
     nodes
 }
 
-/// Thousandths of a degree stand in the files.
+/// The files contain thousandths of a degree.
 fn celsius(dir: &Path) -> Option<u32> {
     let names = fs::list_dir(dir, NAMES_MAX).ok()?;
     let values = names

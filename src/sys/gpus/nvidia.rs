@@ -1,4 +1,4 @@
-//! GPUs of NVIDIA, as the driver's library `libnvidia-ml.so.1` says.
+//! GPUs of NVIDIA, as the driver's library `libnvidia-ml.so.1` reports them.
 
 use crate::model::{DeviceNode, Gpu, ProcessUse};
 use crate::sys::clock;
@@ -11,7 +11,7 @@ use nvml_wrapper::{Device, Nvml};
 /// driver's number of the GPU.
 const MAJOR: u32 = 195;
 
-/// So far back samples of the utilization by process are asked for, us: a period of the sensor.
+/// Age up to which samples of the utilization by process are requested, us: a period of the sensor.
 const SAMPLES_US: u64 = 15_000_000;
 
 /// Opens the library; `None`: there is no driver.
@@ -24,16 +24,21 @@ pub(super) fn open() -> Result<Option<Nvml>, String> {
     }
 }
 
-/// All of them, parts in the place of a GPU that is divided. One that fails is left out.
+/// All GPUs; a divided GPU is replaced by its parts. A GPU that cannot be queried is left out.
 pub(super) fn list(driver: &Nvml) -> Result<Vec<Gpu>, String> {
     let count = driver.device_count();
-    let count = count.map_err(|e| format!("NVIDIA's driver does not count its GPUs: {e}"))?;
+    let count = count.map_err(|e| {
+        format!(
+            "the NVIDIA driver does not return the number of GPUs: \
+        {e}"
+        )
+    })?;
     let devices = (0..count).filter_map(|n| driver.device_by_index(n).ok());
     Ok(devices.flat_map(|device| units(&device)).collect())
 }
 
 fn units(device: &Device<'_>) -> Vec<Gpu> {
-    // Without a name no program can choose it.
+    // Without a name no program can select it.
     let Some(whole) = unit(device) else {
         return Vec::new();
     };
@@ -47,7 +52,7 @@ fn units(device: &Device<'_>) -> Vec<Gpu> {
     let of = |part: Gpu| Gpu {
         part: true,
         celsius: whole.celsius,
-        // All parts are reached through the node of the whole.
+        // All parts are used through the device node of the whole GPU.
         devices: whole.devices.clone(),
         model: match part.model.is_empty() {
             true => whole.model.clone(),
@@ -72,8 +77,8 @@ fn unit(device: &Device<'_>) -> Option<Gpu> {
     })
 }
 
-/// Those that compute on it, with what each uses. A driver says nothing of the utilization of parts
-/// of a GPU by process.
+/// The processes that compute on it, with the usage of each. For parts of a GPU the driver does not
+/// report utilization by process.
 fn processes(device: &Device<'_>) -> Option<Vec<ProcessUse>> {
     let running = device.running_compute_processes().ok()?;
     if running.is_empty() {

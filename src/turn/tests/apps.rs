@@ -114,11 +114,11 @@ fn a_job_has_its_own_value_then_its_applications_then_its_queues() {
         ),
         (
             |j| (j.spec.min, j.spec.max) = (5, 5),
-            "-n: application cfd takes jobs of 2 to 4 slots",
+            "-n: application cfd accepts jobs of 2 to 4 slots",
         ),
         (
             |j| (j.spec.min, j.spec.max) = (1, 1),
-            "-n: application cfd takes jobs of 2 to 4 slots",
+            "-n: application cfd accepts jobs of 2 to 4 slots",
         ),
     ] {
         assert_eq!(refused("cfd", change), (Code::Refused, want.to_owned()));

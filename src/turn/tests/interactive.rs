@@ -32,10 +32,10 @@ fn a_queue_takes_interactive_jobs_or_no_others_as_it_says() {
     for (queue, interactive, why) in [
         ("normal", true, ""),
         ("normal", false, ""),
-        ("batch", true, "takes no interactive jobs"),
+        ("batch", true, "accepts no interactive jobs"),
         ("batch", false, ""),
         ("desk", true, ""),
-        ("desk", false, "takes interactive jobs only"),
+        ("desk", false, "accepts only interactive jobs"),
     ] {
         let mut b = TestLeader::with(QUEUES);
         let ack = b.submit(5, |j| {
@@ -104,7 +104,7 @@ fn an_interactive_job_is_over_whatever_its_queue_makes_of_its_exit_value() {
 
 #[test]
 fn an_interactive_job_is_not_requeued() {
-    for (interactive, why) in [(true, "runs once"), (false, "")] {
+    for (interactive, why) in [(true, "runs only once"), (false, "")] {
         let mut b = TestLeader::with(QUEUES);
         b.submit(5, |j| {
             j.spec.session = at(Terminal::Streams).filter(|_| interactive);

@@ -106,7 +106,7 @@ fn a_repeated_job_begins_from_its_start_and_a_directory_stays() {
     let (sel, changes) = (selector(&["1"]), Box::new(changes));
     let ack = b.ask(5, vec![Verb::Modify { sel, changes }]);
     assert!(
-        ack.results[0].text.contains("goes on from a checkpoint"),
+        ack.results[0].text.contains("continues from a checkpoint"),
         "{ack:?}"
     );
 }

@@ -68,7 +68,11 @@ fn an_old_state_decides_nothing_until_it_is_confirmed() {
     // This epoch is still one that hosts have seen: only the next leader acts.
     assert!(b.last.orders.is_empty());
     let ack = b.submit(5, |_| {});
-    assert!(!ack.ok && ack.error.contains("ask again"), "{}", ack.error);
+    assert!(
+        !ack.ok && ack.error.contains("repeat the command"),
+        "{}",
+        ack.error
+    );
     for id in 2..=5 {
         assert_eq!(b.stat(id), JobStat::Psusp, "job {id}");
     }
@@ -112,12 +116,12 @@ fn a_copy_of_the_same_epoch_is_confirmed_as_any_other() {
     b.note_restored_share(2, 812);
     let alarm = crate::turn::restored_share_alarm(b.core.state.restored_share().unwrap(), 9);
     assert!(
-        alarm.contains("host h2 was given orders of epoch 2"),
+        alarm.contains("host h2 received orders of epoch 2"),
         "{alarm}"
     );
     assert!(alarm.contains("jobs up to 812"), "{alarm}");
     let ack = b.submit(5, |_| {});
-    assert!(!ack.ok && ack.error.contains("the share went back"));
+    assert!(!ack.ok && ack.error.contains("the share is older than the cluster"));
     // Another host was given more.
     b.note_restored_share(2, 20_812);
     b.note_restored_share(2, 20_812);

@@ -161,10 +161,10 @@ fn what_cannot_change_of_a_started_job_is_refused_with_the_reason() {
     for (option, why) in [
         ("o", "its output files are open"),
         ("e", "its output files are open"),
-        ("Z", "it runs as it was started"),
+        ("Z", "it only takes effect at the start"),
         ("n", "when and where a job starts"),
         ("F", "since they started"),
-        ("G", "the group that it started for"),
+        ("G", "the group for which it started"),
     ] {
         let (code, text) = b.set(option, |job| job.command = "x".into());
         assert_eq!(code, Code::Refused, "-{option}");

@@ -273,7 +273,7 @@ pub(crate) async fn open(
         hint: "its administrator starts it with --apps-domain".to_owned(),
         ..WebError::new(
             StatusCode::CONFLICT,
-            "programs of jobs need names of their own, and this portal has none for them",
+            "programs of jobs need their own host names, and this portal has none for them",
         )
     })?;
     let (app_copy, who) = (app.clone(), caller.identity.clone());

@@ -80,7 +80,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn over() -> String {
-    "the way to the job is closed".to_owned()
+    "the connection to the job is closed".to_owned()
 }
 
 impl Tunnel {
@@ -261,7 +261,7 @@ impl Tunnel {
         use std::sync::atomic::Ordering::Relaxed;
         let broken = || Failure {
             kind: corral::api::FailureKind::System,
-            text: "the other end does not keep to the rules".to_owned(),
+            text: "the other end violates the protocol".to_owned(),
         };
         let mut state = lock(&self.state);
         match frame {

@@ -216,7 +216,7 @@ pub(super) enum ActingProof {
 /// # Errors
 /// There is no such user, it is root, or the system refuses.
 fn become_the_user(uid: u32) -> Result<UserFacts, Failure> {
-    let unknown = || denied("this user is not known here");
+    let unknown = || denied("this user is not known on this host");
     if uid == 0 {
         return Err(denied("the portal does not act for root"));
     }
@@ -288,7 +288,7 @@ pub(super) fn attend(site: &Site, uid: u32, socket: &File) -> i32 {
         let facts = become_the_user(uid)?;
         match wire::receive::<Call>(socket) {
             Ok((Call::Attend { ask }, _)) => attach::start_attached(site, &facts, &ask, true),
-            Ok(_) => Err(wrong("this process does one thing only")),
+            Ok(_) => Err(wrong("this process handles only one call")),
             Err(e) => Err(wrong(&e.to_string())),
         }
     })();

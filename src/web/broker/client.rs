@@ -109,7 +109,7 @@ fn boxed(job: &JobRequest) -> Box<PlainJob> {
 impl UserAccess for BrokerClient {
     fn reader(&self, identity: &Identity) -> Result<Reader, Failure> {
         let facts = users::look_up(identity.uid).map_err(failed)?;
-        let facts = facts.ok_or_else(|| failed("the user is not known here any more"))?;
+        let facts = facts.ok_or_else(|| failed("the user is no longer known on this host"))?;
         Ok(reader_for(&self.site, facts))
     }
 

@@ -1,14 +1,14 @@
-//! The broker of a portal for all users: root, with one thread, without a word of HTTP.
+//! The broker of a portal for all users: root, with one thread, without any HTTP.
 //!
 //! - `wire`: messages and frames. `calls`: actions for a user, in a process that becomes the user.
 //! - `passwords`: the process that asks PAM; `throttle`: how often it may be asked.
 //! - `client`: the HTTP process's side.
 //!
-//! Owns the sessions and the processes that act for users. What comes from the HTTP process is
-//! believed nowhere: a message is at most [`wire::ASK_MAX`] bytes and of one of a few forms, an act
+//! Owns the sessions and the processes that act for users. Nothing that comes from the HTTP process
+//! is trusted: a message has at most [`wire::ASK_MAX`] bytes and one of a few forms, an action
 //! needs the secret of a session or a token, and everything else is read by a process that has
-//! given up root's rights: but for a password, which a process that PAM runs in takes as bytes. The
-//! broker waits for no file server, no user database, no module of PAM and no caller.
+//! given up root's rights, except a password, which the process that runs PAM receives as bytes.
+//! The broker waits for no file server, no user database, no module of PAM and no caller.
 
 mod calls;
 pub mod client;
@@ -361,7 +361,7 @@ impl Broker {
     fn take_settings(&mut self, bytes: &[u8]) {
         match serde_json::from_slice::<Portal>(bytes) {
             Ok(portal) if portal != self.portal => {
-                tracing::info!("section portal of cb.yaml has changed, and counts");
+                tracing::info!("section portal of cb.yaml has changed and takes effect");
                 self.set(portal);
             }
             Ok(_) => {}
@@ -570,7 +570,7 @@ fn fork(keep: Option<&File>, work: impl FnOnce(&File) -> i32) -> sys::Result<(Fo
 fn answer<T: Serialize>(to: &File, value: &T) {
     let sent = wire::frame(value).and_then(|bytes| descriptors::send(to, &bytes, None, false));
     if let Err(e) = sent {
-        tracing::debug!("an answer is not taken: {e}");
+        tracing::debug!("an answer cannot be sent: {e}");
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
             }
             Some(_) => WRONG,
             None => {
-                tracing::error!("PAM knows {shown}, the user database does not");
+                tracing::error!("PAM knows {shown}, but the user database does not");
                 1
             }
         },

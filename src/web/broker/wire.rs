@@ -42,7 +42,7 @@ pub enum BrokerRequest {
     /// Let a process become this user and run while the socket is open, for something with which
     /// the user communicates; `proof` is a session of the user. A frame with the call follows.
     Attend { uid: u32, proof: String },
-    /// Report whether this session may go on; it counts as used.
+    /// Report whether this session may continue; it counts as used.
     GoOn { session: String },
     /// End this session.
     End { session: String },

@@ -176,7 +176,7 @@ fn act_of(form: &Fields) -> Result<AdminAction, WebError> {
         ("queues", "inactivate") => Ok(queue(QueueAct::Inactivate)),
         ("hosts", "open") => Ok(host(HostAct::Open)),
         ("hosts", "close") => Ok(host(HostAct::Close)),
-        _ => Err(WebError::wrong("no such act")),
+        _ => Err(WebError::wrong("no such action")),
     }
 }
 

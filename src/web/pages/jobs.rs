@@ -227,7 +227,7 @@ pub(super) async fn act(
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
-    let act = JobAction::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such act"))?;
+    let act = JobAction::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such action"))?;
     let ids = form.all("id");
     if ids.is_empty() {
         return Err(WebError::wrong(look.words.t("jobs.none_marked")));

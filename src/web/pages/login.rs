@@ -170,7 +170,10 @@ async fn by_password(
     if token.is_empty() || !is_same(token, form.get("csrf")) {
         return Err(WebError {
             hint: "load the page again; the browser must keep cookies".to_owned(),
-            ..WebError::new(StatusCode::FORBIDDEN, "the form is not one of this browser")
+            ..WebError::new(
+                StatusCode::FORBIDDEN,
+                "the form does not belong to this browser",
+            )
         });
     }
     let user = form.get("user");

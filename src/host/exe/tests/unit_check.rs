@@ -136,7 +136,7 @@ fn a_process_of_no_job_is_said_to_whom_the_unit_belongs() {
         assert!(look(&mut exec).is_empty());
         exec.starter.units.note("")
     };
-    let output = "process 1 of no job uses gpu 0, which job 1 has";
+    let output = "process 1 of no job uses gpu 0, which is assigned to job 1";
     assert_eq!(note(UnitCheck::Kill, 0), output);
     assert_eq!(note(UnitCheck::Off, 0), "");
     assert_eq!(note(UnitCheck::Kill, 1), "", "no job has it");
@@ -221,7 +221,7 @@ fn what_a_job_of_another_host_started_here_answers_for_the_units_it_uses() {
     assert_eq!(command_on(0, UnitCheck::Warn), warned);
     assert_eq!(command_on(0, UnitCheck::Kill), (output, named, true));
     // Job 2 is not checked, but the job that has the unit is.
-    let finding = "process N of job 2 uses gpu 0, which job 1 has".to_owned();
+    let finding = "process N of job 2 uses gpu 0, which is assigned to job 1".to_owned();
     let finding = (finding, Vec::new(), false);
     assert_eq!(command_on(0, UnitCheck::Off), finding);
 }
@@ -234,7 +234,7 @@ fn a_stranger_on_a_unit_of_a_part_is_said() {
         assert!(look(&mut exec).is_empty());
         (exec.starter.units.note(""), exec.parts.are_checked())
     };
-    let output = "process 1 of no job uses gpu 1, which job 2 has".to_owned();
+    let output = "process 1 of no job uses gpu 1, which is assigned to job 2".to_owned();
     assert_eq!(note(UnitCheck::Warn), (output, true));
     assert_eq!(note(UnitCheck::Off), (String::new(), false));
 }
