@@ -139,7 +139,7 @@ impl State {
         other || (point.segment, point.seq) > at
     }
 
-    /// The point of the journal at `here` in this epoch.
+    /// The point of the journal at this segment and sequence number of this epoch.
     pub fn point(&self, (segment, seq): (u64, u64)) -> Point {
         Point {
             epoch: self.leaders.epoch,
