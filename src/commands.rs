@@ -9,7 +9,7 @@ mod help_tests;
 
 use crate::admin;
 use crate::client::exit::{self, Exit};
-use crate::client::{Entry, hang_notice, past_view};
+use crate::client::{Entry, SUBMISSION_NAMES, csub, hang_notice, past_view};
 use crate::language::{self, Language, tell, translated};
 use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
@@ -76,6 +76,23 @@ pub fn main(argv: &[OsString]) -> i32 {
             },
         },
     }
+}
+
+/// Runs `csub`, or `bsub` if `argv` begins with a link of that name: what [`main`] does for these
+/// names, without a reference to the other commands. Gives the exit code.
+pub fn submit(argv: &[OsString]) -> i32 {
+    crate::sys::signals::default_sigpipe();
+    let called = argv.first().map(Path::new).and_then(Path::file_name);
+    let [own, lsf] = SUBMISSION_NAMES;
+    if called.is_some_and(|name| name == lsf) {
+        language::choose(Language::English);
+        hang_notice::watch(lsf);
+        exit::called_by_lsf_name(lsf);
+    } else {
+        language::choose(Language::of_locale(|name| std::env::var(name).ok()));
+        hang_notice::watch(own);
+    }
+    csub::run(argv.get(1..).unwrap_or_default())
 }
 
 /// Every name of Corral's own commands. With [`lsf_names`] and [`slurm_names`]: the links to

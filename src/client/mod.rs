@@ -87,6 +87,10 @@ pub(crate) const fn entry(names: &'static [&'static str], about: &'static str, r
     Entry { names, about, run }
 }
 
+/// The names by which jobs are submitted, Corral's and LSF's: links to the executable `csub`, where
+/// it is installed.
+pub(crate) const SUBMISSION_NAMES: [&str; 2] = ["csub", "bsub"];
+
 /// The commands of users. Each name is also a link to the executable.
 pub(crate) const COMMANDS: &[Entry] = &[
     // Jobs.

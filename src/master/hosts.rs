@@ -249,14 +249,18 @@ impl Hosts {
         let texts = all.iter().take(DAMAGES_MAX);
         let texts =
             texts.filter_map(|reader| reader.damage.as_ref().map(|(_, _, text)| text.clone()));
-        let unlisted = self.names.alarm();
-        let unreadable = self.beats.unreadable.iter();
-        let unreadable = unreadable.map(|e| format!("the beats of hosts cannot be read: {e}"));
-        let mut texts: Vec<String> = unreadable.chain(unlisted).chain(texts).collect();
+        let mut texts: Vec<String> = texts.collect();
         if all.len() > DAMAGES_MAX {
             texts.push(format!("damaged reports of {} hosts in all", all.len()));
         }
         texts
+    }
+
+    /// What cannot be read or listed about hosts at present, for administrators.
+    pub fn unreadable(&self) -> impl Iterator<Item = String> {
+        let unheard = self.beats.unreadable.iter();
+        let unheard = unheard.map(|e| format!("the beats of hosts cannot be read: {e}"));
+        unheard.chain(self.names.alarm())
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {

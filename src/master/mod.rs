@@ -296,14 +296,15 @@ fn take_over(
     let acks = first.retry_or_end(|| Ok(acks::Acks::create(&layout, &cluster, epoch, most)?))?;
     let orders = outbox::Orders::new(&layout, &cluster, epoch).map_err(io)?;
     let owners = crate::spool::owners(&leadership.cluster);
-    let (watcher, notes) = (Watcher::filtered(is_written_by_others), recovered.notes);
+    let watcher = Watcher::filtered(is_written_by_others);
+    let alarms = alarms::Alarms::new(recovered.notes, recovered.loss);
     let most = options.snapshot_bytes;
     let snapshots = snapshots::Snapshots::new(&layout, &cluster, replayed, most);
     let accounts = accounting::Accounts::new(&layout, (&cluster, epoch), ends);
     let meter = leader_metrics::LeaderMetrics::new(&layout, epoch, now);
     let (hinted, reserve) = (leadership.is_local(), first.reserve);
     Ok(Leader {
-        view: published::PublishedView::new(publisher, alarms::Alarms::new(notes), meter, hinted),
+        view: published::PublishedView::new(publisher, alarms, meter, hinted),
         outgoing: outgoing::Outgoing::new(acks, orders),
         inbox: inbox::Inbox::new(&layout),
         new_boxes: new_drop_boxes::NewDropBoxes::new(),

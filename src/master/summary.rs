@@ -133,14 +133,20 @@ impl Leader {
         let back = back.map(|back| turn::restored_share_alarm(back, core.state.epoch()));
         let clock_alarm = core.clock_alarm();
         let (orders, snapshots) = (self.outgoing.orders.alarm(), self.store.snapshots.alarm());
-        let unreadable = self.hosts.damages(now);
-        let alarms = full.iter().chain(&back).chain(&clock_alarm).chain(&orders);
         let accounts = self.store.accounts.alarm();
-        let alarms = alarms.chain(&accounts);
-        let alarms = alarms.chain(&snapshots).chain(self.view.alarms.texts(now));
-        let alarms = alarms.chain(self.outgoing.orders.damages(now));
-        let alarms = alarms.chain(&unreadable).chain(&self.hosts.alarms);
-        params.alarms = alarms.take(ALARMS_MAX).cloned().collect();
+        let (damages, unreadable) = (self.hosts.damages(now), self.hosts.unreadable());
+        let unreadable: Vec<String> = unreadable.collect();
+        let grave = full.iter().chain(&back).chain(self.view.alarms.grave());
+        let grave = grave
+            .chain(self.outgoing.orders.damages(now))
+            .chain(&damages);
+        let grave: Vec<&String> = grave.take(ALARMS_MAX).collect();
+        params.grave_alarms = grave.len();
+        let others = clock_alarm.iter().chain(&orders).chain(&accounts);
+        let others = others.chain(&snapshots).chain(self.view.alarms.others(now));
+        let others = others.chain(&unreadable).chain(&self.hosts.alarms);
+        let alarms = grave.into_iter().chain(others).take(ALARMS_MAX);
+        params.alarms = alarms.cloned().collect();
         let configured = |host: &str| core.config.host(host).is_some();
         params.unconfigured_hosts = self.hosts.unconfigured(configured);
         let publisher = &mut self.view.publisher;

@@ -351,9 +351,8 @@ fn released(config: &Config) -> Vec<String> {
     own.map(|(name, _)| name.clone()).collect()
 }
 
-/// Facts about the cluster. `master`: host of the leader; `since`: when it began to lead.
-pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
-    let config = &core.config;
+/// Every general parameter with its value.
+fn settings(config: &Config) -> Vec<(String, String)> {
     let mut params: Vec<(String, String)> = Vec::new();
     for (section, value) in [
         ("cluster", serde_json::to_value(&config.cluster)),
@@ -371,6 +370,12 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
     }
     let charge = config.charge.iter().flat_map(Charge::settings);
     params.extend(charge.map(|(key, value)| (format!("charge.{key}"), value)));
+    params
+}
+
+/// Facts about the cluster. `master`: host of the leader; `since`: when it began to lead.
+pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Params {
+    let config = &core.config;
     let groups = config.host_groups.values();
     let user_groups = config.user_groups.values();
     Params {
@@ -389,7 +394,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
             .collect(),
         default_queues: config.general.default_queue.clone(),
         view_all_jobs: config.general.user_view_alljobs,
-        params,
+        params: settings(config),
         resources: crate::sched::resource_table(config),
         released: released(config),
         sensed: crate::sensors::cluster_resources::published(&config.hosts.sensed),
@@ -414,6 +419,7 @@ pub fn params(core: &Core, cluster_id: &str, master: &str, since: Stamp) -> Para
             })
             .collect(),
         alarms: Vec::new(),
+        grave_alarms: 0,
         config_problems: core.config_problems.clone(),
         unconfigured_hosts: Vec::new(),
         config_digest: core.state.config_digest().to_owned(),

@@ -89,7 +89,7 @@ def programs():
     """The folder of the programs to try."""
     own = os.environ.get("CORRAL_APPS_BIN")
     path = os.path.abspath(own) if own else os.path.join(ROOT, "target", "debug")
-    for name in ("cb", "cbsched", "cbls", "cbexe", "cbtask"):
+    for name in ("cb", "csub", "cbsched", "cbls", "cbexe", "cbtask"):
         if not os.path.exists(os.path.join(path, name)):
             skip(f"{path}/{name} is missing: cargo build --bins")
     return path

@@ -279,7 +279,7 @@ fn the_figures_of_metrics_are_those_of_the_commands() {
 #[cfg(target_env = "gnu")]
 fn commands_and_tasks_load_no_library_but_that_of_c() {
     let cb = std::path::Path::new(env!("CARGO_BIN_EXE_cb"));
-    for name in ["cb", "cbtask"] {
+    for name in ["cb", "csub", "cbtask"] {
         let bytes = std::fs::read(cb.with_file_name(name)).unwrap();
         let loads = |library: &str| {
             bytes

@@ -142,8 +142,9 @@ fn a_full_share_stops_starts_but_not_ends_and_all_goes_on_when_there_is_room() {
     let filler = fill(&share);
     wait_until("DISK FULL", 10, || beat_says_full(&share));
     let view = |c: &Cluster| std::fs::read_to_string(c.share().join("view/params.yaml")).unwrap();
-    wait_until("the alarm is shown", 20, || {
-        view(&cluster).contains("DISK FULL")
+    wait_until("the alarm is shown, as a grave one", 20, || {
+        let view = view(&cluster);
+        view.contains("DISK FULL") && view.contains("\"grave_alarms\":1")
     });
 
     // What runs ends, and its end is on record; what waits goes on waiting.

@@ -65,13 +65,14 @@ pub(super) fn check_all(ctx: &Ctx) -> Vec<Finding> {
     out
 }
 
-fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
+/// The alarms that the leader publishes.
+pub(super) fn alarms(ctx: &Ctx, out: &mut Vec<Finding>) {
     let Ok(params) = ViewReader::new(&ctx.layout).params() else {
         return;
     };
-    for alarm in &params.alarms {
+    for (n, alarm) in params.alarms.iter().enumerate() {
         let todo = leader_log(ctx);
-        out.push(if is_grave(alarm) {
+        out.push(if n < params.grave_alarms {
             Finding::broken("leader", "alarm", alarm.clone(), todo.clone())
         } else {
             Finding::warning("leader", "alarm", alarm.clone(), todo.clone())
@@ -100,13 +101,6 @@ fn leader_log(ctx: &Ctx) -> String {
     let leader = bytes.and_then(|bytes| decode_fixed::<EpochDoc>(&bytes).ok());
     let host = leader.map_or_else(|| "HOST".to_owned(), |doc| doc.host);
     format!("see the leader's log: {}", ctx.log_of("cbsched", &host))
-}
-
-/// Whether an alarm means that a promise does not hold, or will not after the next fault.
-fn is_grave(alarm: &str) -> bool {
-    ["DISK FULL", "damaged", "older than the cluster"]
-        .iter()
-        .any(|w| alarm.contains(w))
 }
 
 /// Checks the beats by the file server's clock alone: the newest of all files counts as "now".

@@ -1,5 +1,6 @@
 //! Breaks every rule once on a sound share, and expects the check to report it.
 
+use super::finding::Severity;
 use super::*;
 use crate::admin::init;
 use crate::config::{self, Starter};
@@ -276,6 +277,26 @@ fn a_share_in_agreement_is_sound() {
         "{text}"
     );
     assert!(!text.contains("UNKNOWN"), "{text}");
+}
+
+#[test]
+fn the_grave_alarms_of_the_leader_are_broken_promises_and_the_others_warnings() {
+    let bed = TestShare::new(&life(1));
+    let params = view::Params {
+        alarms: vec!["first".into(), "second".into()],
+        grave_alarms: 1,
+        ..view::Params::default()
+    };
+    let path = bed.ctx.layout.view_file(view::PARAMS);
+    bed.file(&path, FileKind::View, &[params]);
+    let mut findings = Vec::new();
+    config_and_hosts::alarms(&bed.ctx, &mut findings);
+    let alarms = findings.iter().filter(|f| f.place == "alarm");
+    let levels = alarms.map(|f| (f.level, f.what.as_str()));
+    assert_eq!(
+        levels.collect::<Vec<_>>(),
+        [(Severity::Broken, "first"), (Severity::Warning, "second")]
+    );
 }
 
 #[test]

@@ -276,19 +276,22 @@ impl Site {
         Ok(())
     }
 
-    /// Creates links for every command to the executable beside the running one.
+    /// Creates links for every command to the executables beside the running one.
     fn link_commands(&self) -> Result<(), Fail> {
         let programs = detach::own_directory()?;
         let sim = programs.join("cbsim");
         if fs::exists(&sim) {
             fs::symlink(&sim, &self.bin().join("cbsim"))?;
         }
-        let cb = programs.join("cb");
+        let (cb, csub) = (programs.join("cb"), programs.join("csub"));
+        let has_csub = fs::exists(&csub);
         let names = crate::admin::command_names()
             .chain(crate::admin::lsf_names())
             .chain(crate::admin::slurm_names());
         for name in std::iter::once("cb").chain(names) {
-            fs::symlink(&cb, &self.bin().join(name))?;
+            let submits = has_csub && crate::client::SUBMISSION_NAMES.contains(&name);
+            let program = if submits { &csub } else { &cb };
+            fs::symlink(program, &self.bin().join(name))?;
         }
         Ok(())
     }
