@@ -77,14 +77,16 @@ impl UnitsInUse {
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
     /// of them, it would be more than the whole unit.
     pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
-        let mut wanted: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
-        for units in units {
-            for name in &units.names {
-                let sum = wanted.entry((&units.host, &units.res, name)).or_default();
-                *sum = sum.saturating_add(units.part_of_each());
-            }
+        let mut wanted: SmallVec<[((&str, &str, &str), u32); 4]> = SmallVec::new();
+        for of in units {
+            let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
+            wanted.extend(of.names.iter().map(|name| unit(name.as_str())));
         }
-        for ((host, res, name), part) in wanted {
+        wanted.sort_unstable();
+        for same in wanted.chunk_by(|a, b| a.0 == b.0) {
+            let (host, res, name) = same[0].0;
+            let parts = same.iter().map(|(_, part)| *part);
+            let part = parts.fold(0, u32::saturating_add);
             let by_name = self.hosts.get(host).and_then(|h| h.get(res));
             let holders = by_name
                 .and_then(|by_name| by_name.get(name))
