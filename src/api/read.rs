@@ -16,6 +16,7 @@ use crate::client::read::{OWN_ONLY, Source, quiet_limit_ms};
 use crate::config::template::Template;
 use crate::model::JobKey;
 use crate::record::figures::{Histogram, JOB_BOUNDS_S};
+pub use crate::record::host_status::HostKind;
 use crate::record::request::{ENV_MAX, SCRIPT_MAX};
 use crate::record::view::{HostRow, LimitRow, Params, QueueRow, ShareRow, UserRow};
 use crate::spool::Site;
@@ -41,15 +42,6 @@ pub struct ClusterHead {
     pub alarms: Vec<String>,
     pub config_problems: Vec<String>,
     pub default_queues: Vec<String>,
-}
-
-/// Whether a host accepts jobs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HostKind {
-    Open,
-    Closed,
-    /// It does not respond.
-    Away,
 }
 
 /// How long jobs waited for their first start, by queue: the histogram `corral_job_wait_seconds`.
@@ -185,11 +177,7 @@ impl Reader {
 
     /// Whether a host accepts jobs.
     pub fn host_kind(host: &HostRow) -> HostKind {
-        match crate::show::host::short_status(&host.status) {
-            "ok" => HostKind::Open,
-            "closed" => HostKind::Closed,
-            _ => HostKind::Away,
-        }
+        host.status.kind()
     }
 
     /// Hosts by name, with their current counts.

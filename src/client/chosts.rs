@@ -4,6 +4,7 @@ use super::cli::{self, Values, command, flag, operands, opt};
 use super::exit::{Exit, Fail};
 use super::read::table::{self, Listing};
 use super::read::{self, Source};
+use crate::record::host_status::HostKind;
 use crate::record::view::HostRow;
 use crate::show::host;
 use clap::{ArgMatches, Command};
@@ -87,7 +88,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fa
     }
     let (mut rows, exit) = source.hosts_named(&hosts, &operands, &params);
     read::require(m, &mut rows, &params)?;
-    rows.retain(|h| !m.has("c") || h.status.starts_with("closed"));
+    rows.retain(|h| !m.has("c") || h.status.kind() == HostKind::Closed);
     if m.has("l") && !Listing::<HostRow>::wants_table(m) {
         let ctx = source.ctx();
         let mut out = String::new();

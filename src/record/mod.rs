@@ -14,6 +14,7 @@ pub mod figures;
 pub mod frame;
 pub mod header;
 pub mod hint;
+pub mod host_status;
 pub mod host_units;
 pub mod job_group;
 pub mod launch;

@@ -4,6 +4,7 @@ use super::cell::{self, Object};
 use super::dates::Dates;
 use super::params::Leader;
 use crate::language::translated;
+use crate::record::host_status::HostStatus;
 use crate::record::notices::AlertsDoc;
 use crate::record::view::{HostRow, Params};
 use crate::text::count::count;
@@ -12,25 +13,27 @@ use std::fmt::Write as _;
 
 /// Why a host takes no jobs now; `None` if it does, or if its administrator's comment tells why.
 pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
-    let text = match h.status.as_str() {
-        "unavail" if h.load.t > 0 => {
+    let text = match h.status {
+        HostStatus::Unavailable if h.load.t > 0 => {
             let mut last = String::new();
             dates.long(&mut last, h.load.t);
             format!("cbls is silent; last report {last}")
         }
-        "unavail" => "has never reported; start cbls and cbexe there and check that the share is \
+        HostStatus::Unavailable => {
+            "has never reported; start cbls and cbexe there and check that the share is \
                       mounted"
-            .into(),
-        "unreach" => format!(
+                .into()
+        }
+        HostStatus::Unreachable => format!(
             "cbls reports but cbexe is silent; see journalctl -u cbexe on {}",
             h.name
         ),
-        "closed_Full" => format!("{} of {} slots are in use", h.njobs, h.slots),
-        "closed_Excl" => "an exclusive job uses it".into(),
-        "closed_Busy" => "its load is over a threshold".into(),
-        "closed_Wind" => "it is outside its dispatch window".into(),
-        "closed_Lock" => "an administrator locked it; cadmin lsunlock unlocks it".into(),
-        "closed_Adm" if h.closed_by.is_empty() && h.comment.is_empty() => {
+        HostStatus::Full => format!("{} of {} slots are in use", h.njobs, h.slots),
+        HostStatus::Exclusive => "an exclusive job uses it".into(),
+        HostStatus::Busy => "its load is over a threshold".into(),
+        HostStatus::ClosedByWindow => "it is outside its dispatch window".into(),
+        HostStatus::Locked => "an administrator locked it; cadmin lsunlock unlocks it".into(),
+        HostStatus::ClosedByAdmin if h.closed_by.is_empty() && h.comment.is_empty() => {
             "cb.yaml configures it to run no jobs".into()
         }
         _ => return None,
@@ -38,14 +41,9 @@ pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
     Some(text)
 }
 
-/// Whether the host is silent, or has no running cbexe.
-fn is_down(h: &HostRow) -> bool {
-    matches!(h.status.as_str(), "unavail" | "unreach")
-}
-
 /// Whether the host needs attention: it is down, or has warnings.
 fn needs_attention(h: &HostRow) -> bool {
-    is_down(h) || !h.warnings.is_empty()
+    h.status.is_silent() || !h.warnings.is_empty()
 }
 
 /// Why a host is shown that cb.yaml does not list.
@@ -79,7 +77,7 @@ impl HealthInput<'_> {
             && self.silent_ms.is_none()
             && missing(params, &self.leader.host, self.standby).is_empty()
             && reports.iter().all(|list| list.is_empty())
-            && !self.hosts.iter().any(is_down)
+            && !self.hosts.iter().any(|h| h.status.is_silent())
             && self.fired() == 0
     }
 
@@ -155,7 +153,7 @@ impl HealthInput<'_> {
             let mut what: Vec<String> = reason(h, dates).into_iter().collect();
             what.extend(h.warnings.iter().cloned());
             what.iter()
-                .for_each(|text| put_host(out, &h.name, &h.status, text));
+                .for_each(|text| put_host(out, &h.name, h.status.word(), text));
         }
         for host in &params.unconfigured_hosts {
             put_host(out, host, "unlisted", UNCONFIGURED);
@@ -244,7 +242,7 @@ pub(crate) fn put_json(o: &mut Object<'_>, params: &Params, hosts: &[HostRow], d
     cell::list(o.key("hosts_in_trouble"), &trouble, |out, h| {
         let mut one = Object::begin(out);
         one.text("name", &h.name);
-        one.text("status", &h.status);
+        one.text("status", h.status.word());
         one.some_text("reason", &reason(h, dates).unwrap_or_default());
         one.texts("warnings", &h.warnings);
         one.end();

@@ -11,6 +11,7 @@ use super::job_table::stat_color;
 use super::load;
 use super::load_units::GpuCounts;
 use crate::model::{Stamp, WHOLE_UNIT};
+use crate::record::host_status::HostStatus;
 use crate::record::request::HostLock;
 use crate::record::view::HostRow;
 use crate::text::{units, width};
@@ -20,15 +21,6 @@ use std::fmt::Write as _;
 
 /// The function that writes the value of a field.
 pub(crate) type HostGet = Get<HostRow>;
-
-/// `closed` for every kind of closed, otherwise the word itself.
-pub(crate) fn short_status(status: &str) -> &str {
-    if status.starts_with("closed") {
-        "closed"
-    } else {
-        status
-    }
-}
 
 const fn count(name: &'static str, header: &'static str, get: HostGet) -> Field<HostGet> {
     field(name, &[], header, 6, true, get)
@@ -47,10 +39,10 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
         },
     ),
     field("status", &["stat"], "STATUS", 15, false, |h, out| {
-        out.push_str(&h.status)
+        out.push_str(h.status.word())
     }),
     field("status_short", &[], "STATUS", 8, false, |h, out| {
-        out.push_str(short_status(&h.status));
+        out.push_str(h.status.short_word());
     }),
     count("jl_u", "JL_U", |h, out| {
         if h.user_slots > 0 {
@@ -79,7 +71,7 @@ pub(crate) static FIELDS: &[Field<HostGet>] = &[
         6,
         true,
         |h, out| {
-            let open = h.status == "ok";
+            let open = h.status == HostStatus::Ok;
             int(
                 out,
                 if open {
@@ -398,7 +390,7 @@ pub(crate) const RESOURCES_HEADER: &str =
 pub(crate) fn put_json(out: &mut String, h: &HostRow) {
     let mut o = Object::begin(out);
     o.text("name", &h.name);
-    o.text("status", &h.status);
+    o.text("status", h.status.word());
     o.int("slots", h.slots);
     o.opt("user_slots", (h.user_slots > 0).then_some(h.user_slots));
     o.int("njobs", h.njobs);

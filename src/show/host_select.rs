@@ -3,6 +3,7 @@
 //! Owns the values of a published host row by resource name: measured values minus reserved
 //! amounts, as in the scheduler. `text` owns the expression itself.
 
+use crate::record::host_status::HostStatus;
 use crate::record::view::{HostRow, Params};
 use crate::text::resreq::{
     AmountSteps, BUILTINS, Builtin, Direction, HostFacts, Kind, ResReq, ResourceDef, Resources,
@@ -75,7 +76,7 @@ impl HostValues<'_> {
             _ => units::amount(load.values.get(name)?)?,
         };
         // The last values of a silent host are out of date.
-        (h.status != "unavail" && measured.is_finite()).then_some(measured)
+        (h.status != HostStatus::Unavailable && measured.is_finite()).then_some(measured)
     }
 }
 
@@ -97,7 +98,7 @@ impl HostFacts for HostValues<'_> {
             "type" => Some(&h.host_type),
             "model" => Some(&h.model),
             "hname" => Some(&h.name),
-            "status" => Some(&h.status),
+            "status" => Some(h.status.word()),
             _ => h
                 .resources
                 .get(name)

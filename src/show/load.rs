@@ -6,6 +6,7 @@
 use super::cell::{Cut, Object, int};
 use super::field::{Field, Get, Table, cut};
 use super::job_table::stat_color;
+use crate::record::host_status::HostStatus;
 use crate::record::view::HostRow;
 use crate::text::units;
 use crate::text::width::{escape, width};
@@ -17,7 +18,7 @@ pub(crate) type LoadGet = Get<HostRow>;
 
 /// Whether the load of the host is known.
 pub(crate) fn is_known(h: &HostRow) -> bool {
-    !matches!(h.status.as_str(), "unavail" | "unreach")
+    !h.status.is_silent()
 }
 
 /// The load status: `ok`, `-ok` (no executor), `unavail`, `lockU` (locked by an administrator).
@@ -26,7 +27,7 @@ pub(crate) fn status(h: &HostRow) -> &'static str {
     match (is_known(h), h.load.executor) {
         (true, true) if h.lock.is_some() => "lockU",
         // A host whose executor is silent still reports its load.
-        _ if h.status == "unreach" => "-ok",
+        _ if h.status == HostStatus::Unreachable => "-ok",
         (false, _) => "unavail",
         (true, true) => "ok",
         (true, false) => "-ok",
@@ -34,7 +35,7 @@ pub(crate) fn status(h: &HostRow) -> &'static str {
 }
 
 fn shows_load(h: &HostRow) -> bool {
-    h.status != "unavail"
+    h.status != HostStatus::Unavailable
 }
 
 /// An amount in MB, formatted in at most five columns: `812M`, `50.8G`, `128G`, `1.2T`.
@@ -267,7 +268,7 @@ pub(crate) fn sample(h: &HostRow) -> String {
     let mut out = String::with_capacity(512);
     let mut o = Object::begin(&mut out);
     o.text("host", &h.name);
-    o.text("status", &h.status);
+    o.text("status", h.status.word());
     o.flag("executor", h.load.executor);
     o.opt("measured_ms", Some(h.load.t).filter(|t| *t != 0));
     for (name, n) in [

@@ -17,6 +17,7 @@ use super::job_table::waiting_elements;
 use super::params::Leader;
 use crate::model::{JobStat, Spec, WHOLE_UNIT};
 use crate::record::figures::Figures;
+use crate::record::host_status::HostStatus;
 use crate::record::view::{HostRow, JobRow, Params, QueueRow};
 use page::{Label, MetricsPage, label};
 use std::collections::{BTreeMap, BTreeSet};
@@ -397,7 +398,10 @@ const OWNERS: [OwnerNames; 3] = [
 
 /// Whether the host is up and open, or closed only because of its current jobs.
 fn takes_jobs(host: &HostRow) -> bool {
-    matches!(host.status.as_str(), "ok" | "closed_Full" | "closed_Excl")
+    matches!(
+        host.status,
+        HostStatus::Ok | HostStatus::Full | HostStatus::Exclusive
+    )
 }
 
 fn put_shares(page: &mut MetricsPage, sums: &JobSums) {
@@ -453,7 +457,7 @@ fn bounded(all: &BTreeMap<String, OwnerUsage>) -> Vec<(&str, OwnerUsage)> {
 fn put_hosts(page: &mut MetricsPage, hosts: &[HostRow], now_ms: i64) {
     let status = hosts.iter().map(|h| {
         let mut labels = label("host", &h.name);
-        labels.push(("status", h.status.clone()));
+        labels.push(("status", h.status.to_string()));
         (labels, 1.0)
     });
     page.put(

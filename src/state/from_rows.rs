@@ -9,6 +9,7 @@ use super::snapshot::{SnapArray, SnapJob, SnapRecord, SnapRun, SnapWork};
 use super::{HostCtl, QueueCtl, State};
 use crate::model::{JobStat, PendReason, Spec, Stamp};
 use crate::record::event::UserShareHistory;
+use crate::record::host_status::HostStatus;
 use crate::record::job_group::JobGroup;
 use crate::record::view::{HostRow, JobRow, QueueRow, ShareRow};
 use rustc_hash::FxHashMap;
@@ -101,7 +102,7 @@ impl RowGatherer {
             comment: row.comment.clone(),
             t: Stamp(row.closed_at),
             lock: row.lock.clone(),
-            up: row.status != "unavail",
+            up: row.status != HostStatus::Unavailable,
             ..HostCtl::default()
         };
         let name = row.name.clone();

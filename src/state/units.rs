@@ -19,6 +19,9 @@ pub struct UnitHolder {
 /// Holders by the name of the unit; a job occurs once for each part.
 type Holders = BTreeMap<String, SmallVec<[UnitHolder; 1]>>;
 
+/// Host, resource and name of a unit.
+type UnitPath<'a> = (&'a str, &'a str, &'a str);
+
 /// Units in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitsInUse {
@@ -77,7 +80,7 @@ impl UnitsInUse {
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
     /// of them, it would be more than the whole unit.
     pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
-        let mut wanted: SmallVec<[((&str, &str, &str), u32); 4]> = SmallVec::new();
+        let mut wanted: SmallVec<[(UnitPath, u32); 4]> = SmallVec::new();
         for of in units {
             let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
             wanted.extend(of.names.iter().map(|name| unit(name.as_str())));

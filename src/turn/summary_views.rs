@@ -3,6 +3,7 @@
 use super::core::Core;
 use crate::config::{AppProfile, Config, JobSlots, LimitPair, Queue, ResourceValue, Threshold};
 use crate::model::{Charge, JobKey, Stamp, WHOLE_UNIT};
+use crate::record::host_status::HostStatus;
 use crate::record::view::{
     AppRow, Counts, HostCounts, HostRow, HostThresholds, Params, QueueRow, UserRow,
 };
@@ -29,7 +30,7 @@ pub(super) fn host_counts(core: &Core, host: &HostInfo) -> HostCounts {
     let (units, unit_parts) = units_in_use(core, &host.name);
     HostCounts {
         name: host.name.clone(),
-        status: host_status(core, host).to_owned(),
+        status: host_status(core, host),
         njobs: used.total(),
         run: used.run,
         ssusp: used.ssusp,
@@ -129,7 +130,7 @@ fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
     out
 }
 
-fn host_status(core: &Core, host: &HostInfo) -> &'static str {
+fn host_status(core: &Core, host: &HostInfo) -> HostStatus {
     let used = core.state.used();
     let exclusive = || {
         let mut work = used.started_on(host.id);
@@ -137,23 +138,23 @@ fn host_status(core: &Core, host: &HostInfo) -> &'static str {
             || work.any(|(j, _)| core.state.spec_of(j.id).is_some_and(|spec| spec.exclusive))
     };
     if !host.ctl.up {
-        "unavail"
+        HostStatus::Unavailable
     } else if !host.load.executor {
-        "unreach"
+        HostStatus::Unreachable
     } else if host.ctl.closed || !host.entry.server {
-        "closed_Adm"
+        HostStatus::ClosedByAdmin
     } else if host.ctl.lock.is_some() {
-        "closed_Lock"
+        HostStatus::Locked
     } else if core.engine.bar(host) == Some(DispatchBlock::Window) {
-        "closed_Wind"
+        HostStatus::ClosedByWindow
     } else if exclusive() {
-        "closed_Excl"
+        HostStatus::Exclusive
     } else if used.host(host.id).total() >= host.slots {
-        "closed_Full"
+        HostStatus::Full
     } else if core.engine.bar(host) == Some(DispatchBlock::Load) {
-        "closed_Busy"
+        HostStatus::Busy
     } else {
-        "ok"
+        HostStatus::Ok
     }
 }
 

@@ -5,6 +5,7 @@ use super::processes::Processes;
 use super::site::Settings;
 use crate::record::frame::Reader;
 use crate::record::header::{FileKind, Header};
+use crate::record::host_status::HostKind;
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::view::{self, HostRow};
 use crate::spool::Layout;
@@ -66,12 +67,8 @@ pub(super) fn observe(layout: &Layout, settings: &Settings, processes: &Processe
         ..Readiness::default()
     };
     for host in settings.hosts() {
-        match rows
-            .iter()
-            .find(|r| r.name == host)
-            .map(|r| r.status.as_str())
-        {
-            Some(s) if s == "ok" || s.starts_with("closed") => progress.hosts.push(host),
+        match rows.iter().find(|r| r.name == host).map(|r| r.status) {
+            Some(status) if status.kind() != HostKind::Away => progress.hosts.push(host),
             Some(status) => progress.waiting.push(format!("{host} ({status})")),
             None => progress.waiting.push(host),
         }

@@ -15,6 +15,7 @@ use crate::config::{self, Config, require};
 use crate::intake::{self, NameBudget, Requester};
 use crate::language::{tell, translated};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
+use crate::record::host_status::HostStatus;
 use crate::record::request::RequestHead;
 use crate::record::view::{HostRow, Params, QueueRow};
 use crate::show::cell::Object;
@@ -285,7 +286,7 @@ impl Cluster {
             }
             matched.selected += 1;
             let free = h.slots.saturating_sub(h.njobs);
-            if h.status == "ok" && free > 0 && (!spec.exclusive || h.njobs == 0) {
+            if h.status == HostStatus::Ok && free > 0 && (!spec.exclusive || h.njobs == 0) {
                 let host = h.name.clone();
                 matched.ready.push(FreeHost { host, free });
             }

@@ -260,7 +260,7 @@ pub(crate) fn put_host(h: &HostRow, column: usize, out: &mut String) {
     };
     match column {
         0 => out.push_str(&h.name),
-        1 => out.push_str(&h.status),
+        1 => out.push_str(h.status.word()),
         2 => int(out, h.slots),
         3 => int(out, h.njobs),
         4 => int(out, h.run),
@@ -280,7 +280,7 @@ pub(crate) fn put_host(h: &HostRow, column: usize, out: &mut String) {
 /// Compares two hosts by a column, large numbers first. Their names have been compared already.
 pub(crate) fn compare_hosts(column: usize, a: &HostRow, b: &HostRow) -> Ordering {
     match column {
-        1 => a.status.cmp(&b.status),
+        1 => a.status.word().cmp(b.status.word()),
         2 => b.slots.cmp(&a.slots),
         3 => b.njobs.cmp(&a.njobs),
         4 => b.run.cmp(&a.run),

@@ -140,17 +140,17 @@ impl Filter {
         self.fits(text, &|field, matches| match field {
             None => [
                 &host.name,
-                &host.status,
+                host.status.word(),
                 &host.host_type,
                 &host.model,
                 &host.comment,
             ]
             .into_iter()
-            .chain(&host.tags)
-            .any(|value| matches(value)),
+            .chain(host.tags.iter().map(String::as_str))
+            .any(matches),
             Some(FilterField::Host | FilterField::Name | FilterField::Id) => matches(&host.name),
             Some(FilterField::State) => {
-                matches(&host.status) || matches(crate::show::host::short_status(&host.status))
+                matches(host.status.word()) || matches(host.status.short_word())
             }
             Some(FilterField::User | FilterField::Queue | FilterField::Project) => false,
         })

@@ -4,8 +4,8 @@
 
 use super::app::App;
 use crate::language::Language;
+use crate::record::host_status::HostKind;
 use crate::record::view::{HostRow, QueueRow};
-use crate::show::host::short_status;
 use crate::text::duration;
 use crate::text::width::width;
 
@@ -24,10 +24,10 @@ pub(crate) fn slots(queues: &[QueueRow]) -> String {
 pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
     let (mut ok, mut closed, mut unavailable) = (0, 0, 0);
     for host in hosts {
-        match short_status(&host.status) {
-            "ok" => ok += 1,
-            "closed" => closed += 1,
-            _ => unavailable += 1,
+        match host.status.kind() {
+            HostKind::Open => ok += 1,
+            HostKind::Closed => closed += 1,
+            HostKind::Away => unavailable += 1,
         }
     }
     let pending: u64 = queues.iter().map(|q| q.counts.pend_jobs).sum();
@@ -40,7 +40,7 @@ pub(crate) fn counts(hosts: &[HostRow], queues: &[QueueRow]) -> String {
 /// The second line: the fraction of slots in use.
 pub(crate) fn bar(hosts: &[HostRow], language: Language, columns: usize) -> String {
     // Unavailable hosts cannot be used.
-    let there = |host: &&HostRow| !matches!(host.status.as_str(), "unavail" | "unreach");
+    let there = |host: &&HostRow| !host.status.is_silent();
     let slots: u64 = hosts.iter().filter(there).map(|h| u64::from(h.slots)).sum();
     let used: u64 = hosts.iter().filter(there).map(|h| u64::from(h.njobs)).sum();
     let percent = (used * 100).checked_div(slots).unwrap_or(0);

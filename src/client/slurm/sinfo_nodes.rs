@@ -1,6 +1,7 @@
 //! Hosts as Slurm's nodes: their states, and the fields of sinfo over groups of them.
 
 use super::jobs::fold;
+use crate::record::host_status::HostStatus;
 use crate::record::view::{HostRow, QueueRow};
 use std::collections::BTreeMap;
 
@@ -18,12 +19,17 @@ pub(crate) enum NodeState {
 impl NodeState {
     pub(crate) fn of(host: &HostRow) -> NodeState {
         let busy = host.njobs.saturating_sub(host.rsv) > 0;
-        match host.status.as_str() {
-            "unavail" | "unreach" => NodeState::Down,
+        match host.status {
+            HostStatus::Unavailable | HostStatus::Unreachable => NodeState::Down,
             // Closed or locked by an administrator, or closed by a window.
-            "closed_Adm" | "closed_Lock" | "closed_Wind" if busy => NodeState::Draining,
-            "closed_Adm" | "closed_Lock" | "closed_Wind" => NodeState::Drained,
-            "closed_Excl" => NodeState::Allocated,
+            HostStatus::ClosedByAdmin | HostStatus::Locked | HostStatus::ClosedByWindow => {
+                if busy {
+                    NodeState::Draining
+                } else {
+                    NodeState::Drained
+                }
+            }
+            HostStatus::Exclusive => NodeState::Allocated,
             _ if host.njobs == 0 => NodeState::Idle,
             _ if host.njobs >= host.slots => NodeState::Allocated,
             _ => NodeState::Mixed,

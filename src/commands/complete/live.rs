@@ -67,7 +67,7 @@ fn hosts(source: &Source) -> Vec<Candidate> {
     let about = |status: &str, slots: u32| format!("{status}, {slots} slots");
     hosts
         .map(|h| {
-            let about = about(&h.status, h.slots);
+            let about = about(h.status.word(), h.slots);
             Candidate::described(h.name, &about)
         })
         .collect()

@@ -19,8 +19,8 @@ impl TestLeader {
         ack.results[0].text.clone()
     }
 
-    fn host_status(&self) -> String {
-        host_rows(&self.core)[0].status.clone()
+    fn host_status(&self) -> &'static str {
+        host_rows(&self.core)[0].status.word()
     }
 
     fn on_h1(&mut self) -> Vec<(String, String)> {
@@ -114,10 +114,7 @@ fn a_lock_with_a_time_ends_by_itself_also_under_the_next_leader() {
         }
         b.now += 58_000;
         b.beat("h1");
-        assert_eq!(
-            (b.starts().len(), b.host_status()),
-            (0, "closed_Lock".into())
-        );
+        assert_eq!((b.starts().len(), b.host_status()), (0, "closed_Lock"));
         b.now += 2_000;
         b.beat("h1");
         assert_eq!(b.starts().len(), 1, "next leader: {next_leader}");

@@ -109,7 +109,7 @@ fn admin_page(
     });
     let hosts = now.hosts.iter().take(HOSTS_MAX).map(|h| Line {
         name: h.name.clone(),
-        status: h.status.clone(),
+        status: h.status.to_string(),
         class: match Reader::host_kind(h) {
             HostKind::Open => "run",
             HostKind::Closed => "wait",

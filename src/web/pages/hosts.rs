@@ -53,7 +53,7 @@ impl Row {
         Row {
             link: format!("/hosts/{}", in_path(&host.name)),
             name: host.name.clone(),
-            status: host.status.clone(),
+            status: host.status.to_string(),
             class: match kind {
                 HostKind::Open => "run",
                 HostKind::Closed => "wait",
@@ -98,10 +98,10 @@ pub(super) async fn list(
     let find = fields.get("find").to_owned();
     let lower = find.to_lowercase();
     let fits = |host: &&HostRow| {
-        let texts = [&host.name, &host.status, &host.model, &host.host_type];
+        let texts = [&host.name, host.status.word(), &host.model, &host.host_type];
         texts
             .into_iter()
-            .chain(&host.tags)
+            .chain(host.tags.iter().map(String::as_str))
             .any(|text| text.to_lowercase().contains(&lower))
     };
     let found: Vec<&HostRow> = now.hosts.iter().filter(fits).collect();
