@@ -12,7 +12,7 @@ const OVER_MS: u64 = 90_000;
 pub(super) struct Alarms {
     /// Alarms found at takeover; they last as long as it leads.
     from_takeover: Vec<String>,
-    /// Something of the journal was lost at takeover: the lasting alarms are grave.
+    /// Something of the journal was lost at takeover: these alarms are grave.
     loss: bool,
     now: BTreeMap<&'static str, (u64, String)>,
 }

@@ -226,11 +226,11 @@ impl Hosts {
 
     /// Hosts that beat but are not in the configuration, if there are few.
     pub fn unconfigured(&self, has: impl Fn(&str) -> bool) -> Vec<String> {
-        let listing = self
+        let beating = self
             .readers
             .iter()
             .filter(|(_, reader)| reader.liveness.is_beating());
-        let unknown = listing
+        let unknown = beating
             .filter(|(host, _)| !has(host))
             .take(UNCONFIGURED_MAX);
         unknown.map(|(host, _)| host.clone()).collect()
@@ -258,9 +258,9 @@ impl Hosts {
 
     /// What cannot be read or listed about hosts at present, for administrators.
     pub fn unreadable(&self) -> impl Iterator<Item = String> {
-        let unheard = self.beats.unreadable.iter();
-        let unheard = unheard.map(|e| format!("the beats of hosts cannot be read: {e}"));
-        unheard.chain(self.names.alarm())
+        let beats = self.beats.unreadable.iter();
+        let beats = beats.map(|e| format!("the beats of hosts cannot be read: {e}"));
+        beats.chain(self.names.alarm())
     }
 
     pub fn names(&self) -> impl Iterator<Item = &String> {

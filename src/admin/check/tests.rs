@@ -163,10 +163,10 @@ impl TestShare {
         fs::write(path, out).unwrap();
     }
 
-    fn reports(&self, host: &str, output: &[Said]) {
+    fn reports(&self, host: &str, reports: &[Said]) {
         let boot = "b".to_owned();
         let mut all = vec![Said::Complete { boot }];
-        all.extend_from_slice(output);
+        all.extend_from_slice(reports);
         self.file(&self.ctx.layout.reports(host, 1), FileKind::Reports, &all);
     }
 
