@@ -9,7 +9,7 @@ use super::exit::{Fail, Result};
 use super::job_requests::{capital, finish, ids, show};
 use super::limit_unit::limit_unit;
 use super::requests;
-use crate::record::ack::Outcome;
+use crate::record::ack::{Code, Outcome};
 use crate::record::request::{Changes, Verb};
 use crate::sys;
 use std::ffi::OsString;
@@ -70,10 +70,9 @@ pub(crate) fn changes_of(options: &JobOptions, site: &Site) -> Result<Changes> {
 }
 
 fn phrase(outcome: &Outcome) -> String {
-    let text = outcome.text.strip_prefix("parameters");
-    match text {
-        Some(rest) => format!("Parameters of job <{}>{rest}", outcome.what),
-        None => format!("Job <{}>: {}", outcome.what, capital(&outcome.text)),
+    match outcome.code {
+        Code::Ok => format!("Parameters of job <{}> {}", outcome.what, outcome.text),
+        _ => format!("Job <{}>: {}", outcome.what, capital(&outcome.text)),
     }
 }
 
@@ -235,11 +234,13 @@ mod tests {
 
     #[test]
     fn the_answer_reads_as_in_lsf() {
-        let outcome = Outcome {
+        let mut outcome = Outcome {
             what: "7".into(),
-            code: crate::record::ack::Code::Ok,
-            text: "parameters are being changed".into(),
+            code: Code::Ok,
+            text: "are being changed".into(),
         };
         assert_eq!(phrase(&outcome), "Parameters of job <7> are being changed");
+        (outcome.code, outcome.text) = (Code::NotFound, "is not found".into());
+        assert_eq!(phrase(&outcome), "Job <7>: Is not found");
     }
 }

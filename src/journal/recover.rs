@@ -51,10 +51,19 @@ pub struct Recovered {
     pub seals: Vec<Event>,
     /// Number of events passed to [`Restore::event`].
     pub events: u64,
-    /// Notes for administrators: dropped tails, damage set aside, skipped snapshots.
+    /// Notes for administrators: dropped tails, damage set aside.
     pub notes: Vec<String>,
+    /// Snapshots that were not used, each with the reason.
+    pub skipped_snapshots: Vec<String>,
     /// Bytes or files were lost, and `accept_loss` allowed it.
     pub loss: bool,
+}
+
+impl Recovered {
+    fn skip(&mut self, snapshot: &Path, why: &str) {
+        let note = format!("{}: {why}", snapshot.display());
+        self.skipped_snapshots.push(note);
+    }
 }
 
 /// Restores the state as the leader of `epoch` must see it: everything of older epochs. Call it
@@ -96,17 +105,17 @@ fn from_snapshot(
     to: &mut dyn Restore,
     out: &mut Recovered,
 ) -> Result<(Chain, Option<Position>), Error> {
-    for found in snapshot::list(layout, cluster, &mut out.notes)? {
+    for found in snapshot::list(layout, cluster, &mut out.skipped_snapshots)? {
         let covers = found.covers;
         if covers.epoch >= epoch {
             let why = "it covers an epoch that is not older than this leader's";
-            out.notes.push(format!("{}: {why}", found.path.display()));
+            out.skip(&found.path, why);
             continue;
         }
         let chain = Chain::read(layout, cluster, covers.epoch, epoch)?;
         if !chain.covers(covers) {
             let why = "it covers bytes after a seal: not used";
-            out.notes.push(format!("{}: {why}", found.path.display()));
+            out.skip(&found.path, why);
             continue;
         }
         to.reset();
@@ -116,7 +125,9 @@ fn from_snapshot(
                 return Ok((chain, Some(covers)));
             }
             Err(Error::Io(e)) => return Err(Error::Io(e)),
-            Err(e) => out.notes.push(format!("snapshot not used: {e}")),
+            Err(e) => out
+                .skipped_snapshots
+                .push(format!("snapshot not used: {e}")),
         }
     }
     to.reset();

@@ -271,6 +271,7 @@ fn take_over(
     let epoch = leadership.epoch();
     let hidden = quarantine_foreign(&layout, crate::spool::owners(&leadership.cluster))?;
     let (mut state, mut recovered, ends) = restore(&layout, &leadership, options)?;
+    recovered.notes.append(&mut recovered.skipped_snapshots);
     recovered.notes.extend(hidden);
     recovered.notes.extend(leadership.notes.iter().cloned());
     let mut first = FirstWrites {

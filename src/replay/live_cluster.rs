@@ -120,7 +120,7 @@ pub fn read(share: &Path) -> Result<LiveCluster, String> {
         config: (config, path.display().to_string()),
         samples,
         now: Stamp(sys::clock::wall_ms()),
-        notes: recovered.notes,
+        notes: [recovered.skipped_snapshots, recovered.notes].concat(),
     })
 }
 

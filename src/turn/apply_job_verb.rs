@@ -235,7 +235,7 @@ impl Turn<'_> {
             }
             JobAction::Modify(changes) => {
                 let done = self.modify_one(requester, j, changes);
-                let text = done.map(|note| format!("parameters are being changed{note}"));
+                let text = done.map(|note| format!("are being changed{note}"));
                 self.answer_change(j, text, answer);
             }
             JobAction::Post { index, text } => {

@@ -192,7 +192,7 @@ pub(super) fn replay(ctx: &Ctx, out: &mut Vec<Finding>) -> Option<State> {
         match read {
             // A leader that took over meanwhile has recorded the end of the epoch before.
             Ok(recovered) if Chain::newest(&ctx.layout).is_ok_and(|n| n == newest) => {
-                add_notes(&recovered.notes, out);
+                warn_of_skipped(&recovered.skipped_snapshots, out);
                 broken_state(&loader.state, out);
                 return Some(loader.state);
             }
@@ -218,8 +218,8 @@ fn led_epoch(ctx: &Ctx) -> Option<u64> {
     beat.leading.then_some(beat.epoch)
 }
 
-fn add_notes(notes: &[String], out: &mut Vec<Finding>) {
-    for note in notes.iter().filter(|n| !n.contains("never completed")) {
+fn warn_of_skipped(snapshots: &[String], out: &mut Vec<Finding>) {
+    for note in snapshots {
         out.push(Finding::warning(
             "journal",
             "snapshot",
