@@ -6,7 +6,7 @@ use super::history::History;
 use super::own_units::OwnUnit;
 use super::tasks::{Task, Tasks};
 use crate::model::{AttemptId, WHOLE_UNIT};
-use crate::state::{State, UnitHolder};
+use crate::state::{State, UnitHolder, UnitInUse};
 use std::collections::BTreeMap;
 
 /// What jobs with units request: the requirement, and the resulting thousandths of units and memory
@@ -76,17 +76,15 @@ impl History {
     pub(super) fn check_units(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for (host, _) in state.known_hosts() {
-            for (res, units_in_use) in state.used().units().used_on(host) {
-                for (unit, by) in units_in_use {
-                    wrong.extend(excess(by).map(|what| {
-                        format!("epoch {epoch} assigns {what} of {res} {unit} of {host} to {by:?}")
-                    }));
-                    let started = |j| state.work(j).is_some_and(|work| work.stat.is_started());
-                    if !by.iter().all(|of| started(of.j)) {
-                        wrong.push(format!(
-                            "epoch {epoch} keeps {res} {unit} of {host} assigned to no job"
-                        ));
-                    }
+            for UnitInUse { res, name, holders } in state.used().units().used_on(host) {
+                wrong.extend(excess(holders).map(|what| {
+                    format!("epoch {epoch} assigns {what} of {res} {name} of {host} to {holders:?}")
+                }));
+                let started = |j| state.work(j).is_some_and(|work| work.stat.is_started());
+                if !holders.iter().all(|of| started(of.j)) {
+                    wrong.push(format!(
+                        "epoch {epoch} keeps {res} {name} of {host} assigned to no job"
+                    ));
                 }
             }
         }

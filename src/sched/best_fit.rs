@@ -49,18 +49,16 @@ pub(super) fn free_after(
     let asks = trial_use.units();
     let mut left = match asks {
         [] => units.free_total(),
+        [one] => units.free_of(one.res).sum(),
         _ => {
             let kinds: BTreeSet<ResourceId> = asks.iter().map(|ask| ask.res).collect();
-            kinds.iter().flat_map(|res| units.free_by_unit(*res)).sum()
+            kinds.iter().flat_map(|res| units.free_of(*res)).sum()
         }
     };
     for ask in asks {
         left -= ask.part * i64::from(ask.count);
         if ask.part < UNIT {
-            let fit = units
-                .free_by_unit(ask.res)
-                .into_iter()
-                .filter(|n| *n >= ask.part);
+            let fit = units.free_of(ask.res).filter(|n| *n >= ask.part);
             let keeps = fit.min().map_or(0, |n| n - ask.part);
             sum += BEGUN_MILLI * keeps;
         }

@@ -290,7 +290,7 @@ impl Alternative {
         if let ([(Some(at), slots)], 1) = (shares, self.parts.len()) {
             let mut trial_use = TrialUse::default();
             if *slots > 0 {
-                trial_use.add_slots(self, 0, *slots, true, elapsed_ms);
+                trial_use.add_amounts(self, 0, (*slots, true), elapsed_ms);
                 return SmallVec::from_buf([(*at, trial_use.bundle)]);
             }
         }
@@ -392,6 +392,22 @@ impl TrialUse {
         first: bool,
         elapsed_ms: u64,
     ) {
+        if alternative.units {
+            self.units = self
+                .units_with(alternative, part, (slots, first))
+                .into_vec();
+        }
+        self.add_amounts(alternative, part, (slots, first), elapsed_ms);
+    }
+
+    /// As [`TrialUse::add_slots`], without the units.
+    fn add_amounts(
+        &mut self,
+        alternative: &Alternative,
+        part: usize,
+        (slots, first): (u32, bool),
+        elapsed_ms: u64,
+    ) {
         let fresh = self.part != part;
         self.bundle.slots += i64::from(slots);
         for item in &alternative.parts[part].rusage {
@@ -404,11 +420,6 @@ impl TrialUse {
         }
         for item in alternative.common_of(part, self.done) {
             add(&mut self.bundle, item, 1, elapsed_ms);
-        }
-        if alternative.units {
-            self.units = self
-                .units_with(alternative, part, (slots, first))
-                .into_vec();
         }
         self.part = part;
         self.done |= alternative.parts[part].common;

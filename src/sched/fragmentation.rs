@@ -114,7 +114,7 @@ impl Demand {
 
     fn units(&self, usage: &HostUsage) -> UnitsLeft {
         let units = self.unit.zip(usage.units());
-        units.map_or_else(UnitsLeft::new, |(res, units)| units.free_by_unit(res))
+        units.map_or_else(UnitsLeft::new, |(res, units)| units.free_of(res).collect())
     }
 
     fn free_bundle(&self, usage: &HostUsage) -> Bundle {

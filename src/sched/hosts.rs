@@ -5,8 +5,9 @@ use crate::config::{Config, HostEntry, ResourceValue};
 use crate::record::load::LoadDoc;
 use crate::state::{HostCtl, HostId, State};
 use crate::text::units;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// A host of the cluster.
 #[derive(Clone, Debug)]
@@ -186,7 +187,7 @@ pub struct HostTable {
     ids: Vec<HostId>,
     /// Positions by host number.
     by_id: Vec<Option<u32>>,
-    by_name: HashMap<String, usize>,
+    by_name: FxHashMap<String, usize>,
     /// Positions of hosts that changed since the scheduler last asked; `None`: check all.
     changed: Option<Vec<usize>>,
 }

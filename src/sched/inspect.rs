@@ -31,7 +31,7 @@ impl Engine {
     /// What is left of each unit that a host lists, in thousandths.
     pub fn units_left(&self, at: usize, resource: u16) -> Vec<i64> {
         let units = self.picture.usage.get(at).units();
-        units.map_or_else(Vec::new, |units| units.free_by_unit(resource).into_vec())
+        units.map_or_else(Vec::new, |units| units.free_of(resource).collect())
     }
 
     /// The host's amount of a resource, in thousandths.

@@ -7,8 +7,8 @@ use super::units::UNIT;
 use crate::config::Config;
 use crate::text::resreq::{Direction, ResourceDef, Resources as _};
 use crate::text::size;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 
 /// The host's assumed amount of a resource that rises with the load, in thousandths. The sum over
 /// all hosts of a cluster still fits into a number.
@@ -26,7 +26,7 @@ pub(super) struct ResourceNames {
     shared: Vec<bool>,
     /// The resource whose units each have an amount of this one (`gpu_mem` of `gpu`).
     per_unit: Vec<Option<ResourceId>>,
-    index: HashMap<String, ResourceId>,
+    index: FxHashMap<String, ResourceId>,
 }
 
 impl ResourceNames {

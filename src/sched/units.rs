@@ -48,6 +48,10 @@ impl UnitRequest {
         (self.res, self.part, self.amounts) == (other.res, other.part, other.amounts)
     }
 
+    fn has_amounts(&self) -> bool {
+        self.amounts.iter().any(|(_, n)| *n > 0)
+    }
+
     fn amounts(&self) -> impl Iterator<Item = (ResourceId, i64)> + '_ {
         self.amounts.iter().copied().filter(|(_, n)| *n > 0)
     }
@@ -142,6 +146,12 @@ impl HostUnits {
         self.kinds.iter().find(|kind| kind.res == res)
     }
 
+    /// The units of a resource that the host lists, in its order.
+    fn listed(&self, res: ResourceId) -> &[Unit] {
+        let kind = self.kind(res);
+        kind.map_or(&[], |kind| &kind.units[..kind.listed])
+    }
+
     fn kind_mut(&mut self, res: ResourceId) -> &mut UnitKind {
         let known = self.kinds.iter().position(|kind| kind.res == res);
         let at = known.unwrap_or_else(|| {
@@ -158,8 +168,7 @@ impl HostUnits {
 
     /// Whether the host lists exactly these.
     pub(super) fn lists(&self, res: ResourceId, names: &[Cow<'_, str>]) -> bool {
-        let kind = self.kind(res);
-        let listed = kind.map_or(&[][..], |kind| &kind.units[..kind.listed]);
+        let listed = self.listed(res);
         listed.len() == names.len() && listed.iter().zip(names).all(|(u, name)| *u.name == **name)
     }
 
@@ -228,17 +237,32 @@ impl HostUnits {
 
     /// How many of these the host lists; each counts as often as it is named.
     pub(super) fn count_listed(&self, res: ResourceId, names: &[String]) -> usize {
-        let Some(kind) = self.kind(res) else {
-            return 0;
-        };
-        let listed = &kind.units[..kind.listed];
+        let listed = self.listed(res);
         let is_listed = |name: &&String| listed.iter().any(|unit| *unit.name == ***name);
         names.iter().filter(is_listed).count()
     }
 
     /// Whether all of these requests fit together.
     pub(super) fn fits(&self, asks: &[UnitRequest]) -> bool {
-        self.place_units(asks, &best_fit, |_, _| ())
+        match asks {
+            [one] if !one.has_amounts() => self.has_parts(one),
+            _ => self.place_units(asks, &best_fit, |_, _| ()),
+        }
+    }
+
+    /// Whether a request without amounts fits alone: as many parts of its size are free.
+    fn has_parts(&self, ask: &UnitRequest) -> bool {
+        let mut missing = i64::from(ask.count);
+        for unit in self.listed(ask.res) {
+            if missing <= 0 {
+                break;
+            }
+            missing -= match ask.part {
+                UNIT => i64::from(unit.used <= 0),
+                part => (UNIT - unit.used).max(0) / part,
+            };
+        }
+        missing <= 0
     }
 
     /// Chooses units for each of these requests: whole ones in the host's order, parts by `order`.
@@ -248,6 +272,12 @@ impl HostUnits {
         asks: &[UnitRequest],
         order: PartOrder<'_>,
     ) -> Option<Vec<Chosen<'_>>> {
+        if let [one] = asks
+            && one.part == UNIT
+            && !one.has_amounts()
+        {
+            return self.first_free(one).map(|units| vec![units]);
+        }
         let mut selected: Vec<Chosen<'_>> = vec![Vec::new(); asks.len()];
         let placed = self.place_units(asks, order, |n, at| {
             let kind = self.kind(asks[n].res).expect("it has units");
@@ -257,6 +287,18 @@ impl HostUnits {
             .iter_mut()
             .for_each(|units| units.sort_by_key(|(at, _)| *at));
         placed.then_some(selected)
+    }
+
+    /// The first free units of the list, for a request of whole ones without amounts.
+    fn first_free(&self, ask: &UnitRequest) -> Option<Chosen<'_>> {
+        let free = self
+            .listed(ask.res)
+            .iter()
+            .enumerate()
+            .filter(|(_, unit)| unit.used <= 0);
+        let chosen = free.map(|(at, unit)| (at as u32, &*unit.name));
+        let chosen: Chosen<'_> = chosen.take(ask.count as usize).collect();
+        (chosen.len() == ask.count as usize).then_some(chosen)
     }
 
     /// Assigns units in trial: whole ones first, then the largest parts. `took` receives the number
@@ -297,13 +339,9 @@ impl HostUnits {
     }
 
     /// What is left of each listed unit, in thousandths.
-    pub(super) fn free_by_unit(&self, res: ResourceId) -> SmallVec<[i64; 16]> {
-        let kind = self.kind(res);
-        let listed = kind.map_or(&[][..], |kind| &kind.units[..kind.listed]);
-        listed
-            .iter()
-            .map(|unit| (UNIT - unit.used).max(0))
-            .collect()
+    pub(super) fn free_of(&self, res: ResourceId) -> impl Iterator<Item = i64> {
+        let listed = self.listed(res).iter();
+        listed.map(|unit| (UNIT - unit.used).max(0))
     }
 
     /// What is left of all listed units together, in thousandths.
@@ -336,9 +374,36 @@ impl HostUnits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SplitMix64;
 
     const GPU: ResourceId = 0;
     const MEM: ResourceId = 1;
+
+    /// Requests of one kind are answered without a trial: as the trial answers them.
+    #[test]
+    fn one_request_fits_as_in_a_trial() {
+        let mut rng = SplitMix64::new(5);
+        for _ in 0..2000 {
+            let mut units = HostUnits::default();
+            set(&mut units, &["a", "b", "c"][..1 + rng.below(3) as usize]);
+            for name in ["a", "b", "c", "gone"] {
+                let n = 125 * rng.below(9) as i64;
+                if n > 0 {
+                    units.hold(&held(&[name], n, 0), true);
+                }
+            }
+            let part = [UNIT, 250, 300, 999][rng.below(4) as usize];
+            let asks = [ask(rng.below(6) as u32, part, 0)];
+            let mut placed = Vec::new();
+            let fits = units.place_units(&asks, &best_fit, |_, at| placed.push(at));
+            assert_eq!(units.fits(&asks), fits, "{asks:?} on {units:?}");
+            let selected = units.choose(&asks, &best_fit);
+            placed.sort_unstable();
+            let positions =
+                |all: Vec<Chosen<'_>>| all[0].iter().map(|(at, _)| *at as usize).collect();
+            assert_eq!(selected.map(positions), fits.then_some(placed));
+        }
+    }
 
     fn set(units: &mut HostUnits, names: &[&str]) {
         let names: Vec<Cow<'_, str>> = names.iter().map(|n| Cow::Borrowed(*n)).collect();
@@ -446,7 +511,7 @@ mod tests {
         let both = chosen(&units, &[ask(2, 250, 0), ask(1, UNIT, 0)]);
         assert_eq!(both, Some(vec![vec!["a", "b"], vec!["c"]]));
         assert_eq!(chosen(&units, &[ask(1, UNIT, 0), ask(1, 501, 0)]), None);
-        assert_eq!(units.free_by_unit(GPU).as_slice(), [500, 250, 1000]);
+        assert_eq!(units.free_of(GPU).collect::<Vec<_>>(), [500, 250, 1000]);
         assert_eq!(units.free_total(), 1750);
     }
 

@@ -97,6 +97,23 @@ impl<T: Ord + Copy> ChunkedSet<T> {
         chunk.get(chunk.partition_point(|e| *e <= entry)).copied()
     }
 
+    pub fn contains(&self, entry: T) -> bool {
+        self.range(entry, entry).next().is_some()
+    }
+
+    /// The entries from `low` to `high`, both included.
+    pub fn range(&self, low: T, high: T) -> impl Iterator<Item = T> {
+        let chunks = self.chunks.iter().skip(self.chunk_of(|last| *last < low));
+        let all = chunks.enumerate().flat_map(move |(n, chunk)| {
+            let before = match n {
+                0 => chunk.partition_point(|entry| *entry < low),
+                _ => 0,
+            };
+            chunk.range(before..)
+        });
+        all.copied().take_while(move |entry| *entry <= high)
+    }
+
     /// The first chunk whose last entry does not satisfy `before`.
     fn chunk_of(&self, before: impl Fn(&T) -> bool) -> usize {
         let last = |chunk: &VecDeque<T>| chunk.back().is_some_and(&before);
@@ -160,59 +177,64 @@ mod tests {
 
     #[test]
     fn it_is_a_sorted_set() {
-        let (mut line, mut set, mut rng) =
+        let (mut chunked, mut set, mut rng) =
             (ChunkedSet::default(), BTreeSet::new(), SplitMix64::new(5));
         for round in 0..60_000u32 {
             let n = rng.below(5000) as u32;
             match (round / 10_000 % 2, rng.below(4)) {
-                (0, 0..=2) | (1, 0) => assert_eq!(line.insert(n), set.insert(n)),
+                (0, 0..=2) | (1, 0) => assert_eq!(chunked.insert(n), set.insert(n)),
                 (1, 1) => {
-                    if let Some(first) = line.first() {
-                        assert!(line.remove(first) && set.remove(&first));
+                    if let Some(first) = chunked.first() {
+                        assert!(chunked.remove(first) && set.remove(&first));
                     }
                 }
-                _ => assert_eq!(line.remove(n), set.remove(&n)),
+                _ => assert_eq!(chunked.remove(n), set.remove(&n)),
             }
-            assert_eq!(line.first(), set.first().copied());
-            assert_eq!(line.is_empty(), set.is_empty());
+            assert_eq!(chunked.first(), set.first().copied());
+            assert_eq!(chunked.is_empty(), set.is_empty());
             let other = n.wrapping_mul(7) % 5000;
-            assert_eq!(line.after(other), set.range(other + 1..).next().copied());
+            assert_eq!(chunked.after(other), set.range(other + 1..).next().copied());
             if round % 500 == 0 {
                 let rank = set.range(..other).count();
-                assert_eq!((line.rank(other), line.len()), (rank, set.len()));
-                assert_eq!(line.nth(rank), set.range(other..).next().copied());
-                assert_eq!(line.nth(set.len()), None);
+                assert_eq!((chunked.rank(other), chunked.len()), (rank, set.len()));
+                assert_eq!(chunked.nth(rank), set.range(other..).next().copied());
+                assert_eq!(chunked.nth(set.len()), None);
+                let high = other + rng.below(1000) as u32;
+                let part = chunked.range(other, high);
+                assert!(part.eq(set.range(other..=high).copied()));
+                assert_eq!(chunked.contains(other), set.contains(&other));
                 let again = ChunkedSet::of(set.iter().copied());
-                assert!(again.iter().eq(line.iter()));
+                assert!(again.iter().eq(chunked.iter()));
             }
             assert!(
-                line.chunks
+                chunked
+                    .chunks
                     .iter()
                     .all(|c| !c.is_empty() && c.len() <= CHUNK)
             );
         }
-        assert!(line.iter().eq(set.iter().copied()));
+        assert!(chunked.iter().eq(set.iter().copied()));
     }
 
     #[test]
     fn what_comes_in_order_fills_its_chunks() {
-        let mut line = ChunkedSet::default();
-        (0..10 * CHUNK).for_each(|n| assert!(line.insert(n)));
-        assert_eq!(line.chunks.len(), 10);
-        assert!(!line.insert(3));
+        let mut chunked = ChunkedSet::default();
+        (0..10 * CHUNK).for_each(|n| assert!(chunked.insert(n)));
+        assert_eq!(chunked.chunks.len(), 10);
+        assert!(!chunked.insert(3));
         for n in 0..10 * CHUNK {
-            assert_eq!(line.first(), Some(n));
-            assert_eq!(line.after(n), (n + 1 < 10 * CHUNK).then_some(n + 1));
-            assert!(line.remove(n));
+            assert_eq!(chunked.first(), Some(n));
+            assert_eq!(chunked.after(n), (n + 1 < 10 * CHUNK).then_some(n + 1));
+            assert!(chunked.remove(n));
         }
-        assert!(line.is_empty() && line.after(0).is_none());
+        assert!(chunked.is_empty() && chunked.after(0).is_none());
     }
 
     #[test]
     fn a_chunk_with_few_entries_left_has_room_for_few() {
-        let mut line = ChunkedSet::default();
-        (0..CHUNK).for_each(|n| assert!(line.insert(n)));
-        (5..CHUNK).for_each(|n| assert!(line.remove(n)));
-        assert!(line.chunks[0].capacity() <= 32);
+        let mut chunked = ChunkedSet::default();
+        (0..CHUNK).for_each(|n| assert!(chunked.insert(n)));
+        (5..CHUNK).for_each(|n| assert!(chunked.remove(n)));
+        assert!(chunked.chunks[0].capacity() <= 32);
     }
 }

@@ -41,7 +41,7 @@ pub use parts::{
 pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
-pub use units::{UnitHolder, UnitsInUse};
+pub use units::{UnitHolder, UnitInUse, UnitsInUse};
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::UserShareHistory;

@@ -1,28 +1,28 @@
 //! Jobs by owner and name, so that a name given to `-w` or `-J` does not walk all jobs. Owns the
 //! order of that index; the reader asks the job itself for the full name of a candidate.
 
+use super::chunked_set::ChunkedSet;
 use crate::text::glob::Glob;
-use rustc_hash::FxHasher;
-use std::collections::BTreeSet;
+use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
 /// Number of first bytes of a name by which the index is sorted.
 const FRONT: usize = 8;
 
-/// A job's place in the index: jobs of one owner whose names begin alike are adjacent, and among
+/// A job's place in the index of its owner: jobs whose names begin alike are adjacent, and among
 /// them those with the same name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct NameKey {
-    uid: u32,
     prefix: u64,
     hash: u32,
     id: u32,
 }
 
 /// Every job by its owner and name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Names {
-    keys: BTreeSet<NameKey>,
+    /// By uid; no set is empty.
+    users: FxHashMap<u32, ChunkedSet<NameKey>>,
 }
 
 fn prefix_number(name: &[u8], fill: u8) -> u64 {
@@ -38,41 +38,42 @@ fn hash(name: &str) -> u32 {
     (hasher.finish() >> 32) as u32
 }
 
-fn key_of(uid: u32, name: &str, id: u32) -> NameKey {
+fn key_of(name: &str, id: u32) -> NameKey {
     let (prefix, hash) = (prefix_number(name.as_bytes(), 0), hash(name));
-    NameKey {
-        uid,
-        prefix,
-        hash,
-        id,
-    }
+    NameKey { prefix, hash, id }
 }
 
 impl Names {
     pub(super) fn add(&mut self, uid: u32, name: &str, id: u32) {
-        self.keys.insert(key_of(uid, name, id));
+        self.users.entry(uid).or_default().insert(key_of(name, id));
     }
 
     pub(super) fn remove(&mut self, uid: u32, name: &str, id: u32) {
-        self.keys.remove(&key_of(uid, name, id));
+        let Some(keys) = self.users.get_mut(&uid) else {
+            return;
+        };
+        keys.remove(key_of(name, id));
+        if keys.is_empty() {
+            self.users.remove(&uid);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.keys.len()
+        self.users.values().map(ChunkedSet::len).sum()
     }
 
     pub(super) fn has(&self, uid: u32, name: &str, id: u32) -> bool {
-        self.keys.contains(&key_of(uid, name, id))
+        let keys = self.users.get(&uid);
+        keys.is_some_and(|keys| keys.contains(key_of(name, id)))
     }
 
     /// Jobs of `uid` that may have a matching name; all that do are among them.
     pub(super) fn candidates(&self, uid: u32, glob: &Glob<'_>) -> impl Iterator<Item = u32> {
         let (low, high) = match (glob.exact(), glob.beginning()) {
-            (Some(name), _) => (key_of(uid, name, 0), key_of(uid, name, u32::MAX)),
+            (Some(name), _) => (key_of(name, 0), key_of(name, u32::MAX)),
             (None, begin) => {
                 let begin = begin.as_bytes();
                 let end = |fill, n| NameKey {
-                    uid,
                     prefix: prefix_number(begin, fill),
                     hash: n,
                     id: n,
@@ -80,7 +81,9 @@ impl Names {
                 (end(0, 0), end(u8::MAX, u32::MAX))
             }
         };
-        self.keys.range(low..=high).map(|place| place.id)
+        let keys = self.users.get(&uid).into_iter();
+        keys.flat_map(move |keys| keys.range(low, high))
+            .map(|key| key.id)
     }
 }
 

@@ -4,7 +4,6 @@
 use crate::model::{JobKey, Units, WHOLE_UNIT};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
 
 /// A job's share of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,65 +15,108 @@ pub struct UnitHolder {
     pub amounts: Vec<(String, i64)>,
 }
 
-/// Holders by the name of the unit; a job occurs once for each part.
-type Holders = BTreeMap<String, SmallVec<[UnitHolder; 1]>>;
-
 /// Host, resource and name of a unit.
 type UnitPath<'a> = (&'a str, &'a str, &'a str);
+
+/// A unit in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitInUse {
+    pub res: String,
+    pub name: String,
+    /// At least one; a job occurs once for each part.
+    pub holders: SmallVec<[UnitHolder; 1]>,
+}
+
+impl UnitInUse {
+    fn is_named(&self, res: &str, name: &str) -> bool {
+        self.name == name && self.res == res
+    }
+
+    /// What all holders have together, in thousandths.
+    fn used(&self) -> u32 {
+        let parts = self.holders.iter().map(|of| of.part);
+        parts.fold(0, u32::saturating_add)
+    }
+}
 
 /// Units in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitsInUse {
-    /// By host, then by resource.
-    hosts: FxHashMap<String, BTreeMap<String, Holders>>,
+    /// By host, in the order of resources and names; no list is empty.
+    hosts: FxHashMap<String, Vec<UnitInUse>>,
 }
 
 impl UnitsInUse {
     /// Adds or removes what `j` holds.
     pub(super) fn charge(&mut self, j: JobKey, units: &[Units], plus: bool) {
         for units in units {
-            let of_host = self.hosts.entry(units.host.clone()).or_default();
-            let by_name = of_host.entry(units.res.clone()).or_default();
-            for name in &units.names {
-                let holders = by_name.entry(name.clone()).or_default();
-                match plus {
-                    true => {
-                        holders.push(UnitHolder {
-                            j,
-                            part: units.part_of_each(),
-                            amounts: units.amounts.clone(),
-                        });
-                        let order = |of: &UnitHolder| (of.j, of.part, of.amounts.clone());
-                        holders.sort_by_cached_key(order);
-                    }
-                    false => {
-                        let same = |of: &UnitHolder| {
-                            of.j == j
-                                && of.part == units.part_of_each()
-                                && of.amounts == units.amounts
-                        };
-                        if let Some(at) = holders.iter().position(same) {
-                            holders.remove(at);
-                        }
-                    }
-                }
-                if holders.is_empty() {
-                    by_name.remove(name);
-                }
-            }
-            if by_name.is_empty() {
-                of_host.remove(&units.res);
-            }
-            if of_host.is_empty() {
-                self.hosts.remove(&units.host);
+            match plus {
+                true => self.add(j, units),
+                false => self.remove(j, units),
             }
         }
     }
 
-    /// Units of a host that are in use, with their holders, by resource.
-    pub fn used_on(&self, host: &str) -> impl Iterator<Item = (&str, &Holders)> {
-        let all = self.hosts.get(host).into_iter().flatten();
-        all.map(|(res, holders)| (res.as_str(), holders))
+    fn add(&mut self, j: JobKey, units: &Units) {
+        if !self.hosts.contains_key(&units.host) {
+            self.hosts.insert(units.host.clone(), Vec::new());
+        }
+        let of_host = self.hosts.get_mut(&units.host).expect("just made");
+        for name in &units.names {
+            let place = (units.res.as_str(), name.as_str());
+            let at = of_host.binary_search_by(|unit| (&*unit.res, &*unit.name).cmp(&place));
+            let at = at.unwrap_or_else(|at| {
+                let new = UnitInUse {
+                    res: units.res.clone(),
+                    name: name.clone(),
+                    holders: SmallVec::new(),
+                };
+                of_host.insert(at, new);
+                at
+            });
+            let holders = &mut of_host[at].holders;
+            holders.push(UnitHolder {
+                j,
+                part: units.part_of_each(),
+                amounts: units.amounts.clone(),
+            });
+            if holders.len() > 1 {
+                holders.sort_by_cached_key(|of| (of.j, of.part, of.amounts.clone()));
+            }
+        }
+        if of_host.is_empty() {
+            self.hosts.remove(&units.host);
+        }
+    }
+
+    fn remove(&mut self, j: JobKey, units: &Units) {
+        let Some(of_host) = self.hosts.get_mut(&units.host) else {
+            return;
+        };
+        let same = |of: &UnitHolder| {
+            of.j == j && of.part == units.part_of_each() && of.amounts == units.amounts
+        };
+        for name in &units.names {
+            let is_it = |unit: &UnitInUse| unit.is_named(&units.res, name);
+            let Some(at) = of_host.iter().position(is_it) else {
+                continue;
+            };
+            let holders = &mut of_host[at].holders;
+            if let Some(held) = holders.iter().position(same) {
+                holders.remove(held);
+            }
+            if holders.is_empty() {
+                of_host.remove(at);
+            }
+        }
+        if of_host.is_empty() {
+            self.hosts.remove(&units.host);
+        }
+    }
+
+    /// Units of a host that are in use, in the order of resources and names.
+    pub fn used_on(&self, host: &str) -> &[UnitInUse] {
+        self.hosts.get(host).map_or(&[], |of_host| of_host)
     }
 
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
@@ -85,26 +127,26 @@ impl UnitsInUse {
             let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
             wanted.extend(of.names.iter().map(|name| unit(name.as_str())));
         }
-        wanted.sort_unstable();
+        if wanted.len() > 1 {
+            wanted.sort_unstable();
+        }
         for same in wanted.chunk_by(|a, b| a.0 == b.0) {
             let (host, res, name) = same[0].0;
             let parts = same.iter().map(|(_, part)| *part);
             let part = parts.fold(0, u32::saturating_add);
-            let by_name = self.hosts.get(host).and_then(|h| h.get(res));
-            let holders = by_name
-                .and_then(|by_name| by_name.get(name))
-                .into_iter()
-                .flatten();
-            let before: u32 = holders.clone().map(|of| of.part).sum();
+            let mut of_host = self.used_on(host).iter();
+            let known = of_host.find(|unit| unit.is_named(res, name));
+            let before = known.map_or(0, UnitInUse::used);
             if before.saturating_add(part) <= WHOLE_UNIT {
                 continue;
             }
-            return Some(match holders.map(|of| of.j).next() {
+            return Some(match known.and_then(|unit| unit.holders.first()) {
                 None => format!("job {j} would have unit {name} of {res} on {host} twice"),
                 Some(other) => {
                     format!(
                         "unit {name} of {res} on {host} is assigned to job {j}, but job \
-                        {other} holds it"
+                        {} holds it",
+                        other.j
                     )
                 }
             });
@@ -116,16 +158,13 @@ impl UnitsInUse {
     pub(super) fn over_allocated(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (host, of_host) in &self.hosts {
-            for (res, by_name) in of_host {
-                let sum = |holders: &[UnitHolder]| holders.iter().map(|of| of.part).sum::<u32>();
-                let over = by_name.iter().filter(|(_, of)| sum(of) > WHOLE_UNIT);
-                broken.extend(over.map(|(name, holders)| {
-                    let holders: Vec<String> = holders.iter().map(|of| of.j.to_string()).collect();
-                    format!(
-                        "unit {name} of {res} on {host} has holders {}",
-                        holders.join(" ")
-                    )
-                }));
+            for unit in of_host.iter().filter(|unit| unit.used() > WHOLE_UNIT) {
+                let holders: Vec<String> = unit.holders.iter().map(|of| of.j.to_string()).collect();
+                let (name, res) = (&unit.name, &unit.res);
+                let holders = holders.join(" ");
+                broken.push(format!(
+                    "unit {name} of {res} on {host} has holders {holders}"
+                ));
             }
         }
         broken.sort();

@@ -51,16 +51,22 @@ type HeldUnits = (
 /// Units of a host that jobs hold, by resource, in the order of their names.
 fn units_in_use(core: &Core, host: &str) -> HeldUnits {
     let (mut units, mut parts) = HeldUnits::default();
-    for (res, holders) in core.state.used().units().used_on(host) {
+    for same in core
+        .state
+        .used()
+        .units()
+        .used_on(host)
+        .chunk_by(|a, b| a.res == b.res)
+    {
         let each = || {
-            holders
-                .iter()
-                .flat_map(|(name, by)| by.iter().map(move |of| (name, of)))
+            same.iter()
+                .flat_map(|unit| unit.holders.iter().map(move |of| (&unit.name, of)))
         };
+        let res = &same[0].res;
         let names = each().map(|(name, of)| (name.clone(), of.j));
-        units.insert(res.to_owned(), names.collect());
+        units.insert(res.clone(), names.collect());
         if each().any(|(_, of)| of.part < WHOLE_UNIT) {
-            parts.insert(res.to_owned(), each().map(|(_, of)| of.part).collect());
+            parts.insert(res.clone(), each().map(|(_, of)| of.part).collect());
         }
     }
     (units, parts)

@@ -61,11 +61,11 @@ impl Pass<'_> {
         match (item.unit, units) {
             (UnitUse::No, _) | (_, None) => usage.free_amount(item.res),
             (UnitUse::Units(_), Some(units)) if item.amount < UNIT => {
-                units.free_by_unit(item.res).into_iter().max().unwrap_or(0)
+                units.free_of(item.res).max().unwrap_or(0)
             }
             (UnitUse::Units(_), Some(units)) => {
-                let left = units.free_by_unit(item.res);
-                left.iter().filter(|left| **left == UNIT).sum()
+                let left = units.free_of(item.res);
+                left.filter(|left| *left == UNIT).sum()
             }
             (UnitUse::OfEach(_), Some(units)) => units.largest_free(item.res).0,
         }

@@ -148,13 +148,12 @@ fn a_request_for_memory_names_its_units() {
 /// What jobs have of each unit according to the state; no more than exists.
 fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
     assert_eq!(c.state.check(), Vec::<String>::new());
-    for (res, by_name) in c.state.used().units().used_on("h1") {
-        for (name, by) in by_name {
-            let part: u32 = by.iter().map(|of| of.part).sum();
-            let memory: i64 = by.iter().flat_map(|of| &of.amounts).map(|(_, n)| n).sum();
-            assert!(part <= 1000, "{res} {name}: {by:?}");
-            assert!(memory <= sizes[name.as_str()], "{res} {name}: {by:?}");
-        }
+    for unit in c.state.used().units().used_on("h1") {
+        let part: u32 = unit.holders.iter().map(|of| of.part).sum();
+        let amounts = unit.holders.iter().flat_map(|of| &of.amounts);
+        let memory: i64 = amounts.map(|(_, n)| n).sum();
+        assert!(part <= 1000, "{unit:?}");
+        assert!(memory <= sizes[unit.name.as_str()], "{unit:?}");
     }
 }
 

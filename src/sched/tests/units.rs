@@ -146,7 +146,7 @@ fn units_stay_with_a_suspended_job_and_come_free_with_a_requeued_one() {
         .filter(|id| c.stat(*id) == JobStat::Ssusp)
         .collect();
     assert_eq!((stopped.len(), c.stat(wants)), (1, JobStat::Pend));
-    assert_eq!(c.state.used().units().used_on("h1").count(), 1);
+    assert_eq!(c.state.used().units().used_on("h1").len(), 4);
     take_over(&mut c);
     assert_eq!(c.pass(), NOBODY);
     let takes = c.submit(of("kill", "rusage[gpu=1]"));
