@@ -76,7 +76,7 @@ impl History {
     pub(super) fn check_units(&self, epoch: u64, state: &State) -> Vec<String> {
         let mut wrong = Vec::new();
         for (host, _) in state.known_hosts() {
-            for UnitInUse { res, name, holders } in state.used().units().used_on(host) {
+            for UnitInUse { res, name, holders } in state.units_on(host) {
                 wrong.extend(excess(holders).map(|what| {
                     format!("epoch {epoch} assigns {what} of {res} {name} of {host} to {holders:?}")
                 }));

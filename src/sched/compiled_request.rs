@@ -155,7 +155,7 @@ pub(super) struct RequestPart {
     pub cu: Option<Cu>,
     /// Rankings of the hosts that could serve it, by the host limits that apply; the last used one
     /// first.
-    pub ranks: Vec<(u32, Ranking)>,
+    pub ranks: Vec<(u32, Box<Ranking>)>,
     /// The text as written, for messages: what is inside `4{...}`.
     pub text: String,
 }

@@ -12,6 +12,7 @@ use super::host_sets::{self, Subset};
 use super::job_terms::JobTerms;
 use super::placement::{HostSlots, Shortfall};
 use super::shape::{ClusterView, HostQuery, Shape, TrialHosts};
+use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 
 /// How many times a section that did not fit is moved to the front before the request counts as not
@@ -465,7 +466,7 @@ struct CurrentHosts<'a, 'b> {
     alt: usize,
     view: &'a ClusterView<'a>,
     terms: &'a mut JobTerms<'b>,
-    ranks: Vec<Ranking>,
+    ranks: SmallVec<[Box<Ranking>; 2]>,
     /// Candidates taken out of the ranking so far.
     taken_out: Vec<Vec<Candidate>>,
 }

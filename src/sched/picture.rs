@@ -9,6 +9,8 @@ mod share_history;
 mod started;
 mod units;
 
+pub(in crate::sched) use units::ChosenUnits;
+
 use super::allocations::Allocations;
 use super::dispatch_throttle::DispatchThrottle;
 use super::host_usage::ClusterUsage;

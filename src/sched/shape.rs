@@ -602,10 +602,10 @@ impl Shape {
         (alt, part): (usize, usize),
         view: &ClusterView<'_>,
         alike: LimitGroup,
-    ) -> Ranking {
+    ) -> Box<Ranking> {
         let ranks = &mut self.alternatives[alt].parts[part].ranks;
         let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
-        let mut rank = known.map_or_else(Ranking::default, |at| ranks.remove(at).1);
+        let mut rank = known.map_or_else(Default::default, |at| ranks.remove(at).1);
         let judge = PartJudge {
             shape: self,
             of: (alt, part),
@@ -618,7 +618,7 @@ impl Shape {
     pub(super) fn put_rank(
         &mut self,
         (alt, part): (usize, usize),
-        rank: Ranking,
+        rank: Box<Ranking>,
         alike: LimitGroup,
     ) {
         let ranks = &mut self.alternatives[alt].parts[part].ranks;

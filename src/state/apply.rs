@@ -239,6 +239,7 @@ impl State {
             jobs,
             specs,
             used,
+            hosts,
             pending,
             times,
             backlog,
@@ -272,7 +273,7 @@ impl State {
             };
         });
         job.each_started(&mut |j, run, stat| {
-            used.charge(j, entry.owner, run, stat, plus);
+            used.charge(j, entry.owner, run, stat, plus, hosts);
             if let Some(log) = changes.changed_work.as_mut() {
                 log.push(j);
             }
@@ -294,6 +295,7 @@ impl State {
             jobs,
             specs,
             used,
+            hosts,
             pending,
             times,
             backlog,
@@ -320,7 +322,7 @@ impl State {
         });
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, entry.owner, run, stat, false)
+            used.charge(j, entry.owner, run, stat, false, hosts)
         });
         if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
             times.retries.remove(&(at, j));
@@ -331,7 +333,7 @@ impl State {
         }
         job.charge(j.idx, |run, stat| {
             started = true;
-            used.charge(j, entry.owner, run, stat, true)
+            used.charge(j, entry.owner, run, stat, true, hosts)
         });
         job.list(j.idx, |order, key| {
             pending.put(entry.class, order, key, array)

@@ -44,7 +44,7 @@ impl State {
         let mut listed = BTreeSet::new();
         for job in self.jobs.values() {
             let who = self.specs[&job.spec].owner;
-            job.each_started(&mut |j, run, stat| used.charge(j, who, run, stat, true));
+            job.each_started(&mut |j, run, stat| used.charge(j, who, run, stat, true, &self.hosts));
             job.each_pending(&mut |order, j, n, ready| {
                 pend_total += n;
                 if ready {
@@ -70,7 +70,7 @@ impl State {
         if used != have {
             broken.push("slots in use do not follow from the started jobs".to_owned());
         }
-        broken.extend(self.used.units().over_allocated());
+        broken.extend(self.over_allocated_units());
         broken.extend(self.check_backlog(pend_total));
         let in_classes: BTreeSet<_> = self
             .pending

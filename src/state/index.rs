@@ -2,6 +2,7 @@
 
 use super::chunked_set::ChunkedSet;
 use super::job::{HostId, Run};
+use super::parts::Hosts;
 use super::table::Table;
 use super::units::UnitsInUse;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
@@ -253,7 +254,7 @@ pub struct StartedUsage {
     /// Numbers of queues, one for each queue that ever had jobs.
     queue_ids: FxHashMap<String, u32>,
     user: FxHashMap<u32, InUse>,
-    units: UnitsInUse,
+    pub(super) units: UnitsInUse,
 }
 
 impl StartedUsage {
@@ -261,6 +262,7 @@ impl StartedUsage {
     pub(super) fn grow(&mut self, hosts: usize) {
         self.by_host.resize_with(hosts, Vec::new);
         self.host.resize_with(hosts, InUse::default);
+        self.units.grow(hosts);
     }
 
     /// The owners for which the jobs of a specification count.
@@ -316,6 +318,7 @@ impl StartedUsage {
         run: &Run,
         stat: JobStat,
         plus: bool,
+        known: &Hosts,
     ) {
         let mut all = 0;
         for (host, slots) in &run.hosts {
@@ -333,8 +336,15 @@ impl StartedUsage {
         self.queue[owner.queue as usize].add(stat, all, plus);
         let user = self.user.entry(owner.uid).or_default();
         user.add(stat, all, plus);
-        if !run.units().is_empty() {
-            self.units.charge(j, run.units(), plus);
+        for units in run.units() {
+            // A job has units only on hosts where it has slots; usually that is one host.
+            let host = match run.hosts[..] {
+                [(host, _)] if *known.names[host.0 as usize] == *units.host => Some(host),
+                _ => known.ids.get(units.host.as_str()).copied(),
+            };
+            if let Some(host) = host {
+                self.units.charge(j, host, units, plus);
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! Who holds which unit of which host: derived from the runs of started jobs, like slots in use. No
 //! more than the whole of a unit is held; code that binds jobs checks here first. Chooses no unit.
 
+use super::State;
+use super::job::HostId;
 use crate::model::{JobKey, Units, WHOLE_UNIT};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// A job's share of a unit.
@@ -42,86 +43,89 @@ impl UnitInUse {
 /// Units in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitsInUse {
-    /// By host, in the order of resources and names; no list is empty.
-    hosts: FxHashMap<String, Vec<UnitInUse>>,
+    /// By host, in the order of resources and names.
+    hosts: Vec<Vec<UnitInUse>>,
 }
 
 impl UnitsInUse {
-    /// Adds or removes what `j` holds.
-    pub(super) fn charge(&mut self, j: JobKey, units: &[Units], plus: bool) {
-        for units in units {
-            match plus {
-                true => self.add(j, units),
-                false => self.remove(j, units),
-            }
+    /// Makes room for `hosts` hosts.
+    pub(super) fn grow(&mut self, hosts: usize) {
+        self.hosts.resize_with(hosts, Vec::new);
+    }
+
+    /// Adds or removes what `j` holds on a host.
+    pub(super) fn charge(&mut self, j: JobKey, host: HostId, units: &Units, plus: bool) {
+        let of_host = &mut self.hosts[host.0 as usize];
+        match plus {
+            true => add(of_host, j, units),
+            false => remove(of_host, j, units),
         }
     }
 
-    fn add(&mut self, j: JobKey, units: &Units) {
-        if !self.hosts.contains_key(&units.host) {
-            self.hosts.insert(units.host.clone(), Vec::new());
-        }
-        let of_host = self.hosts.get_mut(&units.host).expect("just made");
-        for name in &units.names {
-            let place = (units.res.as_str(), name.as_str());
-            let at = of_host.binary_search_by(|unit| (&*unit.res, &*unit.name).cmp(&place));
-            let at = at.unwrap_or_else(|at| {
-                let new = UnitInUse {
-                    res: units.res.clone(),
-                    name: name.clone(),
-                    holders: SmallVec::new(),
-                };
-                of_host.insert(at, new);
-                at
-            });
-            let holders = &mut of_host[at].holders;
-            holders.push(UnitHolder {
-                j,
-                part: units.part_of_each(),
-                amounts: units.amounts.clone(),
-            });
-            if holders.len() > 1 {
-                holders.sort_by_cached_key(|of| (of.j, of.part, of.amounts.clone()));
-            }
-        }
-        if of_host.is_empty() {
-            self.hosts.remove(&units.host);
-        }
+    /// Whether no unit of any host is in use.
+    pub fn is_empty(&self) -> bool {
+        self.hosts.iter().all(Vec::is_empty)
     }
 
-    fn remove(&mut self, j: JobKey, units: &Units) {
-        let Some(of_host) = self.hosts.get_mut(&units.host) else {
-            return;
-        };
-        let same = |of: &UnitHolder| {
-            of.j == j && of.part == units.part_of_each() && of.amounts == units.amounts
-        };
-        for name in &units.names {
-            let is_it = |unit: &UnitInUse| unit.is_named(&units.res, name);
-            let Some(at) = of_host.iter().position(is_it) else {
-                continue;
+    fn used_on(&self, host: HostId) -> &[UnitInUse] {
+        &self.hosts[host.0 as usize]
+    }
+}
+
+fn add(of_host: &mut Vec<UnitInUse>, j: JobKey, units: &Units) {
+    for name in &units.names {
+        let place = (units.res.as_str(), name.as_str());
+        let at = of_host.binary_search_by(|unit| (&*unit.res, &*unit.name).cmp(&place));
+        let at = at.unwrap_or_else(|at| {
+            let new = UnitInUse {
+                res: units.res.clone(),
+                name: name.clone(),
+                holders: SmallVec::new(),
             };
-            let holders = &mut of_host[at].holders;
-            if let Some(held) = holders.iter().position(same) {
-                holders.remove(held);
-            }
-            if holders.is_empty() {
-                of_host.remove(at);
-            }
-        }
-        if of_host.is_empty() {
-            self.hosts.remove(&units.host);
+            of_host.insert(at, new);
+            at
+        });
+        let holders = &mut of_host[at].holders;
+        holders.push(UnitHolder {
+            j,
+            part: units.part_of_each(),
+            amounts: units.amounts.clone(),
+        });
+        if holders.len() > 1 {
+            holders.sort_by_cached_key(|of| (of.j, of.part, of.amounts.clone()));
         }
     }
+}
 
+fn remove(of_host: &mut Vec<UnitInUse>, j: JobKey, units: &Units) {
+    let same = |of: &UnitHolder| {
+        of.j == j && of.part == units.part_of_each() && of.amounts == units.amounts
+    };
+    for name in &units.names {
+        let is_it = |unit: &UnitInUse| unit.is_named(&units.res, name);
+        let Some(at) = of_host.iter().position(is_it) else {
+            continue;
+        };
+        let holders = &mut of_host[at].holders;
+        if let Some(held) = holders.iter().position(same) {
+            holders.remove(held);
+        }
+        if holders.is_empty() {
+            of_host.remove(at);
+        }
+    }
+}
+
+impl State {
     /// Units of a host that are in use, in the order of resources and names.
-    pub fn used_on(&self, host: &str) -> &[UnitInUse] {
-        self.hosts.get(host).map_or(&[], |of_host| of_host)
+    pub fn units_on(&self, host: &str) -> &[UnitInUse] {
+        let host = self.host_id(host);
+        host.map_or(&[], |host| self.used.units().used_on(host))
     }
 
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
     /// of them, it would be more than the whole unit.
-    pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
+    pub fn unit_conflict(&self, j: JobKey, units: &[Units]) -> Option<String> {
         let mut wanted: SmallVec<[(UnitPath, u32); 4]> = SmallVec::new();
         for of in units {
             let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
@@ -134,7 +138,7 @@ impl UnitsInUse {
             let (host, res, name) = same[0].0;
             let parts = same.iter().map(|(_, part)| *part);
             let part = parts.fold(0, u32::saturating_add);
-            let mut of_host = self.used_on(host).iter();
+            let mut of_host = self.units_on(host).iter();
             let known = of_host.find(|unit| unit.is_named(res, name));
             let before = known.map_or(0, UnitInUse::used);
             if before.saturating_add(part) <= WHOLE_UNIT {
@@ -155,9 +159,10 @@ impl UnitsInUse {
     }
 
     /// Units of which more than the whole is held, as sentences; empty = the state is sound.
-    pub(super) fn over_allocated(&self) -> Vec<String> {
+    pub(super) fn over_allocated_units(&self) -> Vec<String> {
         let mut broken = Vec::new();
-        for (host, of_host) in &self.hosts {
+        let hosts = self.hosts.names.iter().zip(&self.used.units().hosts);
+        for (host, of_host) in hosts {
             for unit in of_host.iter().filter(|unit| unit.used() > WHOLE_UNIT) {
                 let holders: Vec<String> = unit.holders.iter().map(|of| of.j.to_string()).collect();
                 let (name, res) = (&unit.name, &unit.res);
@@ -188,20 +193,23 @@ mod tests {
 
     #[test]
     fn parts_of_a_unit_are_held_up_to_the_whole() {
-        let mut all = UnitsInUse::default();
+        let mut state = State::new();
+        let host = state.intern_host("h");
+        let charge = |state: &mut State, j, of, plus| state.used.units.charge(j, host, &of, plus);
         let [a, b] = [1, 2].map(JobKey::job);
-        all.charge(a, &[part(&["0", "0"], 250)], true);
-        assert_eq!(all.objection(b, &[part(&["0"], 500)]), None);
-        assert!(all.objection(b, &[part(&["0", "0"], 300)]).is_some());
-        assert!(all.objection(b, &[part(&["0"], 0)]).is_some());
-        assert!(all.objection(b, &[part(&["1", "1"], 0)]).is_some());
-        all.charge(b, &[part(&["0"], 501)], true);
+        charge(&mut state, a, part(&["0", "0"], 250), true);
+        assert_eq!(state.unit_conflict(b, &[part(&["0"], 500)]), None);
+        let refused = |state: &State, of| state.unit_conflict(b, &[of]).is_some();
+        assert!(refused(&state, part(&["0", "0"], 300)));
+        assert!(refused(&state, part(&["0"], 0)));
+        assert!(refused(&state, part(&["1", "1"], 0)));
+        charge(&mut state, b, part(&["0"], 501), true);
         let broken = ["unit 0 of gpu on h has holders 1 1 2"];
-        assert_eq!(all.over_allocated(), broken);
-        all.charge(b, &[part(&["0"], 501)], false);
-        all.charge(a, &[part(&["0"], 250)], false);
-        assert_eq!(all.objection(b, &[part(&["0"], 750)]), None);
-        all.charge(a, &[part(&["0"], 250)], false);
-        assert_eq!(all, UnitsInUse::default());
+        assert_eq!(state.over_allocated_units(), broken);
+        charge(&mut state, b, part(&["0"], 501), false);
+        charge(&mut state, a, part(&["0"], 250), false);
+        assert_eq!(state.unit_conflict(b, &[part(&["0"], 750)]), None);
+        charge(&mut state, a, part(&["0"], 250), false);
+        assert!(state.used.units.is_empty());
     }
 }

@@ -51,13 +51,7 @@ type HeldUnits = (
 /// Units of a host that jobs hold, by resource, in the order of their names.
 fn units_in_use(core: &Core, host: &str) -> HeldUnits {
     let (mut units, mut parts) = HeldUnits::default();
-    for same in core
-        .state
-        .used()
-        .units()
-        .used_on(host)
-        .chunk_by(|a, b| a.res == b.res)
-    {
+    for same in core.state.units_on(host).chunk_by(|a, b| a.res == b.res) {
         let each = || {
             same.iter()
                 .flat_map(|unit| unit.holders.iter().map(move |of| (&unit.name, of)))

@@ -7,14 +7,21 @@ use crate::sched::placement::HostSlots;
 use crate::sched::plan::Start;
 use crate::sched::queue_order::OrderGroup;
 use crate::sched::run_length::end_at;
+use crate::sched::units::HeldUnits;
 use smallvec::SmallVec;
+
+/// What a start takes, by positions of hosts.
+pub(super) struct StartUsage {
+    pub hosts: HostSlots,
+    pub held: Vec<HeldUnits>,
+}
 
 impl Pass<'_> {
     pub(super) fn commit_start(
         &mut self,
         pending: &PendingClass,
         start: &Start,
-        hosts: &HostSlots,
+        StartUsage { hosts, held }: StartUsage,
     ) {
         let now = self.now;
         self.picture.requests.add_ref(pending.shape);
@@ -55,7 +62,7 @@ impl Pass<'_> {
             ident: pending.ident.clone(),
             parts,
             charge,
-            units: self.picture.held_units(&start.units, self.table),
+            units: held.into(),
         };
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.started(start.j);

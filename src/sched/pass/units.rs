@@ -6,6 +6,7 @@ use crate::config::Packing;
 use crate::model::Units;
 use crate::sched::allocation::Allocation;
 use crate::sched::pending_classes::PendingClass;
+use crate::sched::picture::ChosenUnits;
 use crate::sched::placement::HostSlots;
 use crate::sched::units::{PartOrder, UnitRequest, best_fit};
 use smallvec::SmallVec;
@@ -18,11 +19,11 @@ impl Pass<'_> {
         pending: &PendingClass,
         alt: u8,
         hosts: &HostSlots,
-    ) -> Option<Vec<Units>> {
+    ) -> Option<ChosenUnits> {
         let shape = self.shape(pending.shape);
         let alternative = shape.alternative(alt);
         if !alternative.units {
-            return Some(Vec::new());
+            return Some(ChosenUnits::default());
         }
         let shares: SmallVec<[_; 1]> = hosts.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let asks = alternative.unit_asks(&shares);
@@ -76,9 +77,9 @@ impl Pass<'_> {
             added.push((*at, asks));
         }
         let order = |_: usize| -> PartOrder<'static> { &best_fit };
-        let units = self.picture.choose_units(&added, self.table, order).ok()?;
+        let chosen = self.picture.choose_units(&added, self.table, order).ok()?;
         let mut all = new_allocation.units.to_vec();
-        for more in self.picture.held_units(&units, self.table) {
+        for more in chosen.held {
             let of = |of_unit: &crate::sched::units::HeldUnits| {
                 (
                     of_unit.host,
@@ -93,6 +94,6 @@ impl Pass<'_> {
             }
         }
         new_allocation.units = all.into();
-        Some(units)
+        Some(chosen.units)
     }
 }

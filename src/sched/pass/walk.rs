@@ -2,9 +2,10 @@
 //! class that cannot start is skipped with the reason; a job that does not start holds nothing.
 
 use super::Pass;
+use super::start::StartUsage;
 use crate::model::{JobKey, PendReason};
 use crate::sched::pending_classes::{FIRST_JOBS, PendingClass};
-use crate::sched::placement::HostSlots;
+use crate::sched::picture::ChosenUnits;
 use crate::sched::plan::{Plan, Start};
 use crate::sched::queue_order::QueueEntry;
 use crate::state::{Class, State};
@@ -20,7 +21,7 @@ const FEW_KINDS: usize = 64;
 /// The result for a class.
 enum Step {
     /// Its job starts; with the next job of the class, if it has more.
-    Start(Start, HostSlots, Option<NextJob>),
+    Start(Start, StartUsage, Option<NextJob>),
     /// This array is at its limit of started elements; the class continues with the next job.
     AtLimit(u32, u32, Option<NextJob>),
     /// Its job has a reservation; with the next job of the class, if it has more.
@@ -220,8 +221,8 @@ impl Pass<'_> {
             return self.after_blocked(queue);
         }
         match self.try_class(pending, entry) {
-            Step::Start(start, spot, next) => {
-                self.commit_start(pending, &start, &spot);
+            Step::Start(start, usage, next) => {
+                self.commit_start(pending, &start, usage);
                 self.plan.starts.push(start);
                 self.continue_class(queue, pending, entry, next);
                 self.picture.queues.order_mut(queue).note_started(group);
@@ -385,7 +386,8 @@ impl Pass<'_> {
                     .iter()
                     .map(|(at, n)| (self.table.id_at(*at as usize), *n));
                 let hosts = hosts.collect();
-                let Some(units) = self.units_of_start(pending, alt, &spot) else {
+                let Some(ChosenUnits { units, held }) = self.units_of_start(pending, alt, &spot)
+                else {
                     return Step::NoPlace(None);
                 };
                 let start = Start {
@@ -394,7 +396,8 @@ impl Pass<'_> {
                     alt,
                     units,
                 };
-                Step::Start(start, spot, next(more))
+                let usage = StartUsage { hosts: spot, held };
+                Step::Start(start, usage, next(more))
             }
             Err(short) => {
                 self.plan.wake_at(opens);

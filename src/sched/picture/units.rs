@@ -11,6 +11,25 @@ use crate::sched::units::{Chosen, HeldUnits, PartOrder, UNIT, UnitRequest, best_
 use crate::state::State;
 use std::collections::BTreeMap;
 
+/// Units that were chosen on hosts, by name and as the picture counts them: in the same order.
+#[derive(Default)]
+pub(in crate::sched) struct ChosenUnits {
+    pub units: Vec<Units>,
+    pub held: Vec<HeldUnits>,
+}
+
+/// `named` as the picture counts it; it was chosen on the host at this position for this request.
+fn held_units_of(host: u32, ask: &UnitRequest, named: &Units) -> HeldUnits {
+    let amounts = ask.amounts.iter().copied().filter(|(_, n)| *n > 0);
+    HeldUnits {
+        host,
+        res: ask.res,
+        names: named.names.clone(),
+        part: ask.part,
+        amounts: amounts.collect(),
+    }
+}
+
 impl Engine {
     /// Units for a start of `j` on these hosts at an administrator's request, as its first
     /// alternative needs them.
@@ -38,22 +57,17 @@ impl Engine {
             return Ok(Vec::new());
         };
         let order = |_: usize| -> PartOrder<'static> { &best_fit };
-        picture
-            .choose_units(&asks, table, order)
-            .map_err(|(at, res)| {
-                let (host, name) = (&table.at(at as usize).name, picture.resources.name(res));
-                format!("host {host} has too few free units of {name}")
-            })
+        let chosen = picture.choose_units(&asks, table, order);
+        chosen.map(|chosen| chosen.units).map_err(|(at, res)| {
+            let (host, name) = (&table.at(at as usize).name, picture.resources.name(res));
+            format!("host {host} has too few free units of {name}")
+        })
     }
 }
 
 impl Picture {
     /// Units as the picture counts them: on hosts of the cluster, of resources that have units.
-    pub(in crate::sched) fn held_units(
-        &self,
-        units: &[Units],
-        table: &HostTable,
-    ) -> Box<[HeldUnits]> {
+    fn held_units(&self, units: &[Units], table: &HostTable) -> Box<[HeldUnits]> {
         let amounts_of = |units: &Units| {
             let each = units.amounts.iter();
             each.filter_map(|(name, n)| Some((self.resources.find(name)?, *n)))
@@ -130,7 +144,7 @@ impl Picture {
         asks: &[(u32, Vec<UnitRequest>)],
         table: &HostTable,
         order: impl Fn(usize) -> PartOrder<'a>,
-    ) -> Result<Vec<Units>, (u32, ResourceId)> {
+    ) -> Result<ChosenUnits, (u32, ResourceId)> {
         let mut out = Vec::new();
         for (at, asks) in asks.iter().filter(|(_, asks)| !asks.is_empty()) {
             let first = out.len();
@@ -140,14 +154,18 @@ impl Picture {
                 .ok_or((*at, asks[0].res))?;
             let host = &table.at(*at as usize).name;
             let named = asks.iter().zip(units);
-            out.extend(named.map(|(ask, units)| self.named_units(host, ask, &units)));
+            out.extend(named.map(|(ask, units)| {
+                let named = self.named_units(host, ask, &units);
+                (held_units_of(*at, ask, &named), named)
+            }));
             // Numbers of resources differ between leaders.
-            out[first..].sort_by(|a: &Units, b| {
+            out[first..].sort_by(|(_, a): &(HeldUnits, Units), (_, b)| {
                 let size = b.part_of_each().cmp(&a.part_of_each());
                 a.res.cmp(&b.res).then(size).then(a.names.cmp(&b.names))
             });
         }
-        Ok(out)
+        let (held, units) = out.into_iter().unzip();
+        Ok(ChosenUnits { units, held })
     }
 
     fn named_units(&self, host: &str, ask: &UnitRequest, units: &Chosen<'_>) -> Units {

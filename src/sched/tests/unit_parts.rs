@@ -148,7 +148,7 @@ fn a_request_for_memory_names_its_units() {
 /// What jobs have of each unit according to the state; no more than exists.
 fn check_units(c: &Cluster, sizes: &BTreeMap<&str, i64>) {
     assert_eq!(c.state.check(), Vec::<String>::new());
-    for unit in c.state.used().units().used_on("h1") {
+    for unit in c.state.units_on("h1") {
         let part: u32 = unit.holders.iter().map(|of| of.part).sum();
         let amounts = unit.holders.iter().flat_map(|of| &of.amounts);
         let memory: i64 = amounts.map(|(_, n)| n).sum();
@@ -207,7 +207,7 @@ fn ten_thousand_cycles_of_shared_units() {
         }
         check_units(&c, &sizes);
     }
-    assert_eq!(*c.state.used().units(), Default::default());
+    assert!(c.state.used().units().is_empty());
     assert_eq!(run(&mut c, 1, "rusage[gpu=3]").1, "h1 gpu 0,1,2");
 }
 
