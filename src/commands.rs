@@ -15,7 +15,7 @@ use crate::text::error::did_you_mean;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Names of LSF's on one line of the overview.
+/// Number of LSF names on one line of the overview.
 const NAMES_A_LINE: usize = 10;
 
 /// Runs the command that `argv` names: by the link's name, or as `cb COMMAND` with or without the
@@ -143,8 +143,8 @@ fn set_language(called: &str) {
     language::choose(language_of(called, locale));
 }
 
-/// The language of a command of Corral's own name is that of the locale. What a command says by
-/// another's name is read by programs that were written for that: it stays English.
+/// The language of a command of Corral's own name is that of the locale. What a command prints
+/// under an LSF or Slurm name is parsed by programs written for those systems, so it stays English.
 fn language_of(called: &str, locale: Language) -> Language {
     let is_own = |name: &str| name == called || name.strip_prefix('c') == Some(called);
     let of_others = find_lsf(called).or_else(|| find_slurm(called));

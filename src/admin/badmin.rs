@@ -99,9 +99,9 @@ fn showconf(title: &str) -> Result<i32> {
     let params = ViewReader::new(&site.layout())
         .params()
         .map_err(|e| Fail::system(format!("{e}\nhint: settings are published by the leader")))?;
-    let facts = LsfConfValues::of_params(&params, &site.share, &conf_dir(&site.conf));
+    let values = LsfConfValues::of_params(&params, &site.share, &conf_dir(&site.conf));
     let mut out = format!("{title} configuration of cluster {}\n", params.cluster);
-    for (key, value) in facts.conf() {
+    for (key, value) in values.conf() {
         out.push_str(&format!("{key} = {value}\n"));
     }
     crate::client::read::put(&out)?;

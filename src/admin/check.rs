@@ -139,19 +139,19 @@ fn read_once(
     let mut counts = CheckedCounts::default();
     progress.begin_step("answers, orders and reports");
     let answers = answers::AcknowledgedJobs::read(ctx, &mut out);
-    let logs = hosts::OrdersAndReports::read(ctx, &mut out);
+    let orders_and_reports = hosts::OrdersAndReports::read(ctx, &mut out);
     let shown = view::ViewRows::read(ctx, &mut out);
     progress.begin_step("the journal");
     journal::history(ctx, &mut counts, &mut out);
     let state = journal::replay(ctx, &mut out);
-    counts.hosts = logs.hosts();
+    counts.hosts = orders_and_reports.hosts();
     counts.rows = shown.as_ref().map_or(0, view::ViewRows::len);
     let Some(state) = state else {
         return (out, counts);
     };
     counts.jobs = state.job_count();
     answers.check_against(&state, &mut out);
-    logs.check_against(&state, &mut out);
+    orders_and_reports.check_against(&state, &mut out);
     if let Some(shown) = shown {
         shown.check_against(&state, &mut out);
     }

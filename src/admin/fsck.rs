@@ -132,23 +132,23 @@ pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     })?;
     let cluster =
         ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
-    let mut job = ShareCheck {
+    let mut share_check = ShareCheck {
         layout,
         cluster: cluster.cluster,
         report: FsckReport::default(),
     };
-    job.report.files = 1;
-    job.leader();
-    job.journal();
-    job.snapshots();
-    job.epochs();
-    job.hosts();
-    job.accounts();
-    job.view();
-    job.inbox();
-    job.blobs();
-    job.leftovers();
-    Ok(job.report)
+    share_check.report.files = 1;
+    share_check.leader();
+    share_check.journal();
+    share_check.snapshots();
+    share_check.epochs();
+    share_check.hosts();
+    share_check.accounts();
+    share_check.view();
+    share_check.inbox();
+    share_check.blobs();
+    share_check.leftovers();
+    Ok(share_check.report)
 }
 
 struct ShareCheck<'a> {

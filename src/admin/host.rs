@@ -288,7 +288,7 @@ fn drain(site: &Site, args: &RemoveArgs) -> Result<()> {
         return Ok(());
     }
     let start = clock::boot_ms();
-    let mut messages = String::new();
+    let mut last_text = String::new();
     loop {
         // A view in which the host is closed also shows all jobs that were sent to it before.
         let row = published(site, name, |row| row.comment == LEAVING)?;
@@ -301,9 +301,9 @@ fn drain(site: &Site, args: &RemoveArgs) -> Result<()> {
                  command, or 'cadmin hopen {name}' to keep the host"
             )));
         }
-        if text != messages {
+        if text != last_text {
             answer!("Waiting for {text}.");
-            messages = text;
+            last_text = text;
         }
         clock::sleep_ms(POLL_MS);
     }

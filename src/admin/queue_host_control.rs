@@ -103,11 +103,11 @@ pub(super) fn lock_options(s: &Subcommand) -> Command {
 
 pub(super) fn locks(s: &Subcommand, words: &[String]) -> i32 {
     let ask = |m: &ArgMatches| {
-        let order = match s.name {
+        let act = match s.name {
             "lslock" => HostAct::Lock { for_s: lock_s(m)? },
             _ => HostAct::Unlock,
         };
-        let verb = host_verb(m.all("names"), order, String::new())?;
+        let verb = host_verb(m.all("names"), act, String::new())?;
         send_and_report(&format!("cadmin {}", s.name), m, &[verb], host_phrase)
     };
     match matches(lock_options(s), words) {

@@ -84,12 +84,12 @@ impl RecordFollower {
         let files = self.files()?;
         self.positions.retain(|name, _| files.contains_key(name));
         for (name, len) in files {
-            let place = self.positions.get(&name).copied().unwrap_or_default();
-            if place.0 >= len {
+            let position = self.positions.get(&name).copied().unwrap_or_default();
+            if position.0 >= len {
                 continue;
             }
-            let place = self.read(&name, place, &mut room, &mut batch)?;
-            self.positions.insert(name, place);
+            let position = self.read(&name, position, &mut room, &mut batch)?;
+            self.positions.insert(name, position);
             if batch.more {
                 return Ok(batch);
             }
@@ -292,8 +292,11 @@ mod tests {
             (keys(&first), first.more),
             (vec!["1.0.1.7", "2.0.1.7"], true)
         );
-        let places = follower.positions().clone();
-        for mut follower in [follower, RecordFollower::open(&bed.site, places).unwrap()] {
+        let positions = follower.positions().clone();
+        for mut follower in [
+            follower,
+            RecordFollower::open(&bed.site, positions).unwrap(),
+        ] {
             bed.write("2026-11", 1, &whole[..end - 9]);
             let batch = follower.next_records(9, 1 << 20).unwrap();
             assert_eq!((keys(&batch), batch.more), (vec!["3.0.1.7"], false));

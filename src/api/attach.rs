@@ -51,14 +51,14 @@ pub enum AttachRequest {
 pub fn start_attached(
     site: &Site,
     user: &UserFacts,
-    ask: &AttachRequest,
+    request: &AttachRequest,
     dies_with_parent: bool,
 ) -> Result<(File, AttendedProgram), Failure> {
     let system = |e: crate::sys::Error| Failure {
         kind: FailureKind::System,
         text: e.to_string(),
     };
-    let args = program_arguments(ask, &user.shell.to_string_lossy())?;
+    let args = program_arguments(request, &user.shell.to_string_lossy())?;
     let found = fs::stat(&user.home).ok().flatten();
     let has_home = found.is_some_and(|stat| stat.kind == fs::Kind::Dir);
     let how = AttendedCommand {
@@ -75,7 +75,7 @@ pub fn start_attached(
         },
         dies_with_parent,
     };
-    let (mine, other, is_terminal) = match ask {
+    let (mine, other, is_terminal) = match request {
         AttachRequest::Terminal { rows, cols, .. } => {
             let (master, slave) = terminal::open_pair(*rows, *cols).map_err(system)?;
             (master, slave, true)
@@ -90,10 +90,10 @@ pub fn start_attached(
 }
 
 /// The command line after the name of the program `cb`.
-fn program_arguments(ask: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
+fn program_arguments(request: &AttachRequest, shell: &str) -> Result<Vec<String>, Failure> {
     let mut out = Vec::new();
     let mut add = |words: &[&str]| out.extend(words.iter().map(|word| (*word).to_owned()));
-    match ask {
+    match request {
         AttachRequest::Terminal {
             queue,
             slots,
@@ -203,8 +203,9 @@ mod tests {
 
     #[test]
     fn values_are_never_options_of_the_command() {
-        let line =
-            |ask: &AttachRequest| program_arguments(ask, "/bin/bash").map(|words| words.join(" "));
+        let line = |request: &AttachRequest| {
+            program_arguments(request, "/bin/bash").map(|words| words.join(" "))
+        };
         assert_eq!(
             line(&terminal("night", 2, "1:30")).unwrap(),
             "csub -Is -n 2 -q night -W 1:30 /bin/bash -l"

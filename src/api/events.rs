@@ -102,20 +102,20 @@ impl EventFollower {
     /// # Errors
     /// The position has a wrong form, or the cluster file cannot be read.
     pub fn open(site: &Site, after: Option<&str>) -> Result<EventFollower, Failure> {
-        let place = JournalPosition::parse(after.unwrap_or("0")).map_err(|text| Failure {
+        let position = JournalPosition::parse(after.unwrap_or("0")).map_err(|text| Failure {
             kind: FailureKind::Wrong,
             text,
         })?;
         let (layout, cluster) = (site.layout(), identity(site)?.id);
-        let last = (place.epoch, place.segment, place.record);
+        let last = (position.epoch, position.segment, position.record);
         Ok(EventFollower {
             history: History::new(&layout, &cluster).after(last),
             documents: Documents::new(sys::signals::name),
-            gap_checked: place == JournalPosition::default(),
+            gap_checked: position == JournalPosition::default(),
             pending: VecDeque::new(),
             problems: Vec::new(),
             last: Position::default(),
-            after: place,
+            after: position,
             layout,
             cluster,
         })
@@ -179,9 +179,9 @@ impl EventFollower {
         stopped.map_err(|e| system(&e))
     }
 
-    /// Takes from the held events those that are final. If `leader/epoch` still names the epoch of
-    /// a record after the record was read, the record precedes the end that a successor will fix:
-    /// the successor overwrites that file first. The end of an older epoch is known.
+    /// Takes from the pending events those that are final. If `leader/epoch` still names the epoch
+    /// of a record after the record was read, the record precedes the end that a successor will
+    /// fix: the successor overwrites that file first. The end of an older epoch is known.
     fn take_final(&mut self) -> Result<Vec<EventLine>, Failure> {
         let Some(first) = self.pending.front() else {
             return Ok(Vec::new());
@@ -239,16 +239,16 @@ fn line(
     at: Position,
     event: &Event,
 ) -> Option<EventLine> {
-    let place = JournalPosition {
+    let position = JournalPosition {
         epoch: at.epoch,
         segment: at.segment,
         record: at.seq.saturating_sub(1),
     };
     documents.note(event);
-    let json = documents.of(place, event).filter(|_| place > after);
+    let json = documents.of(position, event).filter(|_| position > after);
     documents.forget(event);
     Some(EventLine {
-        position: place.to_string(),
+        position: position.to_string(),
         time_ms: time_of(event).map_or(0, |t| t.0),
         json: json?,
     })

@@ -156,8 +156,8 @@ pub enum FileAnswer {
 ///
 /// # Errors
 /// The request exceeds a limit, or the system refuses it.
-pub fn carry_out(ask: &FileRequest) -> Result<FileAnswer, Failure> {
-    match ask {
+pub fn carry_out(request: &FileRequest) -> Result<FileAnswer, Failure> {
+    match request {
         FileRequest::List { at, from, count } => list(at, *from, (*count).min(PAGE_MAX)),
         FileRequest::Read { at, offset, most } => {
             let chunk = beneath::read_at(at.path_below(), *offset, (*most).min(PIECE_MAX))?;

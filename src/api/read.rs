@@ -314,14 +314,14 @@ impl Reader {
     /// The position is invalid or too old, or the journal cannot be read.
     pub fn events(&self, after: Option<&str>, jobs: &[String]) -> Result<Events, Failure> {
         let reader = Reader::new(&self.source.site, self.source.me.clone());
-        let following = EventPoller::new(reader.source, after, jobs)?;
-        Ok(Events { following })
+        let poller = EventPoller::new(reader.source, after, jobs)?;
+        Ok(Events { poller })
     }
 }
 
 /// New events as they happen, as the documents of `cevents`.
 pub struct Events {
-    following: EventPoller,
+    poller: EventPoller,
 }
 
 impl Events {
@@ -331,7 +331,7 @@ impl Events {
     /// The journal cannot be read.
     pub fn next_events(&mut self) -> Result<Vec<String>, Failure> {
         let mut lines = Vec::new();
-        self.following.read_new(&mut |line| lines.push(line))?;
+        self.poller.read_new(&mut |line| lines.push(line))?;
         Ok(lines)
     }
 }

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cacct", answer)
 }
 
-/// The selected attempts.
+/// Which attempts are selected.
 struct AttemptFilter {
     ids: Vec<JobSel>,
     users: Users,
@@ -131,7 +131,7 @@ struct AttemptFilter {
     submitted: Option<Range>,
 }
 
-fn selected_records(
+fn attempt_filter(
     m: &ArgMatches,
     source: &Source,
     ctx: &Ctx,
@@ -407,7 +407,7 @@ pub(super) fn show(
     let params = source.view.params().unwrap_or_default();
     let rates = Rates::of(&params, &read::os_groups);
     let rates = rates.map_err(|e| Fail::system(format!("section charge of cb.yaml: {e}")))?;
-    let (form, wanted) = (form(m)?, selected_records(m, source, ctx, &params)?);
+    let (form, wanted) = (form(m)?, attempt_filter(m, source, ctx, &params)?);
     let format = |text: &str| Table::from_format(acct::FIELDS, text);
     let table = m.last("o").map(format).transpose();
     let table = table.map_err(|e| Fail::usage(e.to_string()))?;

@@ -50,7 +50,7 @@ impl Application {
         }
     }
 
-    fn form(&self) -> Option<&Template> {
+    fn parsed_template(&self) -> Option<&Template> {
         self.template.as_ref()?.read.as_ref().ok()
     }
 
@@ -58,8 +58,10 @@ impl Application {
         let profile = self.profile.as_ref().map(|p| p.description.as_str());
         match &self.template {
             Some(FoundTemplate { read: Err(_), .. }) => "the template is wrong, see capps check",
-            Some(FoundTemplate { read: Ok(form), .. }) => match form.label.en.as_str() {
-                "" => first_line(&form.description.en),
+            Some(FoundTemplate {
+                read: Ok(template), ..
+            }) => match template.label.en.as_str() {
+                "" => first_line(&template.description.en),
                 label => label,
             },
             None => first_line(profile.unwrap_or_default()),
@@ -108,7 +110,7 @@ fn put_json(out: &mut String, app: &Application) {
     object.insert("kind".into(), app.kind().into());
     let values = [
         ("profile", serde_json::to_value(&app.profile)),
-        ("template", serde_json::to_value(app.form())),
+        ("template", serde_json::to_value(app.parsed_template())),
     ];
     for (key, value) in values {
         if let Ok(value) = value
@@ -200,19 +202,22 @@ fn show(m: &ArgMatches, source: &Source) -> Result<(String, Exit), Fail> {
 
 /// Everything about one application.
 fn page(out: &mut String, app: &Application) {
-    let title = match app.form().map_or("", |form| form.label.localized()) {
+    let title = match app
+        .parsed_template()
+        .map_or("", |template| template.label.localized())
+    {
         "" => String::new(),
         label => format!(" -- {}", escape(label)),
     };
     let _ = writeln!(out, "APPLICATION: {}{title}", escape(&app.name));
-    if let Some(form) = app.form() {
-        put_text(out, &form.description);
-        parameters(out, form);
-        if !form.help.en.is_empty() || !form.help.zh.is_empty() {
+    if let Some(template) = app.parsed_template() {
+        put_text(out, &template.description);
+        parameters(out, template);
+        if !template.help.en.is_empty() || !template.help.zh.is_empty() {
             out.push_str("\nHELP\n");
-            put_text(out, &form.help);
+            put_text(out, &template.help);
         }
-        let _ = writeln!(out, "\nEXAMPLE\n{INDENT}{}", example(form));
+        let _ = writeln!(out, "\nEXAMPLE\n{INDENT}{}", example(template));
     }
     match &app.template {
         Some(FoundTemplate {
@@ -252,13 +257,13 @@ fn put_text(out: &mut String, text: &BilingualText) {
     }
 }
 
-fn parameters(out: &mut String, form: &Template) {
-    if form.params.is_empty() {
+fn parameters(out: &mut String, template: &Template) {
+    if template.params.is_empty() {
         return;
     }
     out.push_str("\nPARAMETERS\n");
-    let width = form.names().map(str::len).max().unwrap_or_default();
-    for param in &form.params {
+    let width = template.names().map(str::len).max().unwrap_or_default();
+    for param in &template.params {
         let about = match (param.label.localized(), param.help.localized()) {
             (label, "") => label.to_owned(),
             ("", help) => help.to_owned(),
@@ -301,14 +306,14 @@ fn param_summary(param: &Param) -> String {
     out
 }
 
-fn example(form: &Template) -> String {
-    let mut out = format!("csub -app {}", quote(&form.name));
-    for param in form.params.iter().filter(|p| p.required) {
+fn example(template: &Template) -> String {
+    let mut out = format!("csub -app {}", quote(&template.name));
+    for param in template.params.iter().filter(|p| p.required) {
         let _ = write!(out, " {}=...", param.name);
     }
-    match form.run {
+    match template.run {
         TemplateCommand::Own => out.push_str(" COMMAND"),
-        _ if form.args => out.push_str(" [WORDS]"),
+        _ if template.args => out.push_str(" [WORDS]"),
         _ => {}
     }
     out
@@ -364,7 +369,7 @@ fn problems_of(file: &Path) -> Vec<String> {
     let name = file.file_stem().and_then(|name| name.to_str());
     match templates::read_file(file, name.unwrap_or_default()) {
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
-        Ok(form) => template::problems(&form, file),
+        Ok(template) => template::problems(&template, file),
     }
 }
 
@@ -383,11 +388,11 @@ mod tests {
             if file.extension().is_some_and(|end| end == "yaml") {
                 assert_eq!(problems_of(&file), Vec::<String>::new());
                 let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap();
-                let form = templates::read_file(&file, stem).unwrap();
-                for text in [&form.label, &form.description] {
+                let template = templates::read_file(&file, stem).unwrap();
+                for text in [&template.label, &template.description] {
                     assert!(!text.en.is_empty() && !text.zh.is_empty(), "{stem}");
                 }
-                for param in &form.params {
+                for param in &template.params {
                     assert!(!param.label.en.is_empty(), "{stem} {}", param.name);
                     assert!(!param.label.zh.is_empty(), "{stem} {}", param.name);
                 }
@@ -405,12 +410,12 @@ mod tests {
             let bed = test_cluster::cluster();
             let dir = bed.source("capps", 10).layout.apps_dir();
             crate::sys::fs::mkdir_p(&dir, 0o755).unwrap();
-            let form = "name: cfd\nlabel: Flow\nlabel_zh: 流体\ndescription: A solver\n\
+            let template = "name: cfd\nlabel: Flow\nlabel_zh: 流体\ndescription: A solver\n\
                 params:\n- {name: CASE, type: file, label: Case, help: of the solver}\n\
                 - {name: N, type: int, default: 4, min: 1, max: 64, label: Slots}\n\
                 - {name: MODE, type: choice, choices: [fast, exact], default: fast}\n\
                 options:\n- n: ${N}\nscript: run \"$CB_APP_CASE\"\n";
-            crate::sys::fs::durable_write(&dir.join("cfd.yaml"), form.as_bytes()).unwrap();
+            crate::sys::fs::durable_write(&dir.join("cfd.yaml"), template.as_bytes()).unwrap();
             let (out, _) = show(&m, &bed.source("capps", 10)).unwrap();
             out.replace(&dir.display().to_string(), "APPS.D")
         });

@@ -295,9 +295,9 @@ fn put(m: &ArgMatches, create: bool) -> Result<i32> {
 fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u64) -> Result<i32> {
     let site = Site::find()?;
     let mut ready = Vec::new();
-    for written in all {
-        let (jobs, head) = submissions(&site, &written)?;
-        let RawDefinition { mut def, user, .. } = written;
+    for raw in all {
+        let (jobs, head) = submissions(&site, &raw)?;
+        let RawDefinition { mut def, user, .. } = raw;
         let mut jobs = jobs.into_iter();
         def.job = jobs.next().unwrap_or_default();
         def.more = jobs.collect();
@@ -325,14 +325,14 @@ fn send_all(all: Vec<RawDefinition>, (create, replace): (bool, bool), wait_s: u6
 
 /// The jobs of a definition, and what they have in common: their environment, and for a single job
 /// also its script and input.
-fn submissions(site: &Site, written: &RawDefinition) -> Result<(Vec<Submission>, RequestHead)> {
+fn submissions(site: &Site, raw: &RawDefinition) -> Result<(Vec<Submission>, RequestHead)> {
     let (mut jobs, mut common) = (Vec::new(), None::<RequestHead>);
-    for what in written.jobs() {
+    for what in raw.jobs() {
         let at = |text: &str| format!("{}: {text}", what.location);
-        let (job, head) = csub::from_definition(site, what, &written.user)
+        let (job, head) = csub::from_definition(site, what, &raw.user)
             .map_err(|fail| Fail::new(fail.exit, at(&fail.text)))?;
         let own = !(head.script.is_empty() && head.stdin.is_empty() && head.params.is_empty());
-        if own && !written.more.is_empty() {
+        if own && !raw.more.is_empty() {
             let text = "script, input and --params are for cron jobs with one job: give a command";
             return Err(Fail::usage(at(text)));
         }

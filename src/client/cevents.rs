@@ -65,7 +65,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
     read::end("cevents", printed)
 }
 
-/// The events that are printed.
+/// Which events are printed.
 struct EventFilter {
     ids: Vec<JobSel>,
     names: Vec<String>,
@@ -205,7 +205,7 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
         history = history.after((epoch, segment, record));
     }
     let after = match (after, follow) {
-        (Some(place), _) => Some(place),
+        (Some(position), _) => Some(position),
         (None, true) if out.last.is_none() => Some(JournalPosition {
             epoch: u64::MAX,
             ..JournalPosition::default()
@@ -227,8 +227,8 @@ fn print(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
             }
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
-        if let Some(place) = m.last("after").filter(|_| !history.is_complete()) {
-            return Err(no_longer_kept(place));
+        if let Some(position) = m.last("after").filter(|_| !history.is_complete()) {
+            return Err(no_longer_kept(position));
         }
         out.flush()?;
         if !follow {
@@ -264,18 +264,18 @@ impl EventPoller {
         let mut wanted = event_filter(&m, &source)?;
         let params = source.view.params().unwrap_or_default();
         (wanted.of_jobs, wanted.unowned) = (!ids.is_empty(), source.may_see_all(&params));
-        let place = after.map(JournalPosition::parse).transpose();
-        let place = place.map_err(|e| Fail::usage(format!("the position: {e}")))?;
+        let position = after.map(JournalPosition::parse).transpose();
+        let position = position.map_err(|e| Fail::usage(format!("the position: {e}")))?;
         let cluster = source.cluster()?.cluster;
-        let from = place.map_or((u64::MAX, 0, 0), |p| (p.epoch, p.segment, p.record));
-        let mut following = EventPoller {
+        let from = position.map_or((u64::MAX, 0, 0), |p| (p.epoch, p.segment, p.record));
+        let mut poller = EventPoller {
             history: History::new(&source.layout, &cluster).after(from),
             events: Events {
                 documents: Documents::new(sys::signals::name),
                 unseen: Vec::new(),
                 has_output: false,
                 wanted,
-                after: Some(place.unwrap_or(JournalPosition {
+                after: Some(position.unwrap_or(JournalPosition {
                     epoch: u64::MAX,
                     ..JournalPosition::default()
                 })),
@@ -285,10 +285,10 @@ impl EventPoller {
         if after.is_none() {
             // Existing events were not requested, but they are read because they name the owners of
             // jobs.
-            following.read_new(&mut |_| {})?;
-            following.skip_existing();
+            poller.read_new(&mut |_| {})?;
+            poller.skip_existing();
         }
-        Ok(following)
+        Ok(poller)
     }
 
     /// From now on every event that is read is new.
@@ -310,8 +310,11 @@ impl EventPoller {
             }
         });
         read.map_err(|e| Fail::system(e.to_string()))?;
-        let place = self.events.after.filter(|place| place.epoch != u64::MAX);
-        if place.is_some_and(|place| place != JournalPosition::default())
+        let position = self
+            .events
+            .after
+            .filter(|position| position.epoch != u64::MAX);
+        if position.is_some_and(|position| position != JournalPosition::default())
             && !self.history.is_complete()
         {
             return Err(Fail::not_found(
@@ -321,7 +324,7 @@ impl EventPoller {
         if self
             .events
             .after
-            .is_some_and(|place| place.epoch != u64::MAX)
+            .is_some_and(|position| position.epoch != u64::MAX)
         {
             self.skip_existing();
         }
@@ -329,11 +332,11 @@ impl EventPoller {
     }
 }
 
-/// The failure if events after `place` are no longer complete.
-fn no_longer_kept(place: &str) -> Fail {
+/// The failure if events after `position` are no longer complete.
+fn no_longer_kept(position: &str) -> Fail {
     Fail::not_found(format!(
-        "--after: the event at {place} is no longer kept, events after it may be missing\nhint: \
-         --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"
+        "--after: the event at {position} is no longer kept, events after it may be missing\n\
+         hint: --after 0 prints all that are kept; journal_keep of cb.yaml says for how long"
     ))
 }
 
@@ -354,18 +357,18 @@ impl Events {
             HistoryEntry::Problem(text) => return Some(trouble("damage", &text)),
             HistoryEntry::Event { at, event } => (at, event),
         };
-        let place = JournalPosition {
+        let position = JournalPosition {
             epoch: at.epoch,
             segment: at.segment,
             record: at.seq.saturating_sub(1),
         };
         self.documents.note(&event);
-        let line = self.event_text(place, &event);
+        let line = self.event_text(position, &event);
         self.documents.forget(&event);
         line
     }
 
-    fn event_text(&mut self, place: JournalPosition, event: &Event) -> Option<String> {
+    fn event_text(&mut self, position: JournalPosition, event: &Event) -> Option<String> {
         let j = job_of(event);
         let owner = j.and_then(|j| self.documents.owner(j.id));
         if !self.wanted.has(event, owner) {
@@ -374,7 +377,7 @@ impl Events {
         if let Some(j) = j {
             self.unseen.retain(|sel| sel.id() != Some(j.id));
         }
-        if self.after.is_some_and(|after| place <= after) {
+        if self.after.is_some_and(|after| position <= after) {
             return None;
         }
         let names = &self.wanted.names;
@@ -382,7 +385,7 @@ impl Events {
         if !names.is_empty() && !names.iter().any(|wanted| wanted == name) {
             return None;
         }
-        self.documents.of(place, event)
+        self.documents.of(position, event)
     }
 }
 

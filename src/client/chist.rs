@@ -112,7 +112,7 @@ pub(super) struct HistoryPage {
     exit: Exit,
 }
 
-/// The selected jobs.
+/// Which jobs are selected.
 struct JobFilter {
     ids: Vec<JobSel>,
     stats: Stats,
@@ -137,29 +137,29 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<History
         .any(|id| is_given(m, id));
     let mut err = Vec::new();
     let all = read_journal(source, &wanted, detail, &mut err)?;
-    let mut episodes: Vec<ElementHistory<'_>> = all
+    let mut elements: Vec<ElementHistory<'_>> = all
         .by_job
         .values()
-        .flat_map(SubmissionHistory::episodes)
+        .flat_map(SubmissionHistory::element_histories)
         .collect();
     let known: Vec<bool> = wanted
         .ids
         .iter()
         .map(|sel| {
-            episodes
+            elements
                 .iter()
                 .any(|e| wanted.may_see(e) && sel.matches(e.key.id, e.key.idx))
         })
         .collect();
-    episodes.retain(|e| wanted.has(e));
+    elements.retain(|e| wanted.has(e));
     let mut exit = Exit::Ok;
     for (sel, _) in wanted.ids.iter().zip(&known).filter(|(_, known)| !**known) {
         err.push(format!("Job <{sel}> is not found"));
     }
-    if episodes.is_empty() && wanted.ids.is_empty() {
+    if elements.is_empty() && wanted.ids.is_empty() {
         super::known_names::check(m, source)?;
     }
-    if episodes.is_empty() {
+    if elements.is_empty() {
         if known.iter().all(|k| *k) {
             err.push("No matching job found".to_owned());
         }
@@ -169,7 +169,7 @@ pub(super) fn show(m: &ArgMatches, source: &Source, ctx: &Ctx) -> Result<History
             Exit::NotFound
         };
     }
-    let text = print(m, &episodes, ctx);
+    let text = print(m, &elements, ctx);
     Ok(HistoryPage { text, err, exit })
 }
 
@@ -180,26 +180,26 @@ fn is_given(m: &ArgMatches, id: &str) -> bool {
     }
 }
 
-fn print(m: &ArgMatches, episodes: &[ElementHistory<'_>], ctx: &Ctx) -> String {
+fn print(m: &ArgMatches, elements: &[ElementHistory<'_>], ctx: &Ctx) -> String {
     let now = ctx.now.0;
     let mut out = String::new();
     if m.has("jsonl") {
-        episodes
+        elements
             .iter()
             .for_each(|e| page::put_json(&mut out, e, now, true));
     } else if m.has("json") {
         out.push_str(&format!(
             "{{\n  \"COMMAND\":\"chist\",\n  \"JOBS\":{},\n  \"RECORDS\":[",
-            episodes.len()
+            elements.len()
         ));
-        for (n, e) in episodes.iter().enumerate() {
+        for (n, e) in elements.iter().enumerate() {
             out.push_str(if n > 0 { ",\n    " } else { "\n    " });
             page::put_json(&mut out, e, now, true);
             out.truncate(out.trim_end().len());
         }
         out.push_str("\n  ]\n}\n");
     } else if m.has("t") {
-        let mut lines: Vec<(i64, String)> = episodes.iter().flat_map(page::events).collect();
+        let mut lines: Vec<(i64, String)> = elements.iter().flat_map(page::events).collect();
         lines.sort_by_key(|(t, _)| *t);
         for (t, text) in lines {
             let mut line = String::new();
@@ -209,17 +209,17 @@ fn print(m: &ArgMatches, episodes: &[ElementHistory<'_>], ctx: &Ctx) -> String {
             crate::show::wrap::item(&mut out, &line, false);
         }
     } else if m.has("l") || m.has("b") {
-        for (n, e) in episodes.iter().enumerate() {
+        for (n, e) in elements.iter().enumerate() {
             if n > 0 {
                 out.push_str(RULE);
             }
             page::put_long(&mut out, e, now, &ctx.dates);
         }
-    } else if !episodes.is_empty() {
+    } else if !elements.is_empty() {
         if !m.has("noheader") {
             out.push_str(page::HEADER);
         }
-        episodes
+        elements
             .iter()
             .for_each(|e| page::put_row(&mut out, e, now, m.has("w")));
     }

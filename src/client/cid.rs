@@ -45,12 +45,12 @@ fn show(source: &Source, m: &ArgMatches) -> Result<Exit, Fail> {
 
 fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     let cluster = source.cluster()?;
-    let facts = source.view.params().unwrap_or_default();
-    let leader = leadership::leader(source, &facts)?;
-    let name = if facts.cluster.is_empty() {
+    let params = source.view.params().unwrap_or_default();
+    let leader = leadership::leader(source, &params)?;
+    let name = if params.cluster.is_empty() {
         &cluster.name
     } else {
-        &facts.cluster
+        &params.cluster
     };
     let mut out = String::new();
     let json = m.has("json") || m.has("jsonl");
@@ -59,7 +59,7 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
         out.push_str(concat!("Corral ", env!("CARGO_PKG_VERSION"), "\n\n"));
     }
     if json {
-        params::put_id_json(&mut out, name, &facts, &leader);
+        params::put_id_json(&mut out, name, &params, &leader);
         return Ok((out, Exit::Ok));
     }
     if leader.epoch == 0 {
@@ -73,19 +73,19 @@ fn answer(source: &Source, m: &ArgMatches) -> Result<(String, Exit), Fail> {
     params::put_id(&mut out, name, &leader);
     let mut exit = Exit::Ok;
     if m.has("l") {
-        params::put_id_long(&mut out, &facts, &leader, &source.ctx().dates);
+        params::put_id_long(&mut out, &params, &leader, &source.ctx().dates);
         let standby = leadership::standby(&source.layout, &leader.host);
-        let all_stand_by = health::put_standby(&mut out, &facts, &leader.host, &standby);
+        let all_stand_by = health::put_standby(&mut out, &params, &leader.host, &standby);
         let wrong = [
-            &facts.alarms,
-            &facts.config_problems,
-            &facts.unconfigured_hosts,
+            &params.alarms,
+            &params.config_problems,
+            &params.unconfigured_hosts,
         ];
         if !all_stand_by || wrong.iter().any(|list| !list.is_empty()) {
             exit = Exit::NotFound;
         }
     }
-    if let Some(quiet) = leadership::silence(source, &facts) {
+    if let Some(quiet) = leadership::silence(source, &params) {
         tell!(
             "cid: the leader has been silent for {}; another cbsched takes over if one runs",
             crate::text::duration::short(quiet)

@@ -296,7 +296,7 @@ impl Table {
         args: &mut std::slice::Iter<'_, String>,
         split: &mut Split,
     ) -> Result<(), UsageError> {
-        let (name, glued) = match word.split_once('=') {
+        let (name, attached) = match word.split_once('=') {
             Some((name, value)) => (name.trim_start_matches('-'), Some(value)),
             None => (word.strip_prefix('-').unwrap_or(word), None),
         };
@@ -306,7 +306,7 @@ impl Table {
                 None => self.parse_letters(arg, word, args, split),
             };
         };
-        let value = match (self.options[option].takes, glued) {
+        let value = match (self.options[option].takes, attached) {
             (false, None) => String::new(),
             (false, Some(_)) => return Err(UsageError(format!("option -{name} takes no value"))),
             (true, Some(value)) => value.to_owned(),
@@ -335,11 +335,11 @@ impl Table {
                 split.given.push(GivenOption { option, value });
                 continue;
             }
-            let glued = &word[at + letter.len_utf8()..];
-            let value = match glued {
+            let attached = &word[at + letter.len_utf8()..];
+            let value = match attached {
                 "" if self.options[option].value_optional => String::new(),
                 "" => next_value(&letter.to_string(), args)?,
-                _ => glued.to_owned(),
+                _ => attached.to_owned(),
             };
             split.given.push(GivenOption { option, value });
             break;
@@ -377,7 +377,7 @@ impl Table {
     }
 
     /// The option whose value is attached to it in this word, and where the value begins.
-    pub(crate) fn stuck_value(&self, word: &str) -> Option<(&str, usize)> {
+    pub(crate) fn attached_value(&self, word: &str) -> Option<(&str, usize)> {
         let split = self.split(&[word.to_owned()]).ok()?;
         let given = split.given.last()?;
         let takes = self.options[given.option].takes;
@@ -544,10 +544,10 @@ mod tests {
         assert_eq!(place("7 --"), operand(1, false));
         assert_eq!(place("-nonsense -J"), Some(WordPlace::Value("J".into())));
         assert_eq!(place("-zzz"), None);
-        assert_eq!(table.stuck_value("-Jx"), Some(("J", 2)));
-        assert_eq!(table.stuck_value("--Jd="), Some(("Jd", 5)));
-        assert_eq!(table.stuck_value("-aa"), None);
-        assert_eq!(table.stuck_value("-J"), None);
+        assert_eq!(table.attached_value("-Jx"), Some(("J", 2)));
+        assert_eq!(table.attached_value("--Jd="), Some(("Jd", 5)));
+        assert_eq!(table.attached_value("-aa"), None);
+        assert_eq!(table.attached_value("-J"), None);
     }
 
     #[test]

@@ -30,7 +30,7 @@ const TRIAL_USER: &str = "cjobs --why";
 
 pub(crate) use crate::replay::live_cluster::Samples;
 
-/// See the head of the file.
+/// See the top of this file.
 pub(crate) struct ClusterCopy {
     pub state: State,
     pub config: Arc<Config>,
@@ -266,9 +266,9 @@ impl ClusterCopy {
             TrialAction::Release => {
                 let admin = self.state.job(id).and_then(|job| job.own_reason(0))
                     == Some(&PendReason::HeldByAdmin);
-                let hold_event = |hold_event, by| Event::Held {
+                let hold_event = |held, by| Event::Held {
                     j,
-                    held: hold_event,
+                    held,
                     admin,
                     by,
                     t,

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
 fn view(m: &ArgMatches) -> Result<i32> {
     let interval_ms = interval(m.last("i"))?;
     if m.has("once") {
-        let app = begun(m, size(m.last("size"))?)?;
+        let app = initial_app(m, size(m.last("size"))?)?;
         let source = Source::open("cview")?;
         let ctx = source.ctx_with_estimates();
         read::put(&print_once(app, &source, ctx, language::of_process())?)?;
@@ -101,7 +101,7 @@ fn view(m: &ArgMatches) -> Result<i32> {
     if m.last("size").is_some() {
         return Err(Fail::usage("-size can only be given with -once"));
     }
-    let app = begun(m, SIZE)?;
+    let app = initial_app(m, SIZE)?;
     screen::check(std::env::var("TERM").ok().as_deref())?;
     let source = Source::open("cview")?;
     let app = App {
@@ -152,7 +152,7 @@ fn size(text: Option<&str>) -> Result<(u16, u16)> {
 }
 
 /// The initial state.
-fn begun(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
+fn initial_app(m: &ArgMatches, size: (u16, u16)) -> Result<App> {
     let names = m.all("what");
     let name = match names.as_slice() {
         [] => None,
@@ -217,7 +217,7 @@ fn print_once(mut app: App, source: &Source, ctx: Ctx, language: Language) -> Re
     };
     let (now, dates) = (ctx.now.0, ctx.dates.same());
     match ViewPoller::default().poll(source, &app.needed_data(), ctx) {
-        PollResult::Data(world) => app.set_data(*world, now),
+        PollResult::Data(data) => app.set_data(*data, now),
         PollResult::Failed(why) => return Err(Fail::system(why)),
         PollResult::Unchanged => {}
     }

@@ -161,11 +161,11 @@ impl InteractiveListener {
         clock::random(&mut key);
         let token = Token(u128::from_le_bytes(name));
         let key = Key::new(key);
-        let word = Rendezvous {
+        let rendezvous = Rendezvous {
             addresses: listener.addresses(&site.share, ADDRESSES_MAX),
             key: key.clone(),
         };
-        let rendezvous_files = RendezvousFiles::create(&site.layout(), token, &word)?;
+        let rendezvous_files = RendezvousFiles::create(&site.layout(), token, &rendezvous)?;
         Ok(InteractiveListener {
             listener,
             key,
@@ -205,7 +205,7 @@ impl InteractiveListener {
             Ok(queue) => queue,
             Err(e) => return e.report("csub"),
         };
-        let mut attendant = JobMonitor {
+        let mut monitor = JobMonitor {
             site,
             job: (run.id, run.t),
             reader: ViewReader::new(&site.layout()),
@@ -215,8 +215,8 @@ impl InteractiveListener {
             quiet: Quiet::from_environment(),
             killed: false,
         };
-        attendant.print_status(MessageKind::Submission, "<<Waiting for dispatch ...>>");
-        attendant.wait(self, follow)
+        monitor.print_status(MessageKind::Submission, "<<Waiting for dispatch ...>>");
+        monitor.wait(self, follow)
     }
 }
 
@@ -266,7 +266,7 @@ impl JobMonitor<'_> {
                 if waiting.windows.is_some() {
                     tell!("csub: -XF: the windows of the job are not passed on either");
                 }
-                waiting.rendezvous_files.take_notice();
+                waiting.rendezvous_files.void_key();
                 self.report_start(&host);
                 let code = self.follow(follow);
                 drop(waiting);
@@ -289,19 +289,19 @@ impl JobMonitor<'_> {
     /// Waits for a connection, a message of the host, or the end of the job.
     fn wait_for_host(&mut self, waiting: &InteractiveListener) -> WaitResult {
         let about = crate::channel::channel_name(waiting.session.token);
-        let mut calls =
+        let mut connections =
             IncomingConnections::new(waiting.key.clone(), about, JobKey::job(self.job.0));
         let (mut pause, mut look_at) = (PAUSE_MS.0, 0);
         loop {
             let now = clock::boot_ms();
             if now >= look_at {
-                if let Some(word) = waiting.rendezvous_files.connect_failure(now) {
-                    return WaitResult::Unreachable(word.host, word.why);
+                if let Some(failure) = waiting.rendezvous_files.connect_failure(now) {
+                    return WaitResult::Unreachable(failure.host, failure.why);
                 }
                 let mut lines = Vec::new();
                 let mut keep = |kind, line: &str| lines.push((kind, line.to_owned()));
                 if let Some(code) = self.check_job(now, &mut keep) {
-                    if let Some(peer) = calls.last(&waiting.listener, waiting.welcome()) {
+                    if let Some(peer) = connections.last(&waiting.listener, waiting.welcome()) {
                         return WaitResult::Connected(Box::new(peer));
                     }
                     lines
@@ -313,7 +313,7 @@ impl JobMonitor<'_> {
                 pause = (pause + pause / 4 + 1).min(PAUSE_MS.1);
             }
             let mut list = vec![readable(&self.queue), readable(&waiting.listener)];
-            list.extend(calls.poll_entries());
+            list.extend(connections.poll_entries());
             let left = look_at.saturating_sub(clock::boot_ms());
             if let Err(e) = stream::wait(&list, Some(left)) {
                 return WaitResult::Code(Fail::from(e).report("csub"));
@@ -322,7 +322,7 @@ impl JobMonitor<'_> {
                 return WaitResult::Code(code);
             }
             let now = clock::boot_ms();
-            if let Some(peer) = calls.poll_once(&waiting.listener, waiting.welcome(), now) {
+            if let Some(peer) = connections.poll_once(&waiting.listener, waiting.welcome(), now) {
                 return WaitResult::Connected(Box::new(peer));
             }
         }
@@ -384,9 +384,9 @@ impl JobMonitor<'_> {
             Terminal::Pty => Some(KeyMode::Signals),
             Terminal::Shell => Some(KeyMode::All),
         };
-        let over = TerminalSession::new(vec![peer], true, keys, &self.queue).run();
+        let end = TerminalSession::new(vec![peer], true, keys, &self.queue).run();
         let (id, _) = self.job;
-        match over {
+        match end {
             SessionEnd::Ended(mut ends) => match ends.pop().flatten() {
                 Some(finish) => {
                     if !finish.text.is_empty() {

@@ -22,7 +22,7 @@ const POLL_MS: u64 = 200;
 ///
 /// # Errors
 /// The file is damaged or cannot be read.
-pub(crate) fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
+pub(crate) fn leader(source: &Source, params: &Params) -> Result<Leader, Fail> {
     let path = source.layout.epoch();
     let mut last = String::new();
     for _ in 0..READS {
@@ -35,7 +35,7 @@ pub(crate) fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
         match decode_fixed::<EpochDoc>(&bytes) {
             Ok(doc) => {
                 let host = if doc.host.is_empty() {
-                    facts.master.clone()
+                    params.master.clone()
                 } else {
                     doc.host
                 };
@@ -55,8 +55,8 @@ pub(crate) fn leader(source: &Source, facts: &Params) -> Result<Leader, Fail> {
 /// How long the leader has been silent (ms), if that is longer than the time until a takeover
 /// begins. The clocks of the file server and of this host may differ: a beat that seems late is
 /// watched for as long as a leader may take until its next beat.
-pub(crate) fn silence(source: &Source, facts: &Params) -> Option<u64> {
-    let lease = facts.lease_ms();
+pub(crate) fn silence(source: &Source, params: &Params) -> Option<u64> {
+    let lease = params.lease_ms();
     let beat = || {
         let path = source.layout.beat();
         fs::read_optional(&path, 4096).ok().flatten()
@@ -127,21 +127,21 @@ mod tests {
         let bed = TestView::new();
         let layout = Layout::new(bed.dir.path());
         let source = bed.source("cid", 10);
-        let facts = Params {
+        let params = Params {
             params: vec![("cluster.lease_timeout_ms".into(), "2000".into())],
             ..Params::default()
         };
         write(&layout, &layout.beat(), 0);
-        assert_eq!(silence(&source, &facts), None);
+        assert_eq!(silence(&source, &params), None);
         write(&layout, &layout.beat(), 60);
-        assert!(silence(&source, &facts).is_some_and(|ms| ms > 50_000));
+        assert!(silence(&source, &params).is_some_and(|ms| ms > 50_000));
         // The clock of the file server lags the clock of this host.
         std::thread::scope(|s| {
             s.spawn(|| {
                 clock::sleep_ms(300);
                 std::fs::write(layout.beat(), "next").unwrap();
             });
-            assert_eq!(silence(&source, &facts), None);
+            assert_eq!(silence(&source, &params), None);
         });
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn text(source: &Source) -> Result<String> {
 
 /// The same for a given time (ms since 1970), with size and free space of the share's file system.
 pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -> Result<String> {
-    let text = with_facts(source, now_ms, share, metrics::text)?;
+    let text = with_input(source, now_ms, share, metrics::text)?;
     text.map_err(|e| Fail::system(format!("the figures cannot be written as text: {e}")))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn text_at(source: &Source, now_ms: i64, share: Option<(u64, u64)>) -
 /// # Errors
 /// There is no view yet, or it cannot be read.
 pub(crate) fn points(source: &Source) -> Result<Vec<MetricPoint>> {
-    with_facts(source, clock::wall_ms(), share(source), metrics::points)
+    with_input(source, clock::wall_ms(), share(source), metrics::points)
 }
 
 /// Size and free space of the share's file system, in bytes; `None`: unknown.
@@ -40,7 +40,7 @@ fn share(source: &Source) -> Option<(u64, u64)> {
     Some((disk.total, disk.available))
 }
 
-fn with_facts<T>(
+fn with_input<T>(
     source: &Source,
     now_ms: i64,
     share: Option<(u64, u64)>,

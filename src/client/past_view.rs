@@ -40,7 +40,7 @@ pub(super) fn option() -> Arg {
     )
 }
 
-/// See the head of the file.
+/// See the top of this file.
 pub(crate) struct PastView {
     dir: PathBuf,
     moment: Stamp,

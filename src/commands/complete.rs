@@ -116,7 +116,7 @@ fn escaped(word: &str) -> String {
 }
 
 fn printed(shell: Shell, answer: &Completions) -> String {
-    let mut out = String::from(match answer.shellwork {
+    let mut out = String::from(match answer.shell_completion {
         ShellCompletion::Nothing => "words\n",
         ShellCompletion::Files => "files\n",
         ShellCompletion::Dirs => "dirs\n",

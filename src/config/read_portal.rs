@@ -54,13 +54,13 @@ pub(super) fn portal(ctx: &mut Ctx<'_>, node: &Node) -> Option<Portal> {
 }
 
 fn listen(ctx: &mut Ctx<'_>, w: &Words) -> Option<SocketAddr> {
-    let place = w.text.parse::<SocketAddr>().ok();
-    if place.is_none() {
+    let address = w.text.parse::<SocketAddr>().ok();
+    if address.is_none() {
         let message = format!("listen: {:?} is not an address with a port", w.text);
         let hint = "write 127.0.0.1:8080, 0.0.0.0:443 or '[::]:443'";
         ctx.problem_hint(w.pos, "address", message, hint);
     }
-    place
+    address
 }
 
 fn names(ctx: &mut Ctx<'_>, w: &Words) -> Vec<String> {
@@ -170,7 +170,9 @@ fn check_combinations(ctx: &mut Ctx<'_>, f: &Fields<'_>, out: &Portal) {
         let hint = "lower session_idle or raise session_max";
         ctx.problem_hint(f.key_pos("session_idle"), "conflict", message, hint);
     }
-    let is_far = out.listen.is_some_and(|place| !place.ip().is_loopback());
+    let is_far = out
+        .listen
+        .is_some_and(|address| !address.ip().is_loopback());
     if is_far && !f.has("tls_cert") {
         let message = "other hosts can connect to this address, and the connections are not \
             encrypted";

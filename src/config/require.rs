@@ -302,7 +302,7 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
 ///
 /// # Errors
 /// A sentence if it names something that does not exist (any more).
-pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, String> {
+pub fn requested_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, String> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -314,12 +314,12 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
     prefs.others = None;
     // Each name once, with its highest preference, even if a forged request repeats names.
     let mut wanted: BTreeMap<&str, u32> = BTreeMap::new();
-    let mut out: BTreeSet<&str> = BTreeSet::new();
+    let mut excluded: BTreeSet<&str> = BTreeSet::new();
     for item in &set.items {
         let (name, preference) = (item.name.as_str(), item.preference);
         match name {
             "others" | "all" if !item.exclude => prefs.others = prefs.others.max(Some(preference)),
-            name if item.exclude => _ = out.insert(name),
+            name if item.exclude => _ = excluded.insert(name),
             name => {
                 let known = wanted.entry(name).or_default();
                 *known = preference.max(*known);
@@ -342,7 +342,7 @@ pub fn asked_hosts(text: &str, config: &Config) -> Result<Option<HostPrefs>, Str
         ));
     }
     let mut exclude = HostSetUnion::default();
-    for name in out {
+    for name in excluded {
         exclude.add(resolve(name)?);
     }
     prefs.terms = terms.into_iter().map(|(p, set)| (set.set(), p)).collect();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     fn parsed_prefs(text: &str, config: &Config) -> HostPrefs {
-        let prefs = asked_hosts(text, config).unwrap_or_else(|e| panic!("{e}"));
+        let prefs = requested_hosts(text, config).unwrap_or_else(|e| panic!("{e}"));
         prefs.unwrap_or_else(HostPrefs::all)
     }
 
@@ -448,8 +448,8 @@ mod tests {
     fn preferences_are_few() {
         let open = config("- {name: default, open: yes}");
         let most = |n: u32| (0..n).map(|p| format!("h{p}+{p} ")).collect::<String>();
-        assert!(asked_hosts(&most(256), &open).is_ok());
-        let e = asked_hosts(&most(257), &open).expect_err("one too many");
+        assert!(requested_hosts(&most(256), &open).is_ok());
+        let e = requested_hosts(&most(257), &open).expect_err("one too many");
         assert!(e.contains("at most 256"), "{e}");
     }
 }

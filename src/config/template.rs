@@ -216,7 +216,7 @@ impl Template {
     pub fn fill(
         &self,
         given: &[(String, String)],
-        place: &PathBase<'_>,
+        base: &PathBase<'_>,
     ) -> Result<FilledTemplate, Vec<String>> {
         let mut wrong = Vec::new();
         for (at, (name, _)) in given.iter().enumerate() {
@@ -234,7 +234,7 @@ impl Template {
             let value = match text.map(String::as_str) {
                 None | Some("") if param.required => Err("a value is required".to_owned()),
                 None | Some("") => Ok(String::new()),
-                Some(text) => param.value(text, Some(place)),
+                Some(text) => param.value(text, Some(base)),
             };
             match value {
                 Ok(value) => out.values.push((param.name.clone(), value)),
@@ -332,18 +332,18 @@ pub(super) fn parameter_parts(text: &str) -> Vec<(&str, Option<(usize, &str)>)> 
 }
 
 impl Param {
-    /// The canonical form of a value. `place`: with `None`, paths are neither changed nor checked.
+    /// The canonical form of a value. `base`: with `None`, paths are neither changed nor checked.
     ///
     /// # Errors
     /// Why this value is not valid for the parameter.
-    pub fn value(&self, text: &str, place: Option<&PathBase<'_>>) -> Result<String, String> {
+    pub fn value(&self, text: &str, base: Option<&PathBase<'_>>) -> Result<String, String> {
         if text.len() > VALUE_MAX {
             return Err(format!("more than {VALUE_MAX} bytes"));
         }
         if text.contains(char::is_control) {
             return Err("the value has a control character".to_owned());
         }
-        let value = self.canonical(text, place)?;
+        let value = self.canonical(text, base)?;
         if self.kind.is_ordered() {
             self.check_range(text)?;
         }
@@ -355,7 +355,7 @@ impl Param {
         }
     }
 
-    fn canonical(&self, text: &str, place: Option<&PathBase<'_>>) -> Result<String, String> {
+    fn canonical(&self, text: &str, base: Option<&PathBase<'_>>) -> Result<String, String> {
         let word = self.kind.word();
         match self.kind {
             ParamKind::String => Ok(text.to_owned()),
@@ -383,19 +383,17 @@ impl Param {
                     Err(format!("{text:?} is not one of {}", all.join(", ")))
                 }
             },
-            ParamKind::File | ParamKind::Dir => match place {
+            ParamKind::File | ParamKind::Dir => match base {
                 None => Ok(text.to_owned()),
-                Some(place) => self
-                    .path(text, place)
-                    .map_err(|why| format!("{word} {why}")),
+                Some(base) => self.path(text, base).map_err(|why| format!("{word} {why}")),
             },
         }
     }
 
     /// An absolute path, without `.` in it.
-    fn path(&self, text: &str, place: &PathBase<'_>) -> Result<String, String> {
+    fn path(&self, text: &str, base: &PathBase<'_>) -> Result<String, String> {
         let mut path = PathBuf::new();
-        for part in place.cwd.join(text).components() {
+        for part in base.cwd.join(text).components() {
             if part != Component::CurDir {
                 path.push(part);
             }
@@ -406,7 +404,7 @@ impl Param {
         if !self.exists {
             return Ok(shown.to_owned());
         }
-        match ((place.kind)(&path), self.kind) {
+        match ((base.kind)(&path), self.kind) {
             (PathKind::Missing, _) => Err(format!("{shown} does not exist on this host")),
             (PathKind::File, ParamKind::File) | (PathKind::Dir, ParamKind::Dir) => {
                 Ok(shown.to_owned())

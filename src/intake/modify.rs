@@ -91,10 +91,10 @@ pub fn changed(
     Ok(spec)
 }
 
-/// Copies what option `letter` sets from one specification to another.
-fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
+/// Copies what `option` sets from one specification to another.
+fn replace(to: &mut Spec, from: &Spec, option: &str) -> Result<(), Refusal> {
     let from = from.clone();
-    match letter {
+    match option {
         "q" => to.queue = from.queue,
         "n" => (to.min, to.max) = (from.min, from.max),
         "R" => to.res_req = from.res_req,
@@ -158,7 +158,7 @@ fn replace(to: &mut Spec, from: &Spec, letter: &str) -> Result<(), Refusal> {
         "L" => to.shell = from.shell,
         "launch" => to.launch = from.launch,
         "no-report" => to.no_report = from.no_report,
-        _ => return Err(Refusal::usage(format!("-{letter} cannot be changed"))),
+        _ => return Err(Refusal::usage(format!("-{option} cannot be changed"))),
     }
     Ok(())
 }

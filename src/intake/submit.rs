@@ -251,7 +251,7 @@ pub(super) fn check_spec(
         if let Some(why) = require::unknown_host(&spec.hosts, config) {
             return Err(Refusal::not_found(format!("-m: {why}")));
         }
-        let prefs = require::asked_hosts(&spec.hosts, config);
+        let prefs = require::requested_hosts(&spec.hosts, config);
         prefs.map_err(|e| Refusal::usage(format!("-m: {e}")))?;
     }
     check_limits(&spec.limits)?;

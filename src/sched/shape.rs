@@ -14,7 +14,7 @@ use super::placement::Shortfall;
 use super::quota::Blocked;
 use super::request_compiler::compile;
 use super::resource_names::ResourceNames;
-use crate::config::require::{Request, asked_hosts};
+use crate::config::require::{Request, requested_hosts};
 use crate::config::{Config, HostPrefs, Packing, Queue};
 use crate::model::Spec;
 use crate::text::resreq::{Direction, HostFacts, OrderKey, Resources as _, Select};
@@ -131,7 +131,7 @@ impl Shape {
         let at = config.queues.iter().position(|q| q.name == spec.queue);
         let queue: Option<&Queue> = at.map(|at| &config.queues[at]);
         let request = Request::new(spec, queue.and_then(|q| q.res_req.as_deref()), config);
-        let prefs = asked_hosts(&spec.hosts, config);
+        let prefs = requested_hosts(&spec.hosts, config);
         let alternatives = request.as_ref().map_err(String::clone);
         let alternatives = alternatives.and_then(|request| compile(request, config, names));
         let bad = match (&alternatives, &prefs) {

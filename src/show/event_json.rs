@@ -144,11 +144,11 @@ impl Documents {
     }
 
     /// The document of an event, as a line without a newline; `None`: not an event for programs.
-    pub(crate) fn of(&self, place: JournalPosition, event: &Event) -> Option<String> {
+    pub(crate) fn of(&self, position: JournalPosition, event: &Event) -> Option<String> {
         let name = name_of(event)?;
         let mut out = String::with_capacity(256);
         let mut o = Object::begin(&mut out);
-        o.text("position", &place.to_string());
+        o.text("position", &position.to_string());
         o.opt("time_ms", time_of(event).map(|t| t.0));
         o.text("event", name);
         if let Some(j) = job_of(event) {
@@ -540,12 +540,12 @@ mod tests {
 
     fn line(docs: &mut Documents, event: &Event) -> Option<serde_json::Value> {
         docs.note(event);
-        let place = JournalPosition {
+        let position = JournalPosition {
             epoch: 7,
             segment: 1,
             record: 3,
         };
-        let text = docs.of(place, event);
+        let text = docs.of(position, event);
         text.map(|text| serde_json::from_str(&text).expect("JSON"))
     }
 
@@ -655,11 +655,11 @@ mod tests {
 
     #[test]
     fn positions_are_read_back_and_ordered() {
-        let place = JournalPosition::parse("12.3.400").unwrap();
-        assert_eq!(JournalPosition::parse(&place.to_string()), Ok(place));
+        let position = JournalPosition::parse("12.3.400").unwrap();
+        assert_eq!(JournalPosition::parse(&position.to_string()), Ok(position));
         assert!(
-            JournalPosition::parse("12.3.399").unwrap() < place
-                && JournalPosition::parse("0").unwrap() < place
+            JournalPosition::parse("12.3.399").unwrap() < position
+                && JournalPosition::parse("0").unwrap() < position
         );
         for wrong in ["", "1", "1.2", "1.2.3.4", "1.x.3", "-1.2.3", "1..3"] {
             assert!(JournalPosition::parse(wrong).is_err(), "{wrong}");

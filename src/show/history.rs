@@ -208,7 +208,7 @@ impl Histories {
         } else {
             &s.name
         };
-        let mut story = SubmissionHistory {
+        let mut submission = SubmissionHistory {
             id: s.id,
             submit: s.t.0,
             spec: self.specs.get(&s.s).cloned(),
@@ -222,37 +222,40 @@ impl Histories {
             },
             ..SubmissionHistory::default()
         };
-        story.head.track = StateTimes {
+        submission.head.track = StateTimes {
             stat,
             since: s.t.0,
             ..StateTimes::default()
         };
         // Ids are reused after a long time: the new job replaces the old one.
-        self.by_job.insert(s.id, story);
+        self.by_job.insert(s.id, submission);
     }
 
     /// The history of `j`. The first event of an element creates it from that of its array. For a
     /// job whose submission is no longer kept, it begins here.
     fn past(&mut self, j: JobKey, t: i64) -> &mut JobHistory {
-        let story = self
+        let submission = self
             .by_job
             .entry(j.id)
             .or_insert_with(|| SubmissionHistory {
                 id: j.id,
                 ..SubmissionHistory::default()
             });
-        if story.head.track.since == 0 {
-            story.head.track.since = t;
+        if submission.head.track.since == 0 {
+            submission.head.track.since = t;
         }
         if j.idx == 0 {
-            return &mut story.head;
+            return &mut submission.head;
         }
-        let head = &story.head;
-        story.elements.entry(j.idx).or_insert_with(|| JobHistory {
-            track: head.track.clone(),
-            of_array: head.lines.len(),
-            ..JobHistory::default()
-        })
+        let head = &submission.head;
+        submission
+            .elements
+            .entry(j.idx)
+            .or_insert_with(|| JobHistory {
+                track: head.track.clone(),
+                of_array: head.lines.len(),
+                ..JobHistory::default()
+            })
     }
 
     /// Changes the history of `j` and notes a line.
@@ -493,8 +496,8 @@ impl Histories {
     fn changed(&mut self, j: JobKey, s: u32, by: &str, what: &str, t: i64) {
         let spec = self.specs.get(&s).cloned();
         self.change(j, t, || format!("Changed by <{by}>: {what}"), |_, _| {});
-        if let (Some(story), Some(spec)) = (self.by_job.get_mut(&j.id), spec) {
-            (story.spec, story.spec_number) = (Some(spec), s);
+        if let (Some(submission), Some(spec)) = (self.by_job.get_mut(&j.id), spec) {
+            (submission.spec, submission.spec_number) = (Some(spec), s);
         }
     }
 
@@ -509,12 +512,12 @@ impl Histories {
             s
         };
         self.change(JobKey::job(j.id), t, line, |_, _| {});
-        if let Some(story) = self.by_job.get_mut(&j.id) {
+        if let Some(submission) = self.by_job.get_mut(&j.id) {
             if let Some(name) = name {
-                story.name = name.to_owned();
+                submission.name = name.to_owned();
             }
             if let Some(command) = command {
-                story.command = command.to_owned();
+                submission.command = command.to_owned();
             }
         }
     }
@@ -572,20 +575,20 @@ impl Histories {
 
     /// Completes a job or array with data that only the view still has.
     pub(crate) fn complete(&mut self, row: &JobRow<'_>, spec: &Arc<Spec>) {
-        let Some(story) = self.by_job.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
+        let Some(submission) = self.by_job.get_mut(&row.j.id).filter(|_| row.j.idx == 0) else {
             return;
         };
-        story.spec.get_or_insert_with(|| spec.clone());
-        if story.submit == 0 {
-            story.submit = row.submit;
-            story.command = row.command.clone().into_owned();
+        submission.spec.get_or_insert_with(|| spec.clone());
+        if submission.submit == 0 {
+            submission.submit = row.submit;
+            submission.command = row.command.clone().into_owned();
             let name = if row.name.is_empty() {
                 &row.command
             } else {
                 &row.name
             };
-            story.name = name.clone().into_owned();
-            story.indices = row
+            submission.name = name.clone().into_owned();
+            submission.indices = row
                 .arr
                 .as_ref()
                 .and_then(|arr| IndexSet::parse(&arr.all, 1, MAX_INDEX).ok());
@@ -620,7 +623,7 @@ pub(crate) struct ElementHistory<'h> {
 
 impl SubmissionHistory {
     /// The job itself, or each of its elements by index.
-    pub(crate) fn episodes(&self) -> impl Iterator<Item = ElementHistory<'_>> {
+    pub(crate) fn element_histories(&self) -> impl Iterator<Item = ElementHistory<'_>> {
         let single = self.indices.is_none() && self.elements.is_empty();
         let own = single.then(|| ElementHistory {
             key: JobKey::job(self.id),

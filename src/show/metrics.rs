@@ -92,8 +92,8 @@ impl JobSums {
         }
         let key = (spec.queue.clone(), row.stat);
         *self.jobs.entry(key).or_default() += n;
-        let slots = row.hosts.iter().map(|share| u64::from(share.1));
-        let mut share = OwnerUsage {
+        let slots = row.hosts.iter().map(|host| u64::from(host.1));
+        let mut usage = OwnerUsage {
             slots: slots.sum(),
             memory_b: row.usage.mem_kb as f64 * 1024.0,
             ..OwnerUsage::default()
@@ -104,12 +104,12 @@ impl JobSums {
             } else {
                 units.part
             };
-            let all = share.units.entry(units.res.clone()).or_default();
+            let all = usage.units.entry(units.res.clone()).or_default();
             *all += u64::from(one) * units.names.len() as u64;
         }
         match row.stat.is_waiting() {
-            true => share.pending = n,
-            false => share.started = n,
+            true => usage.pending = n,
+            false => usage.started = n,
         }
         if row.stat == JobStat::Pend {
             let age_s = ((self.now_ms - row.submit).max(0)) as f64 / 1000.0;
@@ -118,16 +118,16 @@ impl JobSums {
             waiting.sum_s += age_s * n as f64;
             waiting.most_s = waiting.most_s.max(age_s);
         }
-        self.users.entry(spec.user.clone()).or_default().add(&share);
+        self.users.entry(spec.user.clone()).or_default().add(&usage);
         let project = self.projects.entry(spec.project.clone()).or_default();
-        project.add(&share);
+        project.add(&usage);
     }
 
     /// Computes the sums by group; `groups_of` returns the groups of a user.
     pub(crate) fn sum_groups(&mut self, groups_of: &dyn Fn(&str) -> Vec<String>) {
-        for (user, share) in &self.users {
+        for (user, usage) in &self.users {
             for group in groups_of(user) {
-                self.groups.entry(group).or_default().add(share);
+                self.groups.entry(group).or_default().add(usage);
             }
         }
     }
@@ -156,27 +156,27 @@ pub(crate) struct MetricsInput<'a> {
 ///
 /// # Errors
 /// The encoder refuses a name or value.
-pub(crate) fn text(facts: &MetricsInput<'_>) -> Result<String, std::fmt::Error> {
-    page(facts).text()
+pub(crate) fn text(input: &MetricsInput<'_>) -> Result<String, std::fmt::Error> {
+    page(input).text()
 }
 
 /// Every figure that is a single number, for alert rules; histograms are left out.
-pub(crate) fn points(facts: &MetricsInput<'_>) -> Vec<MetricPoint> {
-    page(facts).points()
+pub(crate) fn points(input: &MetricsInput<'_>) -> Vec<MetricPoint> {
+    page(input).points()
 }
 
-fn page(facts: &MetricsInput<'_>) -> MetricsPage {
+fn page(input: &MetricsInput<'_>) -> MetricsPage {
     let mut page = MetricsPage::default();
-    put_cluster(&mut page, facts);
-    put_share(&mut page, facts.share);
-    put_jobs(&mut page, facts.jobs);
-    put_queues(&mut page, facts.queues, facts.hosts);
-    if facts.users {
-        put_shares(&mut page, facts.jobs);
+    put_cluster(&mut page, input);
+    put_share(&mut page, input.share);
+    put_jobs(&mut page, input.jobs);
+    put_queues(&mut page, input.queues, input.hosts);
+    if input.users {
+        put_owner_usage(&mut page, input.jobs);
     }
-    put_hosts(&mut page, facts.hosts, facts.jobs.now_ms);
-    put_spread(&mut page, facts.hosts);
-    if let Some(figures) = facts.figures {
+    put_hosts(&mut page, input.hosts, input.jobs.now_ms);
+    put_spread(&mut page, input.hosts);
+    if let Some(figures) = input.figures {
         activity::put(&mut page, figures);
     }
     page
@@ -223,8 +223,8 @@ fn put_spread(page: &mut MetricsPage, hosts: &[HostRow]) {
     }
 }
 
-fn put_cluster(page: &mut MetricsPage, facts: &MetricsInput<'_>) {
-    let MetricsInput { params, leader, .. } = facts;
+fn put_cluster(page: &mut MetricsPage, input: &MetricsInput<'_>) {
+    let MetricsInput { params, leader, .. } = input;
     let mut about = label("cluster", &params.cluster);
     about.push(("version", params.version.clone()));
     page.put(
@@ -237,7 +237,7 @@ fn put_cluster(page: &mut MetricsPage, facts: &MetricsInput<'_>) {
         "The host that leads; 1 while it gives signs of life in time, else 0",
         [(
             label("host", &leader.host),
-            f64::from(u8::from(leader.epoch > 0 && facts.silent_ms.is_none())),
+            f64::from(u8::from(leader.epoch > 0 && input.silent_ms.is_none())),
         )],
     );
     page.one(
@@ -257,11 +257,11 @@ fn put_cluster(page: &mut MetricsPage, facts: &MetricsInput<'_>) {
             ms as f64 / 1000.0,
         );
     }
-    let missing = super::health::missing(params, &leader.host, facts.standby);
+    let missing = super::health::missing(params, &leader.host, input.standby);
     page.one(
         "corral_masters_standing_by",
         "Hosts that would take over",
-        count(facts.standby.len()),
+        count(input.standby.len()),
     );
     page.one(
         "corral_masters_missing",
@@ -404,26 +404,26 @@ fn takes_jobs(host: &HostRow) -> bool {
     )
 }
 
-fn put_shares(page: &mut MetricsPage, sums: &JobSums) {
+fn put_owner_usage(page: &mut MetricsPage, sums: &JobSums) {
     let all = [&sums.users, &sums.projects, &sums.groups];
-    for ((name, metrics), shares) in OWNERS.into_iter().zip(all) {
-        let shares = bounded(shares);
-        let jobs = shares.iter().flat_map(|(who, share)| {
-            [("pending", share.pending), ("started", share.started)].map(|(state, n)| {
+    for ((name, metrics), usages) in OWNERS.into_iter().zip(all) {
+        let usages = bounded(usages);
+        let jobs = usages.iter().flat_map(|(who, usage)| {
+            [("pending", usage.pending), ("started", usage.started)].map(|(state, n)| {
                 let mut labels = label(name, who);
                 labels.push(("state", state.to_owned()));
                 (labels, n as f64)
             })
         });
         page.put(metrics[0], "Unfinished jobs and elements of arrays", jobs);
-        let slots = shares.iter();
-        let slots = slots.map(|(who, share)| (label(name, who), share.slots as f64));
+        let slots = usages.iter();
+        let slots = slots.map(|(who, usage)| (label(name, who), usage.slots as f64));
         page.put(metrics[1], "Slots of started jobs", slots);
-        let memory = shares.iter();
-        let memory = memory.map(|(who, share)| (label(name, who), share.memory_b));
+        let memory = usages.iter();
+        let memory = memory.map(|(who, usage)| (label(name, who), usage.memory_b));
         page.put(metrics[2], "Memory that started jobs use", memory);
-        let units = shares.iter().flat_map(|(who, share)| {
-            share.units.iter().map(|(res, n)| {
+        let units = usages.iter().flat_map(|(who, usage)| {
+            usage.units.iter().map(|(res, n)| {
                 let mut labels = label(name, who);
                 labels.push(("resource", res.clone()));
                 (labels, *n as f64 / f64::from(WHOLE_UNIT))
@@ -445,10 +445,10 @@ fn bounded(all: &BTreeMap<String, OwnerUsage>) -> Vec<(&str, OwnerUsage)> {
     let rest = ranked.split_off(ranked.len().min(NAMED_MAX));
     ranked.sort_unstable_by_key(|(who, _)| *who);
     let mut named: Vec<(&str, OwnerUsage)> = Vec::with_capacity(ranked.len() + 1);
-    named.extend(ranked.into_iter().map(|(who, share)| (who, share.clone())));
+    named.extend(ranked.into_iter().map(|(who, usage)| (who, usage.clone())));
     if !rest.is_empty() {
         let mut sum = OwnerUsage::default();
-        rest.iter().for_each(|(_, share)| sum.add(share));
+        rest.iter().for_each(|(_, usage)| sum.add(usage));
         named.push((OTHERS, sum));
     }
     named
@@ -567,13 +567,13 @@ mod tests {
 
     #[test]
     fn of_many_users_the_largest_have_a_figure_of_their_own_and_none_is_lost() {
-        let share = |slots| OwnerUsage {
+        let usage = |slots| OwnerUsage {
             slots,
             started: 1,
             ..OwnerUsage::default()
         };
         let all: BTreeMap<String, OwnerUsage> = (0..NAMED_MAX as u64 + 50)
-            .map(|n| (format!("u{n:03}"), share(n)))
+            .map(|n| (format!("u{n:03}"), usage(n)))
             .collect();
         let bounded = bounded(&all);
         assert_eq!(bounded.len(), NAMED_MAX + 1);

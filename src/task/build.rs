@@ -332,7 +332,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &TaskFiles) -> Vec<Strin
 /// The exit values that put a job back to pending, each as a number; `None`: there are none.
 fn requeue_values(text: &str) -> Option<String> {
     let exits = RequeueExits::parse(text).ok()?;
-    let all = (1..=u8::MAX).filter(|code| exits.puts_back(*code));
+    let all = (1..=u8::MAX).filter(|code| exits.requeues(*code));
     let words: Vec<String> = all.map(|code| code.to_string()).collect();
     (!words.is_empty()).then(|| words.join(" "))
 }

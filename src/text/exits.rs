@@ -19,7 +19,7 @@ impl RequeueExits {
     /// # Errors
     /// The first word that is not valid.
     pub fn parse(text: &str) -> Result<RequeueExits, ParseError> {
-        let (mut back, mut exclude) = ([false; 256], [false; 256]);
+        let (mut requeue, mut exclude) = ([false; 256], [false; 256]);
         let mut at = 0;
         while at < text.len() {
             let rest = &text[at..];
@@ -42,21 +42,21 @@ impl RequeueExits {
                 continue;
             }
             let len = rest.find([' ', ',']).unwrap_or(rest.len());
-            mark(&rest[..len], at, &mut back)?;
+            mark(&rest[..len], at, &mut requeue)?;
             at += len;
         }
         // A value in both lists belongs to EXCLUDE.
-        for (b, e) in back.iter_mut().zip(exclude) {
+        for (b, e) in requeue.iter_mut().zip(exclude) {
             *b &= !e;
         }
         Ok(RequeueExits {
-            ranges: ranges(&back),
+            ranges: ranges(&requeue),
             exclude: ranges(&exclude),
         })
     }
 
     /// Whether a job that ended with this value is requeued.
-    pub fn puts_back(&self, exit: u8) -> bool {
+    pub fn requeues(&self, exit: u8) -> bool {
         within(&self.ranges, exit) || self.excludes(exit)
     }
 
@@ -204,8 +204,8 @@ mod tests {
             assert_eq!(RequeueExits::parse(printed).unwrap(), read);
         }
         let read = RequeueExits::parse("30 EXCLUDE(20)").unwrap();
-        assert!(read.puts_back(30) && !read.excludes(30));
-        assert!(read.puts_back(20) && read.excludes(20) && !read.puts_back(21));
+        assert!(read.requeues(30) && !read.excludes(30));
+        assert!(read.requeues(20) && read.excludes(20) && !read.requeues(21));
     }
 
     #[test]

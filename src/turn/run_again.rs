@@ -109,7 +109,7 @@ impl Turn<'_> {
             return false;
         };
         let exits = requeue_exits(core, spec);
-        if exits.puts_back(code) {
+        if exits.requeues(code) {
             let excludes = exits.excludes(code);
             let app = core.config.app(&spec.app);
             let most = app.and_then(|app| app.max_requeue).or(queue.max_requeue);

@@ -66,31 +66,31 @@ pub(super) struct OrdersAndReports {
 impl OrdersAndReports {
     /// Reads the orders to all hosts and their reports.
     pub(super) fn read(ctx: &Ctx, out: &mut Vec<Finding>) -> OrdersAndReports {
-        let mut logs = OrdersAndReports::default();
+        let mut orders_and_reports = OrdersAndReports::default();
         let entries = match sys::fs::list_dir(&ctx.layout.hosts(), HOSTS_MAX) {
             Ok(entries) => entries,
             Err(e) => {
                 out.push(Finding::unreadable("hosts", &e));
-                return logs;
+                return orders_and_reports;
             }
         };
         let mut names: Vec<&str> = entries.iter().filter_map(|e| e.text()).collect();
         names.sort_unstable();
         for host in names {
-            if logs.bytes > BYTES_MAX {
-                logs.left_out += 1;
+            if orders_and_reports.bytes > BYTES_MAX {
+                orders_and_reports.left_out += 1;
                 continue;
             }
-            logs.host(ctx, host, out);
+            orders_and_reports.host(ctx, host, out);
         }
-        if logs.left_out > 0 {
+        if orders_and_reports.left_out > 0 {
             let what = format!(
                 "{} hosts were left out: their files are too long",
-                logs.left_out
+                orders_and_reports.left_out
             );
             out.push(Finding::unknown("hosts", "hosts", what));
         }
-        logs
+        orders_and_reports
     }
 
     pub(super) fn hosts(&self) -> usize {
@@ -127,12 +127,12 @@ impl OrdersAndReports {
         self.hosts.push((host.to_owned(), HostReports::default()));
         for n in reports {
             let path = ctx.layout.reports(host, n);
-            let mut log = HostReports::default();
+            let mut host_reports = HostReports::default();
             let read = records::<ReportWithMark>(&path, &mut |reported| {
-                self.report(at, &mut log, reported)
+                self.report(at, &mut host_reports, reported)
             });
             self.read_of("hosts", &path, read, out);
-            self.hosts[at as usize].1 = log;
+            self.hosts[at as usize].1 = host_reports;
         }
     }
 
@@ -164,26 +164,26 @@ impl OrdersAndReports {
         }
     }
 
-    fn report(&mut self, at: u32, log: &mut HostReports, reported: ReportWithMark) {
+    fn report(&mut self, at: u32, host_reports: &mut HostReports, reported: ReportWithMark) {
         let mark = reported.mark;
         match reported.report {
-            Report::Hello { .. } => *log = HostReports::default(),
-            Report::Complete { .. } => log.complete = true,
+            Report::Hello { .. } => *host_reports = HostReports::default(),
+            Report::Complete { .. } => host_reports.complete = true,
             Report::Started { a, .. } => {
-                log.live.insert(a, mark);
-                log.mentioned.insert(a);
+                host_reports.live.insert(a, mark);
+                host_reports.mentioned.insert(a);
                 self.start(a, mark, at);
             }
             Report::Ended(e) => {
-                log.live.remove(&e.a);
-                log.mentioned.insert(e.a);
+                host_reports.live.remove(&e.a);
+                host_reports.mentioned.insert(e.a);
                 if e.start != 0 {
                     self.start(e.a, mark, at);
                 }
             }
             Report::Never { a, .. } => {
-                log.live.remove(&a);
-                log.mentioned.insert(a);
+                host_reports.live.remove(&a);
+                host_reports.mentioned.insert(a);
             }
             _ => {}
         }
@@ -223,11 +223,15 @@ impl OrdersAndReports {
             );
             out.push(Finding::defect("orders", format!("attempt {a}"), what));
         }
-        for (host, log) in self.hosts.iter().filter(|(_, log)| log.complete) {
-            for (a, mark) in &log.live {
+        for (host, host_reports) in self
+            .hosts
+            .iter()
+            .filter(|(_, host_reports)| host_reports.complete)
+        {
+            for (a, mark) in &host_reports.live {
                 out.extend(alive(state, host, *a, *mark));
             }
-            out.extend(unmentioned_attempts(state, host, log));
+            out.extend(unmentioned_attempts(state, host, host_reports));
         }
     }
 }
@@ -271,7 +275,7 @@ fn end_reason(work: &Work) -> TermReason {
 }
 
 /// Attempts that run on a host according to the journal, but that the host does not mention.
-fn unmentioned_attempts(state: &State, host: &str, log: &HostReports) -> Vec<Finding> {
+fn unmentioned_attempts(state: &State, host: &str, host_reports: &HostReports) -> Vec<Finding> {
     let mut out = Vec::new();
     for (j, _) in state.on_host(host) {
         let Some(work) = state.work(j) else { continue };
@@ -282,7 +286,8 @@ fn unmentioned_attempts(state: &State, host: &str, log: &HostReports) -> Vec<Fin
         let run = work.run.as_deref();
         let started = run.is_some_and(|run| run.start != Stamp(0));
         let is_first_host = first_host(state, j).is_some_and(|h| h == host);
-        if started && is_first_host && !log.mentioned.contains(&a) && out.len() < EACH_MAX {
+        if started && is_first_host && !host_reports.mentioned.contains(&a) && out.len() < EACH_MAX
+        {
             out.push(Finding::broken(
                 "hosts",
                 format!("host {host}, attempt {a}"),

@@ -8,10 +8,10 @@ use crate::record::acct::AttemptRecord;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Bits of a value that its place in a [`Distribution`] keeps, not counting the highest one.
+/// Bits of a value that its bucket in a [`Distribution`] keeps, not counting the highest one.
 const KEPT_BITS: u32 = 6;
 
-/// A distribution of values: each counts at a place whose width is at most 1/64 of the value.
+/// A distribution of values: each counts in a bucket whose width is at most 1/64 of the value.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Distribution {
     counts: FxHashMap<u32, u64>,
@@ -32,8 +32,8 @@ impl Distribution {
 
     /// Adds the values of another distribution.
     pub(super) fn merge(&mut self, other: &Distribution) {
-        for (place, n) in &other.counts {
-            *self.counts.entry(*place).or_default() += n;
+        for (bucket, n) in &other.counts {
+            *self.counts.entry(*bucket).or_default() += n;
         }
         self.count += other.count;
         self.sum += other.sum;
@@ -73,31 +73,31 @@ impl Distribution {
     /// The smallest value that this percentage of the values does not exceed.
     pub(super) fn percentile(&self, percent: u64) -> u64 {
         let rank = (self.count * percent).div_ceil(100).max(1);
-        let mut places: Vec<(u32, u64)> = self.counts.iter().map(|(p, n)| (*p, *n)).collect();
-        places.sort_unstable();
+        let mut buckets: Vec<(u32, u64)> = self.counts.iter().map(|(p, n)| (*p, *n)).collect();
+        buckets.sort_unstable();
         let mut cumulative = 0;
-        for (place, n) in places {
+        for (bucket, n) in buckets {
             cumulative += n;
             if cumulative >= rank {
-                return top_of(place).clamp(self.least(), self.most);
+                return top_of(bucket).clamp(self.least(), self.most);
             }
         }
         0
     }
 }
 
-/// The place of a value: the value itself if small, else its highest bit and the bits after it.
+/// The bucket of a value: the value itself if small, else its highest bit and the bits after it.
 fn bucket_of(value: u64) -> u32 {
     let bits = u64::BITS - value.leading_zeros();
     let shift = bits.saturating_sub(KEPT_BITS + 1);
     (shift << (KEPT_BITS + 1)) | u32::try_from(value >> shift).unwrap_or(u32::MAX)
 }
 
-/// The highest value of a place.
-fn top_of(place: u32) -> u64 {
+/// The highest value of a bucket.
+fn top_of(bucket: u32) -> u64 {
     let (shift, leading_bits) = (
-        place >> (KEPT_BITS + 1),
-        place & ((1 << (KEPT_BITS + 1)) - 1),
+        bucket >> (KEPT_BITS + 1),
+        bucket & ((1 << (KEPT_BITS + 1)) - 1),
     );
     (u64::from(leading_bits) << shift) | ((1 << shift) - 1)
 }

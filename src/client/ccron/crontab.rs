@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
         match one_line(line, &mut settings) {
             Ok(None) => {}
             Ok(Some((schedule, command))) => {
-                let mut written = RawDefinition {
+                let mut raw = RawDefinition {
                     def: CronDef {
                         name: format!("{stem}-{}", n + 1),
                         schedule,
@@ -50,13 +50,13 @@ pub(super) fn read(text: &str, place: &str, stem: &str, zone: &str) -> Result<Ve
                     },
                     ..RawDefinition::default()
                 };
-                written.job = Description {
+                raw.job = Description {
                     command,
                     location: format!("{place}:{}", n + 1),
                     named_options: settings.options(),
                     ..Description::default()
                 };
-                out.push(written);
+                out.push(raw);
             }
             Err((at, why)) => {
                 let column = line[..at.min(line.len())].chars().count() + 1;
@@ -180,14 +180,14 @@ fn unescaped(command: &str) -> std::result::Result<String, usize> {
 pub(super) fn printed(all: &[RawDefinition]) -> String {
     let mut out = String::new();
     let quote = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    for written in all {
-        let def = &written.def;
+    for raw in all {
+        let def = &raw.def;
         // Writing to a string cannot fail.
         let _ = writeln!(out, "- name: {}", def.name);
         let _ = writeln!(out, "  schedule: {}", quote(&def.schedule));
         let _ = writeln!(out, "  timezone: {}", quote(&def.zone));
-        let _ = writeln!(out, "  job:\n    command: {}", quote(&written.job.command));
-        let env: Vec<&str> = written
+        let _ = writeln!(out, "  job:\n    command: {}", quote(&raw.job.command));
+        let env: Vec<&str> = raw
             .job
             .named_options
             .iter()

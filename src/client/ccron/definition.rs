@@ -97,16 +97,16 @@ fn definition(
     };
     let (mut job, mut named) = (None, Vec::new());
     for (key, entry) in entries(node, "a cron job", r, of)? {
-        let location = key.as_str();
-        match location {
+        let key = key.as_str();
+        match key {
             "job" => job = Some(entry),
             "user" => out.user = r.text(entry)?.to_owned(),
             "maxruntime" => named.push(("W".to_owned(), r.text(entry)?.to_owned())),
             "retries" => named.push(("retries".to_owned(), r.text(entry)?.to_owned())),
             "name" | "schedule" | "timezone" | "enabled" => {
-                read_name_and_schedule(&mut out.def, location, entry, r)?
+                read_name_and_schedule(&mut out.def, key, entry, r)?
             }
-            _ => rule(&mut out.def, location, entry, r)?,
+            _ => rule(&mut out.def, key, entry, r)?,
         }
     }
     for (key, missing) in [

@@ -38,9 +38,9 @@ impl Doorbell {
 
 /// Where the executor of a host receives hints: its newest report file begins with it.
 fn endpoint(layout: &Layout, host: &str) -> Option<Endpoint> {
-    let names = fs::list_dir(&layout.host(host), NAMES_MAX).ok()?;
-    let numbers = names.iter().filter_map(|entry| entry.text());
-    let newest = numbers.filter_map(Layout::parse_reports_name).max()?;
+    let entries = fs::list_dir(&layout.host(host), NAMES_MAX).ok()?;
+    let names = entries.iter().filter_map(|entry| entry.text());
+    let newest = names.filter_map(Layout::parse_reports_name).max()?;
     let head = fs::read_from(&layout.reports(host, newest), 0, HEAD_BYTES).ok()?;
     let mut reader = Reader::new(&head.bytes);
     Header::read(&mut reader, File::Reports, None).ok()??;

@@ -45,10 +45,10 @@ pub(super) fn submit(
             script.place
         )));
     }
-    let lines = payload
+    let script_options = payload
         .as_mut()
         .map(|payload| std::mem::take(&mut payload.options));
-    let options = own.overriding(lines.unwrap_or_default());
+    let options = own.overriding(script_options.unwrap_or_default());
     options.check_implemented()?;
     // This includes options from lines of the script.
     if let Some(id) = EXCLUDED.iter().find(|id| options.has(id)) {

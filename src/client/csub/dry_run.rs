@@ -223,7 +223,7 @@ impl Cluster {
             Err(why) => return refused(&spec, Fail::usage(why)),
         };
         spec.depend = depend;
-        let held_up = self.queue(&spec.queue).and_then(|q| match q {
+        let blocked_by = self.queue(&spec.queue).and_then(|q| match q {
             q if !q.active => Some("the queue is inactive"),
             q if q.window_closed => Some("the queue's window is closed"),
             _ => None,
@@ -232,7 +232,7 @@ impl Cluster {
             default_queue,
             refused: None,
             hosts: Some(matched),
-            blocked_by: held_up,
+            blocked_by,
             spec,
         }
     }
@@ -257,7 +257,7 @@ impl Cluster {
     /// Counts the matching hosts of the queue.
     fn match_hosts(&self, spec: &Spec) -> std::result::Result<HostMatch, String> {
         let queue = self.queue(&spec.queue);
-        let prefs = require::asked_hosts(&spec.hosts, &self.config)?;
+        let prefs = require::requested_hosts(&spec.hosts, &self.config)?;
         let of_queue = self.config.queue(&spec.queue);
         let defaults = of_queue.and_then(|q| q.res_req.as_deref());
         let request = require::Request::new(spec, defaults, &self.config)?;
@@ -293,12 +293,12 @@ impl Cluster {
         }
         matched
             .ready
-            .sort_by_key(|place| std::cmp::Reverse(place.free));
+            .sort_by_key(|host| std::cmp::Reverse(host.free));
         let one_host = matches!(
             simple.and_then(|s| s.span.as_ref()),
             Some(Span::Hosts { max: 1, .. })
         );
-        let free = matched.ready.iter().map(|place| place.free);
+        let free = matched.ready.iter().map(|host| host.free);
         let free = match one_host {
             true => free.max().unwrap_or_default(),
             false => free.fold(0, u32::saturating_add),
@@ -485,7 +485,7 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
             "hosts_selected",
             (!matched.not_evaluated).then_some(matched.selected),
         );
-        put_places(o.key("fit_now"), &matched.ready);
+        put_free_hosts(o.key("fit_now"), &matched.ready);
         o.flag("enough_free_slots", matched.enough);
     }
     o.some_text("held_up", verdict.blocked_by.unwrap_or_default());
@@ -514,15 +514,15 @@ fn put_limits(o: &mut Object<'_>, spec: &Spec) {
     }
 }
 
-fn put_places(out: &mut String, places: &[FreeHost]) {
+fn put_free_hosts(out: &mut String, hosts: &[FreeHost]) {
     out.push('[');
-    for (n, place) in places.iter().enumerate() {
+    for (n, host) in hosts.iter().enumerate() {
         if n > 0 {
             out.push(',');
         }
         let mut o = Object::begin(out);
-        o.text("host", &place.host);
-        o.int("free_slots", place.free);
+        o.text("host", &host.host);
+        o.int("free_slots", host.free);
         o.end();
     }
     out.push(']');

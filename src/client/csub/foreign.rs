@@ -27,10 +27,10 @@ pub(crate) fn applicable_lines(
     let directives = [SBATCH, PBS]
         .into_iter()
         .find(|prefix| lines.iter().any(|l| early(l, prefix)));
-    let counts = |l: &&ForeignDirective| directives.is_some_and(|prefix| early(l, prefix));
+    let applicable = |l: &&ForeignDirective| directives.is_some_and(|prefix| early(l, prefix));
     (
-        lines.iter().filter(counts).cloned().collect(),
-        lines.iter().filter(|l| !counts(l)).cloned().collect(),
+        lines.iter().filter(applicable).cloned().collect(),
+        lines.iter().filter(|l| !applicable(l)).cloned().collect(),
     )
 }
 

@@ -526,7 +526,8 @@ pub(crate) fn accumulates(id: &str) -> bool {
 }
 
 impl JobOptions {
-    /// The options of one line. A later option replaces an earlier one with the same place.
+    /// The options of one line. A later option replaces an earlier one of the same replacement
+    /// group.
     pub(crate) fn from_split(table: &Table, split: &crate::client::cli::Split) -> JobOptions {
         let mut options = JobOptions::default();
         for given in &split.given {
@@ -535,7 +536,7 @@ impl JobOptions {
         options
     }
 
-    /// Adds an option; it replaces an earlier one with the same place, unless its values
+    /// Adds an option; it replaces an earlier one of the same replacement group, unless its values
     /// accumulate.
     pub(crate) fn add(&mut self, id: &str, value: &str) {
         if !accumulates(id) {
@@ -545,7 +546,7 @@ impl JobOptions {
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
-    /// Removes all options with the same place.
+    /// Removes all options of the same replacement group.
     pub(crate) fn remove(&mut self, id: &str) {
         self.list
             .retain(|(old, _)| replacement_group(old) != replacement_group(id));

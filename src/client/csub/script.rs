@@ -178,7 +178,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
         return Err(Fail::usage(format!("{place}: no command is specified")));
     }
     let first = foreign::first_command(&text);
-    let (counts, others) = match found.directives.is_empty() {
+    let (applicable, others) = match found.directives.is_empty() {
         true => foreign::applicable_lines(&found.foreign_directives, first),
         false => (Vec::new(), found.foreign_directives),
     };
@@ -187,7 +187,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
         shell: found.shebang.unwrap_or_default(),
         place: place.to_owned(),
         warning: super::no_effect::ignored_lines(place, &others),
-        foreign_directives: counts,
+        foreign_directives: applicable,
         script: text,
         options,
     })
@@ -218,14 +218,15 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
         ));
     };
     let first = foreign::first_command(&text);
-    let counts = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
-    let (counts, others): (Vec<_>, Vec<_>) = found.foreign_directives.into_iter().partition(counts);
+    let applicable = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
+    let (applicable, others): (Vec<_>, Vec<_>) =
+        found.foreign_directives.into_iter().partition(applicable);
     Ok(Payload {
         command: file.map_or_else(|| displayed_command(&text), str::to_owned),
         shell,
         place: place.to_owned(),
         warning: super::no_effect::ignored_lines(place, &others),
-        foreign_directives: counts,
+        foreign_directives: applicable,
         script: text,
         options: JobOptions::default(),
     })

@@ -56,12 +56,12 @@ pub(super) fn from_command_line(
         )));
     }
     let (given, rest) = parameters(&split.operands);
-    let place = PathBase {
+    let base = PathBase {
         cwd,
         kind: &templates::path_kind,
     };
     let filled = template
-        .fill(&given, &place)
+        .fill(&given, &base)
         .map_err(|wrong| wrong_parameters(name, &wrong))?;
     let script = templates::trusted_script(&site, &template, &path)?;
     let options = template_options(table, &filled, &path)?;
@@ -102,11 +102,11 @@ pub(super) fn from_values(
         let text = format!("there is no template {shown}\nhint: capps");
         return Err(Fail::not_found(text));
     };
-    let place = PathBase {
+    let base = PathBase {
         cwd,
         kind: &templates::path_kind,
     };
-    let filled = template.fill(values, &place);
+    let filled = template.fill(values, &base);
     let filled = filled.map_err(|wrong| wrong_parameters(name, &wrong))?;
     let script = templates::trusted_script(site, &template, &path)?;
     let table = Table::new(options::csub());

@@ -211,23 +211,23 @@ impl App {
     }
 
     /// Takes new data.
-    pub(crate) fn set_data(&mut self, world: ViewData, now: i64) {
+    pub(crate) fn set_data(&mut self, data: ViewData, now: i64) {
         self.now = now;
         self.cluster.failure = None;
-        self.cluster.head = Some(world.head);
-        if let Some(queues) = world.queues {
+        self.cluster.head = Some(data.head);
+        if let Some(queues) = data.queues {
             let selected = self.queues.selected();
             let name = selected.and_then(|at| name_at(&self.cluster.queues, at, |q| &q.name));
             self.cluster.queues = queues;
             self.arrange_queues(name.as_deref());
         }
-        if let Some(hosts) = world.hosts {
+        if let Some(hosts) = data.hosts {
             let selected = self.hosts.selected();
             let name = selected.and_then(|at| name_at(&self.cluster.hosts, at, |h| &h.name));
             self.cluster.hosts = hosts;
             self.arrange_hosts(name.as_deref());
         }
-        if let Some(jobs) = world.jobs {
+        if let Some(jobs) = data.jobs {
             let key = self
                 .jobs
                 .selected()
@@ -235,8 +235,8 @@ impl App {
             self.cluster.jobs = jobs;
             self.arrange_jobs(key);
         }
-        if world.page.is_some() {
-            self.cluster.page = world.page;
+        if data.page.is_some() {
+            self.cluster.page = data.page;
         }
         self.wrap_page();
         self.clamp_cursors();

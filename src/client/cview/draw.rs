@@ -250,34 +250,34 @@ fn body(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buf
                 columns::put_queue(queue, column, out);
             };
             let name = |at: u32| app.cluster.queues[at as usize].name.clone();
-            let words = RowFormatter {
+            let formatter = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
             };
             let kind = ListKind {
                 columns: columns::QUEUES,
-                first_row: 2 + OVERVIEW_ROWS,
+                title_row: 2 + OVERVIEW_ROWS,
                 state: 2,
             };
-            list(app, &app.queues, &kind, &words, display, buf)
+            list(app, &app.queues, &kind, &formatter, display, buf)
         }
         Screen::Hosts => {
             let put = |at: u32, column, out: &mut String| {
                 columns::put_host(&app.cluster.hosts[at as usize], column, out);
             };
             let name = |at: u32| app.cluster.hosts[at as usize].name.clone();
-            let words = RowFormatter {
+            let formatter = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|_| false,
             };
             let kind = ListKind {
                 columns: columns::HOSTS,
-                first_row: 2,
+                title_row: 2,
                 state: 1,
             };
-            list(app, &app.hosts, &kind, &words, display, buf)
+            list(app, &app.hosts, &kind, &formatter, display, buf)
         }
         Screen::Jobs => {
             let jobs = &app.cluster.jobs;
@@ -289,17 +289,17 @@ fn body(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buf
             };
             let put = |line, column, out: &mut String| cells.put(line, column, out);
             let name = |line: columns::JobLine| line.key(jobs).to_string();
-            let words = RowFormatter {
+            let formatter = RowFormatter {
                 cell: &put,
                 name: &name,
                 from_the_start: &|line| line.is_array(jobs),
             };
             let kind = ListKind {
                 columns: columns::JOBS,
-                first_row: 2,
+                title_row: 2,
                 state: 2,
             };
-            list(app, &app.jobs, &kind, &words, display, buf)
+            list(app, &app.jobs, &kind, &formatter, display, buf)
         }
         Screen::Job | Screen::Host => {
             page(app, display, buf);
@@ -312,7 +312,7 @@ fn body(app: &App, display: DisplayOptions, moment: &DrawTime<'_>, buf: &mut Buf
 struct ListKind {
     columns: &'static [Column],
     /// The line with the titles.
-    first_row: u16,
+    title_row: u16,
     /// The column of the state.
     state: usize,
 }
@@ -331,7 +331,7 @@ fn list<L: Copy>(
     app: &App,
     list: &ListState<L>,
     kind: &ListKind,
-    words: &RowFormatter<'_, L>,
+    formatter: &RowFormatter<'_, L>,
     display: DisplayOptions,
     buf: &mut Buffer,
 ) -> usize {
@@ -351,11 +351,11 @@ fn list<L: Copy>(
             true => reversed(),
             false => bold().add_modifier(Modifier::UNDERLINED),
         };
-        put(buf, at, kind.first_row, &title, style);
+        put(buf, at, kind.title_row, &title, style);
     }
     if list.lines.is_empty() {
         let text = display.translated(empty_list_text(app, list.arrangement.filter.is_empty()));
-        put(buf, BEFORE, kind.first_row + 1, &text, Style::new());
+        put(buf, BEFORE, kind.title_row + 1, &text, Style::new());
         return 0;
     }
     let shown = list
@@ -366,21 +366,21 @@ fn list<L: Copy>(
         .take(app.rows());
     let mut rows = 0;
     let mut text = String::new();
-    for ((n, line), y) in shown.zip(kind.first_row + 1..) {
+    for ((n, line), y) in shown.zip(kind.title_row + 1..) {
         rows += 1;
         let is_cursor = display.cursor && n == list.cursor;
         if is_cursor {
             put(buf, 0, y, ">", bold());
         }
-        if !list.marks.is_empty() && list.marks.contains(&(words.name)(*line)) {
+        if !list.marks.is_empty() && list.marks.contains(&(formatter.name)(*line)) {
             put(buf, 1, y, "*", bold());
         }
         for (column, x, wide) in &cells {
             text.clear();
-            (words.cell)(*line, *column, &mut text);
+            (formatter.cell)(*line, *column, &mut text);
             let wide = usize::from(*wide);
             let of = &kind.columns[*column];
-            let how = match of.cut == Cut::Tail && (words.from_the_start)(*line) {
+            let how = match of.cut == Cut::Tail && (formatter.from_the_start)(*line) {
                 true => Cut::Head,
                 false => cut_of(of, &text),
             };
@@ -428,11 +428,11 @@ fn empty_list_text(app: &App, no_filter: bool) -> &'static str {
 
 fn overview_lines(app: &App, display: DisplayOptions, buf: &mut Buffer) {
     let columns = usize::from(buf.area.width);
-    let known = &app.cluster;
+    let cluster = &app.cluster;
     let first = display
-        .translated(&overview::counts(&known.hosts, &known.queues))
+        .translated(&overview::counts(&cluster.hosts, &cluster.queues))
         .into_owned();
-    let second = overview::bar(&known.hosts, display.language, columns);
+    let second = overview::bar(&cluster.hosts, display.language, columns);
     put(buf, 0, 2, &first, Style::new());
     put(buf, 0, 3, &second, Style::new());
 }

@@ -77,8 +77,8 @@ fn browse(app: &mut App, key: Key) -> SessionEffect {
         Key::Char('/') => begin_filter(app),
         Key::Char('s') => begin_sort(app),
         Key::Char('r') => {
-            if let Some(how) = current_arrangement(app) {
-                how.reverse ^= true;
+            if let Some(arrangement) = current_arrangement(app) {
+                arrangement.reverse ^= true;
                 app.arrange();
             }
         }
@@ -255,13 +255,13 @@ fn go_back(app: &mut App) {
         Screen::Host => return show(app, Screen::Hosts),
         _ => {}
     }
-    let Some(how) = current_arrangement(app) else {
+    let Some(arrangement) = current_arrangement(app) else {
         return;
     };
-    if how.filter.is_empty() {
+    if arrangement.filter.is_empty() {
         unmark(app);
     } else {
-        how.filter = Filter::default();
+        arrangement.filter = Filter::default();
         app.arrange();
     }
 }
@@ -285,8 +285,8 @@ pub(crate) fn columns(screen: Screen) -> &'static [Column] {
 }
 
 fn begin_filter(app: &mut App) {
-    if let Some(how) = current_arrangement(app) {
-        let previous_filter = how.filter.clone();
+    if let Some(arrangement) = current_arrangement(app) {
+        let previous_filter = arrangement.filter.clone();
         let mut text = previous_filter.text.clone();
         if !text.is_empty() {
             text.push(' ');
@@ -308,8 +308,8 @@ fn type_filter(
     match key {
         Key::Enter => done = true,
         Key::Esc => {
-            if let Some(how) = current_arrangement(app) {
-                how.filter = previous_filter;
+            if let Some(arrangement) = current_arrangement(app) {
+                arrangement.filter = previous_filter;
                 app.arrange();
             }
             return SessionEffect::None;
@@ -320,8 +320,8 @@ fn type_filter(
         _ => {}
     }
     match (Filter::parse(&text), current_arrangement(app)) {
-        (Ok(filter), Some(how)) => {
-            how.filter = filter;
+        (Ok(filter), Some(arrangement)) => {
+            arrangement.filter = filter;
             app.arrange();
         }
         (Err(why), _) => {
@@ -341,8 +341,8 @@ fn type_filter(
 }
 
 fn begin_sort(app: &mut App) {
-    if let Some(how) = current_arrangement(app) {
-        let column = how.column.unwrap_or(0);
+    if let Some(arrangement) = current_arrangement(app) {
+        let column = arrangement.column.unwrap_or(0);
         app.prompt = Prompt::Sort { column };
     }
 }
@@ -377,8 +377,8 @@ fn choose_column(app: &mut App, key: Key, column: usize) -> SessionEffect {
 }
 
 fn sort_by(app: &mut App, column: Option<usize>) {
-    if let Some(how) = current_arrangement(app) {
-        how.column = column;
+    if let Some(arrangement) = current_arrangement(app) {
+        arrangement.column = column;
         app.arrange();
     }
 }

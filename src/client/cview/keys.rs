@@ -1,6 +1,6 @@
 //! The keys of cview and their help texts.
 //!
-//! Owns the names of keys and the texts of the help. What a key does is decided in `app`.
+//! Owns the names of keys and the texts of the help. What a key does is decided in `key_actions`.
 
 use crate::language::Language;
 use crate::text::width::width;

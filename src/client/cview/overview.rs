@@ -73,7 +73,7 @@ pub(crate) fn and_others(all: usize) -> String {
 }
 
 fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
-    let known = &app.cluster;
+    let cluster = &app.cluster;
     if let Some(seconds) = hangs_s {
         return (format!("no answer from the share for {seconds} s"), true);
     }
@@ -88,11 +88,11 @@ fn in_english(app: &App, hangs_s: Option<u64>) -> (String, bool) {
         );
         return (text, false);
     }
-    if let Some(why) = &known.failure {
+    if let Some(why) = &cluster.failure {
         let line = why.lines().next().unwrap_or_default();
         return (line.to_owned(), true);
     }
-    let Some(head) = &known.head else {
+    let Some(head) = &cluster.head else {
         return (String::new(), false);
     };
     if let Some(ms) = head.silent_ms {

@@ -78,10 +78,10 @@ impl ViewPoller {
             needed.jobs = None;
         }
         match self.read(source, &needed, ctx) {
-            Ok(world) => {
+            Ok(data) => {
                 self.marks = marks;
                 self.needed = requested.clone();
-                PollResult::Data(Box::new(world))
+                PollResult::Data(Box::new(data))
             }
             Err(why) => {
                 self.marks = FileMarks::default();
@@ -124,28 +124,28 @@ impl ViewPoller {
         let counted = source.view.counted_queues().map_err(failed)?;
         head.warnings.extend(counted.warnings);
         let queues = arranged(counted.rows, &ctx);
-        let mut world = ViewData::default();
+        let mut data = ViewData::default();
         if needed.hosts {
             let counted = source.view.counted_hosts().map_err(failed)?;
             head.warnings.extend(counted.warnings);
             let mut hosts = counted.rows;
             hosts.sort_by_cached_key(|host| crate::client::read::natural(&host.name));
-            world.hosts = Some(hosts);
+            data.hosts = Some(hosts);
         }
         if let Some(needed) = needed.jobs {
             let jobs = jobs(source, &params, needed, &ctx, &queues)?;
-            world.jobs = Some(jobs.0);
+            data.jobs = Some(jobs.0);
             head.warnings.extend(jobs.1);
         }
         self.job = None;
-        world.page = match &needed.page {
+        data.page = match &needed.page {
             None => None,
             Some(Subject::Host(name)) => Some(host_page(source, name, &ctx)?),
             Some(Subject::Job(key)) => Some(self.job_page(source, &params, *key, &ctx)?),
         };
-        world.queues = Some(queues);
-        world.head = head;
-        Ok(world)
+        data.queues = Some(queues);
+        data.head = head;
+        Ok(data)
     }
 
     fn job_page(
@@ -287,7 +287,7 @@ fn jobs(
         .map(|q| (q.name.clone(), q.priority))
         .collect();
     let mut items = Vec::new();
-    let reading = stream(source, &want, ctx, &priority, &users, &mut items)?;
+    let warnings = stream(source, &want, ctx, &priority, &users, &mut items)?;
     // For an array that has ended, only the elements are read.
     let arrays: HashSet<u32> = items
         .iter()
@@ -309,7 +309,7 @@ fn jobs(
         stream(source, &want, ctx, &priority, &users, &mut more)?;
         items.extend(more.into_iter().filter(|item| item.array.is_some()));
     }
-    Ok((Jobs::of(items), reading))
+    Ok((Jobs::of(items), warnings))
 }
 
 /// Reads jobs and converts them to their compact form.

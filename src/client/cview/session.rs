@@ -65,7 +65,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
     crate::client::hang_notice::end();
     let numbers = SIGNALS.iter().filter_map(|name| signals::number(name));
     let caught = signals::catch(&numbers.collect::<Vec<_>>())?;
-    let mut taken = FullScreen::take_over()?;
+    let mut full_screen = FullScreen::take_over()?;
     let threads = Threads::start(source, interval_ms, caught)?;
     let mut needed = NeededData::default();
     loop {
@@ -79,7 +79,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
             dates: &dates,
             hangs_s: threads.hangs_s(),
         };
-        let drawn = taken.canvas.draw(|frame| {
+        let drawn = full_screen.canvas.draw(|frame| {
             let area = frame.area();
             if (area.width, area.height) != app.size {
                 app.resize((area.width, area.height));
@@ -99,7 +99,7 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
         };
         // Messages that arrived together cause a single frame.
         while let Some(one) = message {
-            if let Some(code) = take(&mut app, &mut taken, &threads, one)? {
+            if let Some(code) = handle_message(&mut app, &mut full_screen, &threads, one)? {
                 return Ok(code);
             }
             message = threads.messages.try_recv().ok();
@@ -108,9 +108,9 @@ pub(crate) fn run(source: Source, mut app: App, interval_ms: u64, color: bool) -
 }
 
 /// Handles a message; returns the exit code if it ends the session.
-fn take(
+fn handle_message(
     app: &mut App,
-    taken: &mut FullScreen,
+    full_screen: &mut FullScreen,
     threads: &Threads,
     message: Message,
 ) -> Result<Option<i32>> {
@@ -119,13 +119,13 @@ fn take(
             SessionEffect::None => {}
             SessionEffect::Quit => return Ok(Some(0)),
             SessionEffect::Interrupt => return Ok(Some(code_of("INT"))),
-            SessionEffect::Suspend => taken.suspend()?,
-            SessionEffect::Redraw => taken.retake()?,
+            SessionEffect::Suspend => full_screen.suspend()?,
+            SessionEffect::Redraw => full_screen.retake()?,
             SessionEffect::Ask(action) => drop(threads.actions.send(action)),
         },
         // The size is queried when drawing.
         Message::Input(Input::Resize) | Message::Update(PollResult::Unchanged) => {}
-        Message::Update(PollResult::Data(world)) => app.set_data(*world, clock::wall_ms()),
+        Message::Update(PollResult::Data(data)) => app.set_data(*data, clock::wall_ms()),
         Message::Update(PollResult::Failed(why)) => app.fail(why),
         Message::Answer(answer) => {
             app.answered(answer);
@@ -133,8 +133,8 @@ fn take(
             drop(threads.needs.send(app.needed_data()));
         }
         Message::Signal(number) => match signals::name(number).as_str() {
-            "TSTP" => taken.suspend()?,
-            "CONT" => taken.retake()?,
+            "TSTP" => full_screen.suspend()?,
+            "CONT" => full_screen.retake()?,
             name => return Ok(Some(code_of(name))),
         },
         Message::Closed => return Ok(Some(code_of("HUP"))),
@@ -210,7 +210,7 @@ fn read_on(
     to: &Sender<Message>,
     since: &AtomicU64,
 ) {
-    let mut looking = ViewPoller::default();
+    let mut poller = ViewPoller::default();
     let Ok(mut needed) = needs_read.recv() else {
         return;
     };
@@ -221,7 +221,7 @@ fn read_on(
             Some(_) => source.ctx_with_estimates(),
             None => source.ctx(),
         };
-        let update = looking.poll(source, &needed, ctx);
+        let update = poller.poll(source, &needed, ctx);
         since.store(0, Ordering::Relaxed);
         if to.send(Message::Update(update)).is_err() {
             return;

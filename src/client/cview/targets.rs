@@ -40,20 +40,20 @@ pub(crate) fn selected_name(app: &App) -> Option<String> {
 /// Says why the targets do not permit the action.
 pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
     match (app.screen(), &app.page.subject) {
-        (Screen::Job, Some(Subject::Job(key))) => of_jobs(app, act, &[*key]),
-        (Screen::Host, Some(Subject::Host(name))) => act_on_named(act, vec![name.clone()]),
+        (Screen::Job, Some(Subject::Job(key))) => action_on_jobs(app, act, &[*key]),
+        (Screen::Host, Some(Subject::Host(name))) => action_on_names(act, vec![name.clone()]),
         (Screen::Hosts, _) => {
             let known = |name: &str| app.cluster.hosts.iter().any(|host| host.name == name);
-            act_on_named(
+            action_on_names(
                 act,
-                act_on_marked(&app.hosts.marks, known, selected_host(app)),
+                target_names(&app.hosts.marks, known, selected_host(app)),
             )
         }
         (Screen::Queues, _) => {
             let known = |name: &str| app.cluster.queues.iter().any(|queue| queue.name == name);
-            act_on_named(
+            action_on_names(
                 act,
-                act_on_marked(&app.queues.marks, known, selected_queue(app)),
+                target_names(&app.queues.marks, known, selected_queue(app)),
             )
         }
         _ => {
@@ -62,12 +62,12 @@ pub(crate) fn action(app: &App, act: ActionKind) -> Result<Action, String> {
             if keys.is_empty() {
                 keys.extend(selected_job(app));
             }
-            of_jobs(app, act, &keys)
+            action_on_jobs(app, act, &keys)
         }
     }
 }
 
-fn act_on_marked(
+fn target_names(
     marks: &BTreeSet<String>,
     known: impl Fn(&str) -> bool,
     selected: Option<String>,
@@ -79,7 +79,7 @@ fn act_on_marked(
     }
 }
 
-fn act_on_named(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
+fn action_on_names(act: ActionKind, names: Vec<String>) -> Result<Action, String> {
     if names.is_empty() {
         return Err("nothing is selected".to_owned());
     }
@@ -101,7 +101,7 @@ fn item_of(app: &App, key: JobKey) -> Option<&JobItem> {
     })
 }
 
-fn of_jobs(app: &App, act: ActionKind, keys: &[JobKey]) -> Result<Action, String> {
+fn action_on_jobs(app: &App, act: ActionKind, keys: &[JobKey]) -> Result<Action, String> {
     // Sorted as in the list; a move keeps this order.
     let mut keys = keys.to_vec();
     keys.sort_by_key(|key| (item_of(app, *key).map(JobItem::order), *key));

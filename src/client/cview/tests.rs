@@ -66,7 +66,7 @@ impl TestSession {
             .looking
             .poll(&source, &self.app.needed_data(), ctx(&source))
         {
-            PollResult::Data(world) => self.app.set_data(*world, NOW),
+            PollResult::Data(data) => self.app.set_data(*data, NOW),
             PollResult::Unchanged => {}
             PollResult::Failed(why) => self.app.fail(why),
         }
@@ -132,7 +132,7 @@ fn golden(name: &str, lines: &[&str], language: Language) {
     test_cluster::compare(name, lines, |words| {
         let m = test_cluster::parse(options(), words);
         let size = size(m.last("size")).unwrap();
-        let app = begun(&m, size).unwrap();
+        let app = initial_app(&m, size).unwrap();
         let source = bed.source("cview", 10);
         let ctx = ctx(&source);
         let drawn = print_once(app, &source, ctx, language).expect("it draws");
@@ -460,7 +460,7 @@ fn control_characters_and_wide_ones_do_no_harm() {
         ..Spec::default()
     };
     let item = JobItem::of(&row, &Arc::new(spec), (0, 0, 0, row.j));
-    let world = ViewData {
+    let data = ViewData {
         head: ClusterSummary {
             cluster: "c\u{7}".into(),
             alarms: vec!["\u{1b}]0;x".into()],
@@ -469,7 +469,7 @@ fn control_characters_and_wide_ones_do_no_harm() {
         jobs: Some(Jobs::of(vec![item])),
         ..ViewData::default()
     };
-    bed.app.set_data(world, NOW);
+    bed.app.set_data(data, NOW);
     let lines = bed.screen();
     let hidden = |c: char| crate::text::width::is_hidden(c);
     assert!(
@@ -523,11 +523,11 @@ fn a_page_moves_down_and_to_the_side_and_follows_its_end() {
     );
     let mut page = bed.app.cluster.page.clone().unwrap();
     page.lines.push("one more line".into());
-    let world = ViewData {
+    let data = ViewData {
         page: Some(page),
         ..ViewData::default()
     };
-    bed.app.set_data(world, NOW);
+    bed.app.set_data(data, NOW);
     bed.keys(&[Key::Left, Key::Left, Key::Left, Key::Left]);
     assert!(bed.has("one more line"), "{:?}", bed.screen());
     bed.keys(&[Key::Up]);
@@ -642,11 +642,11 @@ fn of_a_hundred_thousand_jobs_only_visible_rows_are_put_into_words() {
         JobItem::of(&row, &spec, (0, 0, i64::from(id), row.j))
     };
     let mut bed = TestSession::new(Screen::Jobs, (80, 24));
-    let world = |n: u32| ViewData {
+    let data = |n: u32| ViewData {
         jobs: Some(Jobs::of((1..=n).map(item).collect())),
         ..ViewData::default()
     };
-    bed.app.set_data(world(JOBS), NOW);
+    bed.app.set_data(data(JOBS), NOW);
     let on_screen = bed.app.rows();
     assert_eq!(on_screen, 19);
     let mut press_and_draw = |keys: &[Key]| {
@@ -687,11 +687,11 @@ fn many_hosts_scroll_and_the_last_line_is_reached() {
         status: "ok".into(),
         ..HostRow::default()
     };
-    let world = ViewData {
+    let data = ViewData {
         hosts: Some((1..=500).map(host).collect()),
         ..ViewData::default()
     };
-    bed.app.set_data(world, NOW);
+    bed.app.set_data(data, NOW);
     handle_key(&mut bed.app, Key::End);
     assert!(bed.has("> h500"), "{:?}", bed.screen());
     assert_eq!(bed.app.hosts.top, 500 - bed.app.rows());
@@ -702,7 +702,7 @@ fn many_hosts_scroll_and_the_last_line_is_reached() {
 
 fn asked(words: &[&str]) -> Result<App> {
     let m = test_cluster::parse(options(), words);
-    begun(&m, SIZE)
+    initial_app(&m, SIZE)
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub(crate) enum RunResult {
 
 struct HostCommand {
     host: String,
-    waiting: InteractiveListener,
-    calls: IncomingConnections,
+    listener: InteractiveListener,
+    connections: IncomingConnections,
     peer: Option<Peer>,
 }
 
@@ -38,20 +38,20 @@ pub(crate) struct HostCommands<'a> {
 impl<'a> HostCommands<'a> {
     pub(crate) fn new(
         job: JobKey,
-        waiting: Vec<(String, InteractiveListener)>,
+        listeners: Vec<(String, InteractiveListener)>,
         queue: &'a SignalQueue,
     ) -> HostCommands<'a> {
-        let one = |(host, waiting): (String, InteractiveListener)| {
-            let name = channel_name(waiting.session.token);
+        let one = |(host, listener): (String, InteractiveListener)| {
+            let name = channel_name(listener.session.token);
             HostCommand {
                 host,
-                calls: IncomingConnections::new(waiting.key.clone(), name, job),
-                waiting,
+                connections: IncomingConnections::new(listener.key.clone(), name, job),
+                listener,
                 peer: None,
             }
         };
         HostCommands {
-            all: waiting.into_iter().map(one).collect(),
+            all: listeners.into_iter().map(one).collect(),
             queue,
         }
     }
@@ -62,7 +62,7 @@ impl<'a> HostCommands<'a> {
     /// # Errors
     /// A host does not connect.
     pub(crate) fn run(mut self, input: bool) -> Result<RunResult> {
-        if let Some(signal) = self.until_called()? {
+        if let Some(signal) = self.until_connected()? {
             return Ok(RunResult::Signal(signal));
         }
         let peers: Vec<Peer> = self.all.drain(..).filter_map(|one| one.peer).collect();
@@ -84,14 +84,14 @@ impl<'a> HostCommands<'a> {
     }
 
     /// Waits until every host has connected; returns the signal that ended the wait.
-    fn until_called(&mut self) -> Result<Option<i32>> {
+    fn until_connected(&mut self) -> Result<Option<i32>> {
         let begin = clock::boot_ms();
         while self.all.iter().any(|one| one.peer.is_none()) {
             let now = clock::boot_ms();
             let mut list = vec![readable(self.queue)];
             for one in self.all.iter().filter(|one| one.peer.is_none()) {
-                if let Some(word) = one.waiting.rendezvous_files.connect_failure(now) {
-                    let (host, why) = (word.host, word.why);
+                if let Some(failure) = one.listener.rendezvous_files.connect_failure(now) {
+                    let (host, why) = (failure.host, failure.why);
                     let text = format!("host {host} cannot reach this command: {why}");
                     return Err(Fail::system(text));
                 }
@@ -104,8 +104,8 @@ impl<'a> HostCommands<'a> {
                     );
                     return Err(Fail::system(text));
                 }
-                list.push(readable(&one.waiting.listener));
-                list.extend(one.calls.poll_entries());
+                list.push(readable(&one.listener.listener));
+                list.extend(one.connections.poll_entries());
             }
             stream::wait(&list, Some(POLL_MS))?;
             while let Some(signal) = self.queue.next_signal() {
@@ -115,8 +115,8 @@ impl<'a> HostCommands<'a> {
                 }
             }
             for one in self.all.iter_mut().filter(|one| one.peer.is_none()) {
-                let (listener, now) = (&one.waiting.listener, clock::boot_ms());
-                one.peer = one.calls.poll_once(listener, Welcome::default(), now);
+                let (listener, now) = (&one.listener.listener, clock::boot_ms());
+                one.peer = one.connections.poll_once(listener, Welcome::default(), now);
             }
         }
         Ok(None)

@@ -41,7 +41,7 @@ pub(super) struct IncomingConnections {
     key: Key,
     about: String,
     job: JobKey,
-    calls: Vec<IncomingConnection>,
+    connections: Vec<IncomingConnection>,
     named: usize,
 }
 
@@ -51,16 +51,16 @@ impl IncomingConnections {
             key,
             about,
             job,
-            calls: Vec::new(),
+            connections: Vec::new(),
             named: 0,
         }
     }
 
     pub(super) fn poll_entries(&self) -> impl Iterator<Item = PollEntry> {
-        self.calls.iter().map(|call| PollEntry {
-            fd: call.wire.as_raw_fd(),
+        self.connections.iter().map(|connection| PollEntry {
+            fd: connection.wire.as_raw_fd(),
             read: true,
-            write: !call.link.outgoing().is_empty(),
+            write: !connection.link.outgoing().is_empty(),
         })
     }
 
@@ -73,11 +73,11 @@ impl IncomingConnections {
         now: u64,
     ) -> Option<Peer> {
         while let Some((wire, address)) = listener.accept() {
-            if self.calls.len() >= CALLS_MAX {
-                self.calls.remove(0);
+            if self.connections.len() >= CALLS_MAX {
+                self.connections.remove(0);
             }
             let link = Link::accepting_end(&self.key, &self.about);
-            self.calls.push(IncomingConnection {
+            self.connections.push(IncomingConnection {
                 wire,
                 link,
                 address,
@@ -86,25 +86,25 @@ impl IncomingConnections {
             });
         }
         let mut n = 0;
-        while n < self.calls.len() {
-            let call = &mut self.calls[n];
-            let input = match now.saturating_sub(call.since) > CALL_MS {
+        while n < self.connections.len() {
+            let connection = &mut self.connections[n];
+            let input = match now.saturating_sub(connection.since) > CALL_MS {
                 true => ConnectionInput::Closed,
-                false => call.listen(self.job, welcome),
+                false => connection.listen(self.job, welcome),
             };
             match input {
                 ConnectionInput::Incomplete => n += 1,
-                ConnectionInput::Closed => drop(self.calls.remove(n)),
+                ConnectionInput::Closed => drop(self.connections.remove(n)),
                 ConnectionInput::Refused => {
-                    let address = self.calls.remove(n).address;
+                    let address = self.connections.remove(n).address;
                     self.named += 1;
                     if self.named <= NAMED_MAX {
                         tell!("csub: a caller from {address} does not have the key: refused");
                     }
                 }
                 ConnectionInput::Proven => {
-                    let call = self.calls.swap_remove(n);
-                    return Some(Peer::of(call.link, call.wire));
+                    let connection = self.connections.swap_remove(n);
+                    return Some(Peer::of(connection.link, connection.wire));
                 }
             }
         }
@@ -112,7 +112,7 @@ impl IncomingConnections {
     }
 
     /// The caller that connected before the end of the job was seen. The host of a short job may
-    /// connect, run it and report its end between two turns; the output is then in this connection.
+    /// connect, run it and report its end between two polls; the output is then in this connection.
     pub(super) fn last(&mut self, listener: &Listener, welcome: Welcome) -> Option<Peer> {
         let until = clock::boot_ms() + LAST_CALL_MS;
         loop {
@@ -120,7 +120,7 @@ impl IncomingConnections {
             if let Some(peer) = self.poll_once(listener, welcome, now) {
                 return Some(peer);
             }
-            if self.calls.is_empty() || now >= until {
+            if self.connections.is_empty() || now >= until {
                 return None;
             }
             let list: Vec<PollEntry> = self.poll_entries().collect();
@@ -176,7 +176,7 @@ mod tests {
 
     struct TestListener {
         listener: Listener,
-        calls: IncomingConnections,
+        connections: IncomingConnections,
     }
 
     fn key(n: u8) -> Key {
@@ -188,8 +188,11 @@ mod tests {
             println!("skipped: no network here");
             return None;
         };
-        let calls = IncomingConnections::new(key(1), "about".into(), JobKey::job(7));
-        Some(TestListener { listener, calls })
+        let connections = IncomingConnections::new(key(1), "about".into(), JobKey::job(7));
+        Some(TestListener {
+            listener,
+            connections,
+        })
     }
 
     impl TestListener {
@@ -202,7 +205,7 @@ mod tests {
         fn poll_until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
             for _ in 0..2_000 {
                 let peer = self
-                    .calls
+                    .connections
                     .poll_once(&self.listener, welcome(), clock::boot_ms());
                 if done(peer.as_ref()) {
                     return peer;
@@ -280,15 +283,15 @@ mod tests {
     #[test]
     fn a_call_of_a_job_that_is_over_is_taken() {
         let Some(mut bed) = bed() else { return };
-        assert!(bed.calls.last(&bed.listener, welcome()).is_none());
+        assert!(bed.connections.last(&bed.listener, welcome()).is_none());
         let wire = bed.dial();
         let link = Link::caller(&key(1), "about", &hello(7));
         // The caller proves the key and disconnects: what it sent is received.
         let caller = std::thread::spawn(move || converse(&wire, link));
-        let peer = bed.calls.last(&bed.listener, welcome()).unwrap();
+        let peer = bed.connections.last(&bed.listener, welcome()).unwrap();
         assert_eq!(peer.host, "h1");
         assert!(caller.join().unwrap().is_some());
-        assert!(bed.calls.last(&bed.listener, welcome()).is_none());
+        assert!(bed.connections.last(&bed.listener, welcome()).is_none());
     }
 
     #[test]
@@ -296,13 +299,13 @@ mod tests {
         let Some(mut bed) = bed() else { return };
         let silent: Vec<Wire> = (0..20).map(|_| bed.dial()).collect();
         bed.poll_until(|_| matches!(silent[0].read(&mut [0; 9]), Ok(Some(0)) | Err(_)));
-        assert_eq!(bed.calls.calls.len(), CALLS_MAX);
+        assert_eq!(bed.connections.connections.len(), CALLS_MAX);
         let late = clock::boot_ms() + CALL_MS + 1;
         assert!(
-            bed.calls
+            bed.connections
                 .poll_once(&bed.listener, Welcome::default(), late)
                 .is_none()
         );
-        assert!(bed.calls.calls.is_empty());
+        assert!(bed.connections.connections.is_empty());
     }
 }

@@ -34,7 +34,7 @@ impl RendezvousFiles {
     pub(super) fn create(
         layout: &Layout,
         token: Token,
-        word: &Rendezvous,
+        rendezvous: &Rendezvous,
     ) -> Result<RendezvousFiles> {
         let uid = sys::users::effective_uid();
         let umask = sys::caller::umask(0o007);
@@ -47,21 +47,21 @@ impl RendezvousFiles {
         fs::mkdir(&dir, 0o700).map_err(|e| unwritable(&e))?;
         check_owner(&dir, uid, 0o077)?;
         let file = layout.session(uid, token);
-        let place = RendezvousFiles {
+        let files = RendezvousFiles {
             failure_file: Layout::session_word(&file),
             file,
-            content: word.to_bytes(),
+            content: rendezvous.to_bytes(),
             touched: Cell::new(clock::boot_ms()),
             request: None,
         };
-        place.remove_stale(&dir);
+        files.remove_stale(&dir);
         for (path, content) in [
-            (&place.failure_file, &b""[..]),
-            (&place.file, &place.content),
+            (&files.failure_file, &b""[..]),
+            (&files.file, &files.content),
         ] {
             fs::publish_mode(path, content, 0o600).map_err(|e| unwritable(&e))?;
         }
-        Ok(place)
+        Ok(files)
     }
 
     /// Leaves a request for a host, which reads it with the service account.
@@ -96,7 +96,7 @@ impl RendezvousFiles {
     }
 
     /// Tells that host that the command reads the output file: from then on the key is void.
-    pub(super) fn take_notice(&self) {
+    pub(super) fn void_key(&self) {
         if let Err(e) = fs::overwrite_unsynced(&self.file, b"") {
             tell!("csub: {e}");
         }
@@ -165,22 +165,22 @@ mod tests {
         let layout = Layout::new(d.path());
         fs::mkdir_p(&layout.inbox(), 0o755).unwrap();
         let uid = sys::users::effective_uid();
-        let place = RendezvousFiles::create(&layout, Token(5), &connect_failure()).unwrap();
+        let files = RendezvousFiles::create(&layout, Token(5), &connect_failure()).unwrap();
         let file = layout.session(uid, Token(5));
-        assert_eq!((mode(&file), mode(&place.failure_file)), (0o600, 0o600));
+        assert_eq!((mode(&file), mode(&files.failure_file)), (0o600, 0o600));
         assert_eq!(mode(&layout.sessions_of(uid)), 0o700);
         let read = Rendezvous::from_bytes(&fs::read_small(&file, 9_999).unwrap());
         assert_eq!(read, Ok(connect_failure()));
-        assert_eq!(place.connect_failure(0), None);
+        assert_eq!(files.connect_failure(0), None);
         let failure = ConnectFailure {
             host: "h1".into(),
             why: "no route".into(),
         };
-        fs::overwrite_unsynced(&place.failure_file, &failure.to_bytes()).unwrap();
-        assert_eq!(place.connect_failure(0), Some(failure));
-        place.take_notice();
+        fs::overwrite_unsynced(&files.failure_file, &failure.to_bytes()).unwrap();
+        assert_eq!(files.connect_failure(0), Some(failure));
+        files.void_key();
         assert_eq!(fs::read_small(&file, 9_999).unwrap(), b"");
-        drop(place);
+        drop(files);
         let left = fs::list_dir(&layout.sessions_of(uid), 9).unwrap();
         assert!(left.is_empty(), "{left:?}");
     }

@@ -124,14 +124,14 @@ impl<'a> TerminalSession<'a> {
     pub(crate) fn run(mut self) -> SessionEnd {
         // Output that arrived together with the proof of the key.
         for n in 0..self.peers.len() {
-            if let Err(over) = self.show_output(n) {
-                return over;
+            if let Err(end) = self.show_output(n) {
+                return end;
             }
         }
         self.flush();
         while !self.peers.iter().all(Peer::is_over) {
-            if let Some(over) = self.poll_once() {
-                return over;
+            if let Some(end) = self.poll_once() {
+                return end;
             }
         }
         SessionEnd::Ended(self.peers.drain(..).map(|peer| peer.end).collect())
@@ -172,8 +172,8 @@ impl<'a> TerminalSession<'a> {
             self.pass_input(room);
         }
         while let Some(signal) = self.queue.next_signal() {
-            if let Some(over) = self.handle_signal(signal) {
-                return Some(over);
+            if let Some(end) = self.handle_signal(signal) {
+                return Some(end);
             }
         }
         let mut lanes = &ready[2 + self.peers.len()..];
@@ -186,9 +186,9 @@ impl<'a> TerminalSession<'a> {
         }
         for n in 0..self.peers.len() {
             if ready[n + 2].0
-                && let Err(over) = self.take_output(n)
+                && let Err(end) = self.take_output(n)
             {
-                return Some(over);
+                return Some(end);
             }
         }
         self.flush();

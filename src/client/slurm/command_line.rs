@@ -18,7 +18,7 @@ use std::ffi::OsString;
 const WORDS_MAX: usize = 100_000;
 
 /// A command whose letter `-h` is not help.
-pub(super) fn headless(name: &'static str, about: &'static str) -> Command {
+pub(super) fn without_h_flag(name: &'static str, about: &'static str) -> Command {
     command(name, about)
         .disable_help_flag(true)
         .arg(help_option())

@@ -118,9 +118,9 @@ pub(crate) fn parse_named_fields(
 ) -> Result<Vec<FormatPart>, String> {
     let mut pieces = Vec::new();
     for word in text.split(',').filter(|word| !word.is_empty()) {
-        let (name, place) = word.split_once(':').unwrap_or((word, "20"));
-        let right_aligned = place.starts_with('.');
-        let digits: String = place
+        let (name, width_spec) = word.split_once(':').unwrap_or((word, "20"));
+        let right_aligned = width_spec.starts_with('.');
+        let digits: String = width_spec
             .trim_start_matches('.')
             .chars()
             .take_while(char::is_ascii_digit)

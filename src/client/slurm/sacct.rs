@@ -493,14 +493,14 @@ fn show(
 }
 
 /// Keys of jobs by which accounting records of the same job are recognised.
-type ListedAttempts = HashSet<(JobKey, i64)>;
+type ListedJobs = HashSet<(JobKey, i64)>;
 
 /// The selected jobs of the view, by id, and the keys of all its jobs.
 fn jobs_of_view(
     source: &Source,
     filter: &RecordFilter,
     now: i64,
-) -> Result<(Vec<AcctJob>, ListedAttempts)> {
+) -> Result<(Vec<AcctJob>, ListedJobs)> {
     let want = JobSet {
         ids: filter.ids.iter().map(|word| (word.id, word.id)).collect(),
         finished: true,

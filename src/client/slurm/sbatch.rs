@@ -68,9 +68,9 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         value: given.value,
         location: String::new(),
     });
-    let strong: Vec<ForeignOption> = given.collect();
+    let line_options: Vec<ForeignOption> = given.collect();
     let of = |option: &str| {
-        strong
+        line_options
             .iter()
             .rfind(|given_option| given_option.option == option)
     };
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
         environment_options: from_environment(|name| std::env::var(name).ok()),
         file: operands.next(),
         args: operands.collect(),
-        line_options: strong,
+        line_options,
         quiet,
     };
     match submit(called) {

@@ -3,7 +3,7 @@
 //!
 //! Its words are those of Slurm's command; words for features that only Slurm has are refused.
 
-use super::command_line::{self, both, headless, job_words};
+use super::command_line::{self, both, job_words, without_h_flag};
 use super::fields::Ctx;
 use super::jobs::{self, SlurmItem};
 use super::scontrol_show::{self as show, Block};
@@ -26,7 +26,7 @@ use jiff::tz::TimeZone;
 use std::ffi::OsString;
 
 fn options() -> Command {
-    headless(
+    without_h_flag(
         "scontrol",
         "Show and change jobs, nodes and partitions, as Slurm's command does",
     )

@@ -1,6 +1,8 @@
 //! `sinfo`: queues and hosts, as partitions and nodes.
 
-use super::command_line::{self, RefusedOption, both, headless, refusals, refuse, value_words};
+use super::command_line::{
+    self, RefusedOption, both, refusals, refuse, value_words, without_h_flag,
+};
 use super::format::{self, FormatColumn, FormatPart};
 use super::json;
 use super::sinfo_json;
@@ -48,7 +50,7 @@ const REFUSED: &[RefusedOption] = &[
 ];
 
 fn options() -> Command {
-    let cmd = headless("sinfo", "List queues and hosts, as Slurm's command does")
+    let cmd = without_h_flag("sinfo", "List queues and hosts, as Slurm's command does")
         .arg(both(flag("noheader", "No header line"), 'h'))
         .arg(both(flag("Node", "A line for each host"), 'N'))
         .arg(both(flag("long", "More columns"), 'l'))

@@ -1,8 +1,8 @@
 //! `squeue`: the jobs that have not ended, in Slurm's columns.
 
 use super::command_line::{
-    self, RefusedOption, both, comma_words, headless, job_words, refusals, refuse, users_named,
-    value_words,
+    self, RefusedOption, both, comma_words, job_words, refusals, refuse, users_named, value_words,
+    without_h_flag,
 };
 use super::fields::{self, Ctx, FIELDS};
 use super::format::{self, FormatPart};
@@ -50,7 +50,7 @@ const REFUSED: &[RefusedOption] = &[
 ];
 
 fn options() -> Command {
-    let cmd = headless(
+    let cmd = without_h_flag(
         "squeue",
         "List jobs that have not ended, as Slurm's command does",
     )

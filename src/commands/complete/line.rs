@@ -17,21 +17,21 @@ pub(super) type Names<'n> = &'n dyn Fn(ClusterNames, &str) -> Vec<Candidate>;
 /// The possible completions of the word.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Completions {
-    pub shellwork: ShellCompletion,
+    pub shell_completion: ShellCompletion,
     pub words: Vec<Candidate>,
 }
 
 impl Completions {
     fn of(words: Vec<Candidate>) -> Completions {
         Completions {
-            shellwork: ShellCompletion::Nothing,
+            shell_completion: ShellCompletion::Nothing,
             words,
         }
     }
 
-    fn shell(shellwork: ShellCompletion) -> Completions {
+    fn shell(shell_completion: ShellCompletion) -> Completions {
         Completions {
-            shellwork,
+            shell_completion,
             words: Vec::new(),
         }
     }
@@ -243,14 +243,14 @@ fn of_options(
                 .get_arguments()
                 .flat_map(|arg| spellings(arg, options, last, two_dashes))
                 .collect();
-            if let Some((id, at)) = table.stuck_value(last)
+            if let Some((id, at)) = table.attached_value(last)
                 && let Some(arg) = options.get_arguments().find(|arg| arg.get_id() == id)
             {
                 let kind = kinds::kind(&command, id, placeholder(arg), 0);
-                let stuck = values(kind, &last[at..], names).words;
+                let attached = values(kind, &last[at..], names).words;
                 let whole =
                     |c: Candidate| Candidate::new(last[..at].to_owned() + &c.word, c.description);
-                words.extend(stuck.into_iter().map(whole));
+                words.extend(attached.into_iter().map(whole));
             }
             Completions::of(words)
         }
@@ -332,7 +332,7 @@ fn spellings(arg: &Arg, options: &Command, last: &str, two_dashes: bool) -> Vec<
 fn values(kind: WordKind, last: &str, names: Names<'_>) -> Completions {
     match kind {
         WordKind::Nothing => Completions::default(),
-        WordKind::Shell(shellwork) => Completions::shell(shellwork),
+        WordKind::Shell(shell_completion) => Completions::shell(shell_completion),
         WordKind::One(live) => Completions::of(names(live, last)),
         WordKind::List(live) => in_list(last, |word| names(live, word)),
         WordKind::Fixed(words) => Completions::of(words),

@@ -110,8 +110,8 @@ fn values_are_read_as_documented() {
             max: Some(2 << 30)
         }
     );
-    assert!(high.requeue.puts_back(41) && !high.requeue.puts_back(43));
-    assert!(low.requeue.puts_back(255) && !low.requeue.puts_back(9));
+    assert!(high.requeue.requeues(41) && !high.requeue.requeues(43));
+    assert!(low.requeue.requeues(255) && !low.requeue.requeues(9));
     assert_eq!(
         (low.proc_slots_milli, low.interactive, low.nice),
         (Some(500), Interactive::Only, 19)

@@ -98,7 +98,11 @@ fn told(events: &[Event]) -> Histories {
 
 fn rows(all: &Histories, now: i64) -> String {
     let mut out = String::new();
-    for e in all.by_job.values().flat_map(SubmissionHistory::episodes) {
+    for e in all
+        .by_job
+        .values()
+        .flat_map(SubmissionHistory::element_histories)
+    {
         put_row(&mut out, &e, at(now).0, false);
     }
     out
@@ -155,7 +159,7 @@ fn a_job_that_was_held_stopped_lost_requeued_and_done() {
         "JOBID   USER    JOB_NAME  PEND    PSUSP   RUN     USUSP   SSUSP   UNKWN   TOTAL\n"
     ));
     let mut out = String::new();
-    let e = all.by_job[&7].episodes().next().unwrap();
+    let e = all.by_job[&7].element_histories().next().unwrap();
     put_long(&mut out, &e, at(100).0, &Dates::new(TimeZone::UTC));
     let want = "
 Job <7>, Job Name <作业>, User <alice>, Project <p1>, Command <./work>
@@ -211,8 +215,8 @@ fn elements_share_the_beginning_of_their_array() {
 8[3]    alice   作业[3]   27      3       0       0       0       0       30
 ";
     assert_eq!(rows(&all, 30), want);
-    let story = &all.by_job[&8];
-    let second = story.episodes().nth(1).unwrap();
+    let submission = &all.by_job[&8];
+    let second = submission.element_histories().nth(1).unwrap();
     assert_eq!(second.lines().count(), 4);
     assert_eq!(second.stat(), JobStat::Exit);
     assert!(
@@ -233,7 +237,10 @@ fn a_cancelled_array_ends_where_nothing_started() {
             t: at(12),
         },
     ]);
-    let stats: Vec<JobStat> = all.by_job[&8].episodes().map(|e| e.stat()).collect();
+    let stats: Vec<JobStat> = all.by_job[&8]
+        .element_histories()
+        .map(|e| e.stat())
+        .collect();
     assert_eq!(stats, [JobStat::Run, JobStat::Exit]);
 }
 
@@ -256,7 +263,7 @@ fn a_kill_that_met_no_process_is_an_end() {
             t: at(5),
         },
     ]);
-    let e = all.by_job[&9].episodes().next().unwrap();
+    let e = all.by_job[&9].element_histories().next().unwrap();
     assert_eq!(e.stat(), JobStat::Exit);
     let mut out = String::new();
     put_json(&mut out, &e, at(10).0, true);
@@ -294,7 +301,7 @@ fn a_late_report_of_an_old_attempt_changes_nothing() {
         ended(j, 1, 20, Some(0), false),
     ]);
     assert_eq!(
-        all.by_job[&7].episodes().next().unwrap().stat(),
+        all.by_job[&7].element_histories().next().unwrap().stat(),
         JobStat::Run
     );
 }
@@ -344,16 +351,16 @@ fn what_happened_is_in_the_language_of_the_person_and_json_is_not() {
     ] {
         all.apply(&event);
     }
-    let episode = all.by_job[&7].episodes().next().unwrap();
+    let element = all.by_job[&7].element_histories().next().unwrap();
     let dates = Dates::new(TimeZone::UTC).now(T);
     let page = || {
         let mut out = String::new();
-        put_long(&mut out, &episode, T, &dates);
+        put_long(&mut out, &element, T, &dates);
         out
     };
     let json = || {
         let mut out = String::new();
-        put_json(&mut out, &episode, T, true);
+        put_json(&mut out, &element, T, true);
         out
     };
     let chinese = crate::language::in_chinese(page);

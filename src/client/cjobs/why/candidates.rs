@@ -344,11 +344,11 @@ fn both(case: &CandidateContext<'_>, hosts: &Examination) -> Option<Candidate> {
                 words.extend(["-n".to_owned(), n.to_string()]);
             }
             Stage::Amount | Stage::TooSmall => {
-                let times = hosts
+                let room = hosts
                     .amounts
                     .iter()
                     .find(|room| room.resource == unmet_need.what)?;
-                let each = unmet_need.has_milli / i64::from(times.times.max(1));
+                let each = unmet_need.has_milli / i64::from(room.times.max(1));
                 let list = req.as_mut()?.rusage.first_mut()?;
                 if !set_amount(list, &unmet_need.what, rounded(&unmet_need.what, each)) {
                     return None;

@@ -30,13 +30,13 @@ pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOpti
             (Some('-'), Some(letter)) => letter,
             _ => return Err(wrong(word, "it is not an option")),
         };
-        let glued = chars.as_str();
-        let value = match (WITH_VALUE.contains(letter), glued) {
+        let attached = chars.as_str();
+        let value = match (WITH_VALUE.contains(letter), attached) {
             (true, "") => {
                 let next = words.next().cloned();
                 next.ok_or_else(|| wrong(word, "its value is missing"))?
             }
-            (true, glued) => glued.to_owned(),
+            (true, attached) => attached.to_owned(),
             (false, "") if FLAGS.contains(letter) => String::new(),
             _ => return Err(wrong(word, "it is not an option")),
         };
