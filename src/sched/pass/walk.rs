@@ -220,8 +220,8 @@ impl Pass<'_> {
             return self.after_blocked(queue);
         }
         match self.try_class(pending, entry) {
-            Step::Start(start, spot, next) => {
-                self.commit_start(pending, &start, &spot);
+            Step::Start(start, placed, next) => {
+                self.commit_start(pending, &start, &placed);
                 self.plan.starts.push(start);
                 self.continue_class(queue, pending, entry, next);
                 self.picture.queues.order_mut(queue).note_started(group);
@@ -310,8 +310,8 @@ impl Pass<'_> {
         if i64::from(pending.min) > self.picture.usage.free() {
             return true;
         }
-        let slot = self.picture.requests.slot(pending.shape);
-        if !slot.shape.timed && self.known_failure(pending).is_some() {
+        let entry = self.picture.requests.entry(pending.shape);
+        if !entry.shape.timed && self.known_failure(pending).is_some() {
             return true;
         }
         if pending.length.depends_on_host() {
@@ -321,7 +321,7 @@ impl Pass<'_> {
             |(min, estimate): &(u32, i64)| pending.min >= *min && pending.estimate >= *estimate;
         self.memory
             .failed_sizes
-            .get(&slot.family)
+            .get(&entry.family)
             .is_some_and(|known| known.iter().any(worse))
     }
 
@@ -380,12 +380,12 @@ impl Pass<'_> {
             Err(why) => return Step::Blocked(Some(why)),
         };
         match found {
-            Ok((alt, spot)) => {
-                let hosts = spot
+            Ok((alt, placed)) => {
+                let hosts = placed
                     .iter()
                     .map(|(at, n)| (self.table.id_at(*at as usize), *n));
                 let hosts = hosts.collect();
-                let Some(units) = self.units_of_start(pending, alt, &spot) else {
+                let Some(units) = self.units_of_start(pending, alt, &placed) else {
                     return Step::NoPlace(None);
                 };
                 let start = Start {
@@ -394,7 +394,7 @@ impl Pass<'_> {
                     alt,
                     units,
                 };
-                Step::Start(start, spot, next(more))
+                Step::Start(start, placed, next(more))
             }
             Err(short) => {
                 self.plan.wake_at(opens);
@@ -418,8 +418,8 @@ impl Pass<'_> {
         let Some(array) = job.array() else {
             return Some((j, false));
         };
-        let now = self.array_started.get(&job.id).copied().unwrap_or(0);
-        if array.limit > 0 && array.started() + now >= array.limit {
+        let started_now = self.array_started.get(&job.id).copied().unwrap_or(0);
+        if array.limit > 0 && array.started() + started_now >= array.limit {
             return None;
         }
         if j.idx > 0 {
