@@ -107,7 +107,7 @@ pub fn bind(
 
 fn assert_free(state: &State, j: JobKey, units: &[Units]) {
     if !units.is_empty()
-        && let Some(why) = state.used().units().objection(j, units)
+        && let Some(why) = state.used().units().conflict(j, units)
     {
         panic!("{why}");
     }

@@ -121,7 +121,7 @@ impl UnitsInUse {
 
     /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
     /// of them, it would be more than the whole unit.
-    pub fn objection(&self, j: JobKey, units: &[Units]) -> Option<String> {
+    pub fn conflict(&self, j: JobKey, units: &[Units]) -> Option<String> {
         let mut wanted: SmallVec<[(UnitPath, u32); 4]> = SmallVec::new();
         for of in units {
             let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
@@ -191,16 +191,16 @@ mod tests {
         let mut all = UnitsInUse::default();
         let [a, b] = [1, 2].map(JobKey::job);
         all.charge(a, &[part(&["0", "0"], 250)], true);
-        assert_eq!(all.objection(b, &[part(&["0"], 500)]), None);
-        assert!(all.objection(b, &[part(&["0", "0"], 300)]).is_some());
-        assert!(all.objection(b, &[part(&["0"], 0)]).is_some());
-        assert!(all.objection(b, &[part(&["1", "1"], 0)]).is_some());
+        assert_eq!(all.conflict(b, &[part(&["0"], 500)]), None);
+        assert!(all.conflict(b, &[part(&["0", "0"], 300)]).is_some());
+        assert!(all.conflict(b, &[part(&["0"], 0)]).is_some());
+        assert!(all.conflict(b, &[part(&["1", "1"], 0)]).is_some());
         all.charge(b, &[part(&["0"], 501)], true);
         let broken = ["unit 0 of gpu on h has holders 1 1 2"];
         assert_eq!(all.over_allocated(), broken);
         all.charge(b, &[part(&["0"], 501)], false);
         all.charge(a, &[part(&["0"], 250)], false);
-        assert_eq!(all.objection(b, &[part(&["0"], 750)]), None);
+        assert_eq!(all.conflict(b, &[part(&["0"], 750)]), None);
         all.charge(a, &[part(&["0"], 250)], false);
         assert_eq!(all, UnitsInUse::default());
     }
