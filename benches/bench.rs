@@ -5,8 +5,8 @@
 //! is the bound the project set itself. `ratio` is value / limit. Durability stays on throughout.
 //!
 //! Two versions compare only on file systems that nothing was deleted from shortly before, a new one
-//! for each run, named by `TMPDIR`: ext4 does not give an inode again for some minutes, and searches past
-//! all of these at each file that is made (`recently_deleted`). One run of `separate` took 14 % of
+//! for each run, named by `TMPDIR`: ext4 does not reuse an inode for some minutes and skips
+//! all of these whenever a file is created (`recently_deleted`). One run of `separate` took 14 % of
 //! the time of `csub` for that, after others before it.
 
 #![allow(clippy::disallowed_methods)] // measures with clocks, makes files
@@ -192,7 +192,7 @@ fn quiet_cluster() -> Cluster {
     cluster
 }
 
-/// Submits `n` jobs that stay pending, in one request for each 100,000; gives jobs a second.
+/// Submits `n` jobs that stay pending, in one request for each 100,000; returns jobs per second.
 fn fill(cluster: &Cluster, n: u32, as_user: Option<u32>) -> f64 {
     let mut spent = 0.0;
     let mut left = n;

@@ -79,7 +79,7 @@ pub struct Journal {
     config: Arc<Config>,
     intact: Vec<(PathBuf, Vec<u8>)>,
     foreign: Vec<Vec<u8>>,
-    now: Vec<(PathBuf, Vec<u8>)>,
+    current: Vec<(PathBuf, Vec<u8>)>,
 }
 
 const EPOCHS: u64 = 3;
@@ -109,14 +109,14 @@ impl Journal {
         let read = |p: PathBuf| (p.clone(), std::fs::read(p).expect("it was just written"));
         let intact: Vec<_> = intact.into_iter().map(read).collect();
         let foreign = intact.iter().flat_map(|(_, b)| frames::split(b)).collect();
-        let now = intact.clone();
+        let current = intact.clone();
         Journal {
             _dir: dir,
             layout,
             config,
             intact,
             foreign,
-            now,
+            current,
         }
     }
 
@@ -177,18 +177,18 @@ fn write_epoch(layout: &Layout, epoch: u64, events: &[Event]) {
 
 impl Target for Journal {
     fn make(&mut self, dice: &mut Dice) {
-        self.now.clone_from(&self.intact);
+        self.current.clone_from(&self.intact);
         for _ in 0..=dice.roll(2) {
-            let at = dice.roll(self.now.len());
+            let at = dice.roll(self.current.len());
             match dice.roll(12) {
-                0 => drop(self.now.remove(at)),
+                0 => drop(self.current.remove(at)),
                 1 => {
-                    let other = dice.roll(self.now.len());
-                    self.now[at].1 = self.now[other].1.clone();
+                    let other = dice.roll(self.current.len());
+                    self.current[at].1 = self.current[other].1.clone();
                 }
-                _ => self.now[at].1 = mutated(dice, &self.intact[at].1, &self.foreign),
+                _ => self.current[at].1 = mutated(dice, &self.intact[at].1, &self.foreign),
             }
-            if self.now.is_empty() {
+            if self.current.is_empty() {
                 return;
             }
         }
@@ -198,7 +198,7 @@ impl Target for Journal {
         for (path, _) in &self.intact {
             let _ = std::fs::remove_file(path);
         }
-        for (path, bytes) in &self.now {
+        for (path, bytes) in &self.current {
             std::fs::write(path, bytes).expect("room for the file");
         }
         let strict = self.recover(false);
@@ -219,7 +219,7 @@ impl Target for Journal {
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
-        shown(self.layout.root(), &self.now)
+        shown(self.layout.root(), &self.current)
     }
 }
 
@@ -233,7 +233,7 @@ pub struct Reports {
     /// Records of the report file of each host.
     own: Vec<(String, Vec<Vec<u8>>)>,
     foreign: Vec<Vec<u8>>,
-    now: Vec<(PathBuf, Vec<u8>)>,
+    current: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Reports {
@@ -246,7 +246,7 @@ impl Reports {
         let config = config();
         let scene = Scene::new(&config);
         let (own, foreign) = (Vec::new(), Vec::new());
-        let (since, now) = (0, Vec::new());
+        let (since, current) = (0, Vec::new());
         Reports {
             _dir: dir,
             layout,
@@ -255,7 +255,7 @@ impl Reports {
             since,
             own,
             foreign,
-            now,
+            current,
         }
     }
 
@@ -304,16 +304,16 @@ impl Target for Reports {
         let (host, records) = &self.own[dice.roll(self.own.len())];
         let intact = frames::join(records);
         let bytes = mutated(dice, &intact, &self.foreign);
-        self.now = vec![(self.layout.reports(host, 1), bytes)];
+        self.current = vec![(self.layout.reports(host, 1), bytes)];
         let mut doc = load::encode(&sample(host)).expect("it fits");
         if dice.roll(2) == 0 {
             doc = mutated_load(dice, host);
         }
-        self.now.push((self.layout.load(host), doc));
+        self.current.push((self.layout.load(host), doc));
     }
 
     fn run(&mut self) {
-        for (path, bytes) in &self.now {
+        for (path, bytes) in &self.current {
             std::fs::write(path, bytes).expect("room for the file");
         }
         let owners = Owners {
@@ -341,7 +341,7 @@ impl Target for Reports {
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
-        shown(self.layout.root(), &self.now)
+        shown(self.layout.root(), &self.current)
     }
 }
 
@@ -369,7 +369,7 @@ pub struct Orders {
     records: Vec<Vec<u8>>,
     foreign: Vec<Vec<u8>>,
     epoch: u64,
-    now: Vec<(PathBuf, Vec<u8>)>,
+    current: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// A spawner that takes what it is sent.
@@ -462,7 +462,7 @@ impl Orders {
         let records = scene.orders["h1"].iter().map(json).collect();
         let foreign = scene.orders.values().flatten().map(json).collect();
         let exec = executor(dir.path(), &layout);
-        let (epoch, now) = (0, Vec::new());
+        let (epoch, current) = (0, Vec::new());
         Orders {
             dir,
             layout,
@@ -470,7 +470,7 @@ impl Orders {
             records,
             foreign,
             epoch,
-            now,
+            current,
         }
     }
 }
@@ -478,7 +478,7 @@ impl Orders {
 impl Target for Orders {
     fn make(&mut self, dice: &mut Dice) {
         self.epoch += 1;
-        for (path, _) in &self.now {
+        for (path, _) in &self.current {
             let _ = std::fs::remove_file(path);
         }
         if self.epoch.is_multiple_of(50) {
@@ -499,18 +499,18 @@ impl Target for Orders {
         records.push(json(&Order::Ledger { id }));
         records.extend(self.records.iter().cloned());
         let orders = mutated(dice, &frames::join(&records), &self.foreign);
-        self.now = vec![(self.layout.epoch(), epoch), (path, orders)];
+        self.current = vec![(self.layout.epoch(), epoch), (path, orders)];
     }
 
     fn run(&mut self) {
-        for (path, bytes) in &self.now {
+        for (path, bytes) in &self.current {
             std::fs::write(path, bytes).expect("room for the file");
         }
         while self.exec.turn(true).more {}
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
-        shown(self.layout.root(), &self.now)
+        shown(self.layout.root(), &self.current)
     }
 }
 
@@ -520,7 +520,7 @@ pub struct Memory {
     layout: Layout,
     attempts: Vec<Vec<u8>>,
     tasks: Vec<u8>,
-    now: Vec<(PathBuf, Vec<u8>)>,
+    current: Vec<(PathBuf, Vec<u8>)>,
     lines: Vec<u8>,
 }
 
@@ -564,13 +564,13 @@ impl Memory {
                 tasks.extend(encode_task(&rec, 5).expect("plain data"));
             }
         }
-        let (now, lines) = (Vec::new(), Vec::new());
+        let (current, lines) = (Vec::new(), Vec::new());
         Memory {
             dir,
             layout,
             attempts,
             tasks,
-            now,
+            current,
             lines,
         }
     }
@@ -580,13 +580,13 @@ impl Target for Memory {
     fn make(&mut self, dice: &mut Dice) {
         let intact = frames::join(&self.attempts);
         let path = Local::at(&self.dir.path().join("local")).attempts();
-        self.now = vec![(path, mutated(dice, &intact, &self.attempts))];
+        self.current = vec![(path, mutated(dice, &intact, &self.attempts))];
         self.lines.clone_from(&self.tasks);
         frames::bytes(dice, &mut self.lines);
     }
 
     fn run(&mut self) {
-        let (path, bytes) = &self.now[0];
+        let (path, bytes) = &self.current[0];
         std::fs::create_dir_all(fs::parent(path)).expect("a directory");
         std::fs::write(path, bytes).expect("room for the file");
         let mut exec = executor(self.dir.path(), &self.layout);
@@ -596,7 +596,7 @@ impl Target for Memory {
     }
 
     fn files(&self) -> Vec<(String, Vec<u8>)> {
-        let mut out = shown(self.dir.path(), &self.now);
+        let mut out = shown(self.dir.path(), &self.current);
         out.push(("tasks.log".into(), self.lines.clone()));
         out
     }

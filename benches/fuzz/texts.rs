@@ -286,7 +286,6 @@ impl HostFacts for Host {
     }
 }
 
-/// What is accepted is printed, read back to the same, merged and evaluated.
 /// A sensor's whole way: cut, read, kept, reported, defined; whatever it prints, its host can
 /// report it and the leader can use it.
 fn sensors(config: &Config, text: &str) {
@@ -333,6 +332,7 @@ fn sensors(config: &Config, text: &str) {
     }
 }
 
+/// What is accepted is printed, read back to the same, merged and evaluated.
 fn resreq(config: &Config, text: &str) {
     let _ = merge_all(&["mem>1 rusage[tmp=1]", text], &Builtins);
     let _ = ResReq::parse_stored(text, config);

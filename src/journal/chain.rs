@@ -95,7 +95,7 @@ enum SegmentHead {
     Damaged(Damaged),
 }
 
-/// The epochs `first..upto` and what is known of their ends.
+/// The epochs `first..end_epoch` and what is known of their ends.
 #[derive(Clone, Debug)]
 pub struct Chain {
     layout: Layout,
@@ -111,7 +111,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Reads the seals of the epochs `first..upto`.
+    /// Reads the seals of the epochs `first..end_epoch`.
     ///
     /// # Errors
     /// Failing reads; files of another cluster or epoch. Damage is not evaluated here.
@@ -505,7 +505,7 @@ impl Chain {
         let offset = step.offset;
         let damaged = |damage| LineError::Damaged(Damaged { offset, damage });
         let header: Header = step.line.decode().map_err(damaged)?;
-        let due = Header::new(FileKind::Journal, &self.cluster, epoch, segment);
+        let expected = Header::new(FileKind::Journal, &self.cluster, epoch, segment);
         if header.format > FORMAT {
             let why = format!(
                 "format {} is newer than this program's {FORMAT}: upgrade it",
@@ -513,11 +513,11 @@ impl Chain {
             );
             return Err(damaged(Damage::Content(why)));
         }
-        let due = Header {
+        let expected = Header {
             format: header.format,
-            ..due
+            ..expected
         };
-        if header != due {
+        if header != expected {
             let why = format!(
                 "its header names format {}, a {:?} file of cluster {:?}, epoch {}, segment {}",
                 header.format, header.what, header.cluster, header.epoch, header.part

@@ -43,11 +43,11 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether record `due`, at which the damage began, is repeated intact after it, so that no
-    /// record is missing: `next` is the one found there. Only answers are written in this way
-    /// ([`What::Acks`]).
-    pub fn repeats(&self, what: FileKind, due: u64, next: u64) -> bool {
-        what == FileKind::Acks && self.intact_after && next == due
+    /// Whether record `expected`, at which the damage began, is repeated intact after it, so that
+    /// no record is missing: `next` is the one found there. Only answers are written in this way
+    /// ([`FileKind::Acks`]).
+    pub fn repeats(&self, what: FileKind, expected: u64, next: u64) -> bool {
+        what == FileKind::Acks && self.intact_after && next == expected
     }
 }
 
@@ -187,7 +187,7 @@ impl Lines {
     /// A failing read.
     pub fn skip(&mut self) -> Result<Skipped, sys::Error> {
         let from = self.offset();
-        let due = self.next_seq;
+        let expected = self.next_seq;
         loop {
             match self.line_end()? {
                 None if self.buf.len() - self.offset > LINE_MAX => self.offset = self.buf.len(),
@@ -203,7 +203,7 @@ impl Lines {
                 Some(end) => {
                     let found = parse_line(&self.buf[self.offset..end - 1]).map(|l| l.seq);
                     if let Ok(seq) = found
-                        && seq >= due
+                        && seq >= expected
                     {
                         self.next_seq = seq;
                         let to = self.offset();

@@ -84,7 +84,7 @@ pub fn recover(
     if !options.accept_loss {
         refuse_broken_chain(layout, &chain, options.unsealed)?;
     }
-    let mut job = Recovery {
+    let mut recovery = Recovery {
         layout,
         options,
         to,
@@ -92,9 +92,9 @@ pub fn recover(
     };
     for e in chain.first..epoch {
         let from = from.filter(|p| p.epoch == e);
-        job.replay_epoch(&chain, e, from)?;
+        recovery.replay_epoch(&chain, e, from)?;
     }
-    Ok(job.recovered)
+    Ok(recovery.recovered)
 }
 
 /// Reads the newest snapshot that is intact and permitted by the seals.

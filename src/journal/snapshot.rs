@@ -50,7 +50,7 @@ pub struct SnapshotFile {
 /// Writes one snapshot. If it is dropped before [`SnapshotWriter::finish`], it leaves no file.
 #[derive(Debug)]
 pub struct SnapshotWriter {
-    app: Appender,
+    appender: Appender,
     temporary: PathBuf,
     path: PathBuf,
     number: u64,
@@ -80,7 +80,7 @@ impl SnapshotWriter {
             path.with_file_name(format!(".{number:06}.yaml.{}.{pid}.tmp", covers.epoch));
         sys::fs::remove(&temporary_path)?;
         let mut writer = SnapshotWriter {
-            app: Appender::create_new(&temporary_path)?,
+            appender: Appender::create_new(&temporary_path)?,
             temporary: temporary_path,
             path,
             number,
@@ -115,7 +115,7 @@ impl SnapshotWriter {
         }
         self.seq += 1;
         if self.buf.len() >= BUFFER {
-            self.app.append(&self.buf)?;
+            self.appender.append(&self.buf)?;
             self.buf.clear();
         }
         Ok(())
@@ -129,10 +129,10 @@ impl SnapshotWriter {
         let records = self.seq - 2;
         self.push(&ContainerRecord::End { records })?;
         if !self.buf.is_empty() {
-            self.app.append(&self.buf)?;
+            self.appender.append(&self.buf)?;
             self.buf.clear();
         }
-        self.app.sync()?;
+        self.appender.sync()?;
         sys::fs::rename(&self.temporary, &self.path)?;
         self.done = true;
         sys::fs::fsync_dir(sys::fs::parent(&self.path))?;
@@ -142,7 +142,7 @@ impl SnapshotWriter {
             covers: self.covers,
             t: self.t,
             records,
-            bytes: self.app.valid_len(),
+            bytes: self.appender.valid_len(),
         })
     }
 }

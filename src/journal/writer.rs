@@ -19,7 +19,7 @@ pub struct Writer {
     layout: Layout,
     cluster: String,
     /// `None` until the first segment is open.
-    app: Option<Appender>,
+    appender: Option<Appender>,
     /// The position after the last committed record.
     position: Position,
     /// The highest segment whose file was created; those after `position` contain nothing that
@@ -50,7 +50,7 @@ impl Writer {
         Writer {
             layout: layout.clone(),
             cluster: cluster.to_owned(),
-            app: None,
+            appender: None,
             position: Position {
                 epoch,
                 segment: 0,
@@ -159,14 +159,14 @@ impl Writer {
         let path = self
             .layout
             .journal(self.position.epoch, self.position.segment);
-        let Some(app) = self.app.as_mut() else {
+        let Some(appender) = self.appender.as_mut() else {
             return Err(sys::Error::invalid("append to", &path, "it is not open"));
         };
         failpoint::pass("journal.before_write").at("append to", &path)?;
-        app.append(&self.buf)?;
+        appender.append(&self.buf)?;
         failpoint::pass("journal.after_write").at("sync", &path)?;
-        app.sync()?;
-        Ok(app.valid_len())
+        appender.sync()?;
+        Ok(appender.valid_len())
     }
 
     /// Opens the next segment: header, the seals of this one and of those that failed since, and
@@ -194,15 +194,15 @@ impl Writer {
             frame::write_json(&mut front, seq, line.json);
             seq += 1;
         }
-        let app = match open_segment(&self.layout, old.epoch, segment, &front) {
-            Ok(app) => app,
+        let appender = match open_segment(&self.layout, old.epoch, segment, &front) {
+            Ok(appender) => appender,
             Err(e) => {
                 // Regardless of its content, the next attempt uses another file and states that.
                 // The file may contain the seal of this segment, which must stay true: nothing more
                 // is written here.
                 if sys::fs::exists(&self.layout.journal(old.epoch, segment)) {
                     self.last_created = segment;
-                    self.app = None;
+                    self.appender = None;
                 }
                 return Err(e);
             }
@@ -211,10 +211,10 @@ impl Writer {
         self.position = Position {
             epoch: old.epoch,
             segment,
-            bytes: app.valid_len(),
+            bytes: appender.valid_len(),
             seq,
         };
-        self.app = Some(app);
+        self.appender = Some(appender);
         self.next_seq = seq;
         self.buf.clear();
         Ok(())
@@ -241,12 +241,12 @@ fn open_segment(
 ) -> Result<Appender, Error> {
     let path = layout.journal(epoch, segment);
     failpoint::pass("journal.next_segment").at("create", &path)?;
-    let mut app = Appender::create_new(&path)?;
-    if !sys::lock::fence(app.file(), &path)? {
+    let mut appender = Appender::create_new(&path)?;
+    if !sys::lock::fence(appender.file(), &path)? {
         return Err(Error::Locked(path));
     }
-    app.append(front)?;
-    app.sync()?;
+    appender.append(front)?;
+    appender.sync()?;
     sys::fs::fsync_dir(&layout.epoch_dir(epoch))?;
-    Ok(app)
+    Ok(appender)
 }

@@ -413,10 +413,10 @@ pub fn lease_over(settings: &Settings, renewed: u64, now: u64) -> bool {
     now.saturating_sub(renewed) >= settings.silent_ms()
 }
 
-/// Whether a leader whose last successful check of the epoch began at `looked` must be silent at
-/// `now`. This is later than [`lease_over`]: a check takes more operations, and protection from a
-/// stale leader does not depend on it but on the check after each sync. It keeps such a leader from
-/// beating for long.
+/// Whether a leader whose last successful check of the epoch began at `checked_at` must be silent
+/// at `now`. This is later than [`lease_over`]: a check takes more operations, and protection from
+/// a stale leader does not depend on it but on the check after each sync. It keeps such a leader
+/// from beating for long.
 pub fn check_overdue(settings: &Settings, checked_at: u64, now: u64) -> bool {
     now.saturating_sub(checked_at) >= settings.takeover_ms
 }

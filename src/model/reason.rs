@@ -69,7 +69,7 @@ pub enum PendReason {
     NeverFits {
         why: String,
     },
-    /// Enough hosts fit, but together they lack slots: `need` of `free`.
+    /// Enough hosts fit, but together they lack slots: `need` are needed, `free` are free.
     Slots {
         need: u32,
         free: u32,

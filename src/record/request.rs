@@ -52,7 +52,7 @@ pub struct RequestHead {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "k", rename_all = "snake_case")]
 pub enum Verb {
-    /// Submit one job or array. `line` = line number in a pack file, 0 otherwise. `spec`: if true,
+    /// Submit one job or array. `line` = line number in a pack file, 0 otherwise. `same`: if true,
     /// the options equal those of the previous submission of this request and `job.spec` is
     /// omitted.
     Submit {

@@ -49,11 +49,11 @@ impl Allocation {
         }
     }
 
-    /// If it has its units to itself, blocks the rest of them for other jobs.
-    pub(super) fn block_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
-        if shape.alternative(alt).units_alone {
+    /// If it has its compute units to itself, blocks the rest of them for other jobs.
+    pub(super) fn block_compute_units(&mut self, shape: &Shape, alt: u8, table: &HostTable) {
+        if shape.alternative(alt).compute_units_alone {
             self.fix_limit_parts();
-            shape.rest_of_units(alt, table, &mut self.parts);
+            shape.rest_of_compute_units(alt, table, &mut self.parts);
         }
     }
 

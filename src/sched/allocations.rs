@@ -127,10 +127,10 @@ impl Allocations {
     pub(super) fn prefetch(
         &self,
         works: &[JobKey],
-        go: &dyn Fn(&JobKey) -> bool,
+        is_removed: &dyn Fn(&JobKey) -> bool,
         more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
-        self.records.prefetch(works, go, more);
+        self.records.prefetch(works, is_removed, more);
     }
 
     /// Slots in use that limits count.
@@ -184,10 +184,10 @@ impl Allocations {
         while self.planned.get(*next).is_some_and(|(of, ..)| *of < j) {
             *next += 1;
         }
-        let planned = self.planned.get(*next).filter(|(of, ..)| *of == j);
-        planned.is_some_and(|(_, spec, slots)| {
-            let foreseen = RunFingerprint::after_start(*spec, now, *slots);
-            RunFingerprint::of(state, j).is_some_and(|sign| foreseen.predicted(&sign))
+        let entry = self.planned.get(*next).filter(|(of, ..)| *of == j);
+        entry.is_some_and(|(_, spec, slots)| {
+            let planned = RunFingerprint::after_start(*spec, now, *slots);
+            RunFingerprint::of(state, j).is_some_and(|fingerprint| planned.predicted(&fingerprint))
         })
     }
 }
@@ -215,7 +215,7 @@ struct AllocationStore {
 }
 
 impl AllocationStore {
-    fn slot(&mut self, n: u32) -> &mut Option<Allocation> {
+    fn record_at(&mut self, n: u32) -> &mut Option<Allocation> {
         &mut self.pages[n as usize / PAGE][n as usize % PAGE]
     }
 
@@ -226,18 +226,18 @@ impl AllocationStore {
 
     pub(crate) fn get_mut(&mut self, j: &JobKey) -> Option<&mut Allocation> {
         let n = *self.index.get(j)?;
-        self.slot(n).as_mut()
+        self.record_at(n).as_mut()
     }
 
-    /// Prefetches the records of these jobs; for those that `go`, also what `more` reads of each
-    /// record.
+    /// Prefetches the records of these jobs; for a job for which `is_removed` is true, also what
+    /// `more` reads of its record.
     pub(crate) fn prefetch(
         &self,
         works: &[JobKey],
-        go: &dyn Fn(&JobKey) -> bool,
+        is_removed: &dyn Fn(&JobKey) -> bool,
         more: &mut dyn FnMut(&Allocation) -> usize,
     ) {
-        let place = |j: &JobKey| Some((*self.index.get(j)?, go(j)));
+        let place = |j: &JobKey| Some((*self.index.get(j)?, is_removed(j)));
         let places: SmallVec<[_; PREFETCH_BATCH]> = works.iter().filter_map(place).collect();
         let record = |n: &u32| self.pages[*n as usize / PAGE][*n as usize % PAGE].as_ref();
         let mut sum = 0;
@@ -262,10 +262,10 @@ impl AllocationStore {
 
     pub(crate) fn insert(&mut self, j: JobKey, allocation: Allocation) -> Option<Allocation> {
         if let Some(n) = self.index.get(&j).copied() {
-            return self.slot(n).replace(allocation);
+            return self.record_at(n).replace(allocation);
         }
-        let n = self.free_slot();
-        *self.slot(n) = Some(allocation);
+        let n = self.free_position();
+        *self.record_at(n) = Some(allocation);
         self.index.insert(j, n);
         None
     }
@@ -282,25 +282,25 @@ impl AllocationStore {
     pub(crate) fn settle(&mut self) {
         let mut unlisted = std::mem::take(&mut self.unlisted);
         // The index entries are far apart in memory: all are read first, so that the reads overlap.
-        let mut rooms: SmallVec<[u32; PREFETCH_BATCH]> = SmallVec::new();
+        let mut positions: SmallVec<[u32; PREFETCH_BATCH]> = SmallVec::new();
         let mut known = 0;
         for (j, _) in &unlisted {
             known += usize::from(self.index.contains_key(j));
-            rooms.push(self.free_slot());
+            positions.push(self.free_position());
         }
-        for n in &rooms {
-            known += usize::from(self.slot(*n).is_some());
+        for n in &positions {
+            known += usize::from(self.record_at(*n).is_some());
         }
         std::hint::black_box(known);
-        for ((j, allocation), n) in unlisted.drain(..).zip(rooms) {
-            *self.slot(n) = Some(allocation);
+        for ((j, allocation), n) in unlisted.drain(..).zip(positions) {
+            *self.record_at(n) = Some(allocation);
             self.index.insert(j, n);
         }
         self.unlisted = unlisted;
     }
 
-    /// Returns a free slot for a new record.
-    fn free_slot(&mut self) -> u32 {
+    /// Returns a free position for a new record.
+    fn free_position(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             if self.pages.last().is_none_or(|page| page.len() == PAGE) {
                 self.pages.push(Vec::with_capacity(PAGE));
@@ -315,7 +315,7 @@ impl AllocationStore {
     pub(crate) fn remove(&mut self, j: &JobKey) -> Option<Allocation> {
         let n = self.index.remove(j)?;
         self.free.push(n);
-        self.slot(n).take()
+        self.record_at(n).take()
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &Allocation> {

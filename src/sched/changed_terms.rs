@@ -81,7 +81,7 @@ impl Picture {
                 ));
             }
         }
-        self.check_slots(&changed, shape, spec)?;
+        self.check_slots(table, &changed, shape, spec)?;
         self.check_limits(&changed, ident)
     }
 
@@ -175,6 +175,7 @@ impl Picture {
     /// Checks that the slots of the job fit into the limits of another queue.
     fn check_slots(
         &self,
+        table: &HostTable,
         changed: &[ChangedAllocation],
         shape: u32,
         spec: &Spec,
@@ -201,11 +202,16 @@ impl Picture {
                 ));
             }
         }
-        self.check_host_slots(changed, at)
+        self.check_host_slots(table, changed, at)
     }
 
     /// Checks the slots that another queue may hold on a host.
-    fn check_host_slots(&self, changed: &[ChangedAllocation], queue: u16) -> Result<(), String> {
+    fn check_host_slots(
+        &self,
+        table: &HostTable,
+        changed: &[ChangedAllocation],
+        queue: u16,
+    ) -> Result<(), String> {
         let settings = &self.config.queues[usize::from(queue)];
         let Some(limit) = settings.host_slots else {
             return Ok(());
@@ -219,10 +225,10 @@ impl Picture {
         for (at, more) in more {
             let used = i64::from(self.usage.get(at as usize).queue_used(queue));
             if used + more > i64::from(limit) {
-                let name = &settings.name;
+                let (name, host) = (&settings.name, &table.at(at as usize).name);
                 return Err(format!(
-                    "queue {name} has {used} of {limit} slots of that host in use (host_slots), \
-                     the job needs {more}"
+                    "queue {name} has {used} of {limit} slots of host {host} in use \
+                     (host_slots), the job needs {more}"
                 ));
             }
         }

@@ -174,8 +174,8 @@ pub(super) struct Alternative {
     /// Resources in which all hosts of several parts must agree.
     pub same: Vec<String>,
     pub cu: Option<Cu>,
-    /// No other job may use its host units (`cu[excl]`).
-    pub units_alone: bool,
+    /// No other job may use its compute units (`cu[excl]`).
+    pub compute_units_alone: bool,
     /// What the request as a whole takes for each slot, and the minimum beside that.
     pub needs: (Bundle, Bundle),
     /// It reserves resources whose units are assigned one by one.

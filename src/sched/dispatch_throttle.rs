@@ -16,7 +16,7 @@ const YOUNG_MS: u64 = 60_000;
 pub(super) struct DispatchThrottle {
     /// The time of the last start, by host position; empty if no queue requires time between
     /// starts.
-    started: Vec<Stamp>,
+    last_start: Vec<Stamp>,
     /// Starts of the last minute, oldest first: when, where, with how many slots.
     starts: VecDeque<(i64, u32, u32)>,
     /// Their sums, by host position.
@@ -47,7 +47,7 @@ impl DispatchThrottle {
     pub(super) fn renewed(config: &crate::config::Config, hosts: usize) -> DispatchThrottle {
         let waits = config.queues.iter().any(|q| q.job_accept_interval_ms > 0);
         DispatchThrottle {
-            started: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
+            last_start: vec![Stamp(i64::MIN / 2); if waits { hosts } else { 0 }],
             starts: VecDeque::new(),
             expected: vec![RecentSlots::default(); hosts],
             to_recount: Vec::new(),
@@ -56,7 +56,7 @@ impl DispatchThrottle {
     }
 
     pub(super) fn note(&mut self, at: usize, start: Stamp) {
-        if let Some(last) = self.started.get_mut(at) {
+        if let Some(last) = self.last_start.get_mut(at) {
             *last = start.max(*last);
         }
     }
@@ -130,7 +130,7 @@ impl DispatchThrottle {
 
     /// When a queue may start jobs on a host again, if that is in the future.
     pub(super) fn after(&self, at: usize, interval_ms: u64, now: Stamp) -> Option<Stamp> {
-        let last = self.started.get(at).filter(|_| interval_ms > 0)?;
+        let last = self.last_start.get(at).filter(|_| interval_ms > 0)?;
         let again = last.plus_ms(interval_ms);
         // A clock that was set back must not keep a host waiting.
         (again > now && *last <= now).then_some(again)

@@ -66,7 +66,7 @@ impl Stage {
 
 /// Hosts excluded at one stage.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LostHosts {
+pub struct ExcludedHosts {
     pub stage: Stage,
     /// The resource, if the stage is about one; else empty.
     pub resource: String,
@@ -117,7 +117,7 @@ pub struct Examination {
     /// Number of hosts of the cluster.
     pub hosts: u32,
     /// Excluded hosts by stage, in the order of the stages.
-    pub excluded: Vec<LostHosts>,
+    pub excluded: Vec<ExcludedHosts>,
     pub nearest: Option<NearestMiss>,
     /// Free slots of the hosts that meet all other conditions: on the best one, on all.
     pub free_one: u32,

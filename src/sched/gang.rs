@@ -38,7 +38,7 @@ pub(super) trait CandidateHosts {
 #[derive(Default)]
 struct TrialBookings {
     by_host: HashMap<u32, TrialUse>,
-    /// The previous holds, oldest first.
+    /// The previous uses of hosts, oldest first.
     undo: Vec<(u32, Option<TrialUse>)>,
 }
 
@@ -66,7 +66,7 @@ impl TrialBookings {
 /// One search.
 struct GangSearch<'a, F> {
     request: &'a Alternative,
-    field: &'a mut F,
+    candidates: &'a mut F,
     view: &'a ClusterView<'a>,
     /// Maximum number of slots of the only part of a request without sections.
     most: u32,
@@ -79,13 +79,13 @@ struct GangSearch<'a, F> {
 /// The part that fell short, and how far it got.
 pub(super) fn search(
     request: &Alternative,
-    field: &mut impl CandidateHosts,
+    candidates: &mut impl CandidateHosts,
     view: &ClusterView<'_>,
     most: u32,
 ) -> Result<HostSlots, Shortfall> {
     let mut search = GangSearch {
         request,
-        field,
+        candidates,
         view,
         most,
         trial: TrialBookings::default(),
@@ -120,7 +120,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     /// Hosts of a part by rank, within a subset.
     fn listed(&mut self, part: usize, within: Option<&Subset>) -> Vec<u32> {
         let mut list = Vec::new();
-        while let Some(at) = self.field.host(part, list.len()) {
+        while let Some(at) = self.candidates.host(part, list.len()) {
             list.push(at);
         }
         match within {
@@ -144,19 +144,20 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
                 usize::MAX => {
                     let parts = 0..self.request.parts.len();
                     parts
-                        .map(|p| self.field.fit(p, *at, &TrialUse::default(), false))
+                        .map(|p| self.candidates.fit(p, *at, &TrialUse::default(), false))
                         .max()
                 }
-                part => Some(self.field.fit(part, *at, &self.trial.at(*at), false)),
+                part => Some(self.candidates.fit(part, *at, &self.trial.at(*at), false)),
             };
             (*at, slots.unwrap_or(0))
         };
         let offers: Vec<(u32, u32)> = all.iter().map(offer).collect();
         let mut sets = host_sets::sets_with_equal_values(self.view.table, same, &offers, need);
         if let Some(cu) = cu {
-            let (table, empty) = (self.view.table, |at: u32| self.field.empty(at));
-            let units =
-                |set: Subset| host_sets::units(table, cu, &set.offers_within(&offers), need, empty);
+            let (table, empty) = (self.view.table, |at: u32| self.candidates.empty(at));
+            let units = |set: Subset| {
+                host_sets::sets_of_units(table, cu, &set.offers_within(&offers), need, empty)
+            };
             sets = sets.into_iter().flat_map(units).collect();
         }
         sets
@@ -166,8 +167,8 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
     fn all_parts(&mut self, within: Option<&Subset>) -> Result<HostSlots, Shortfall> {
         let mut order: Vec<usize> = (0..self.request.parts.len()).collect();
         if order.len() > 1 {
-            let scarce = |part: usize, search: &mut Self| search.listed(part, within).len();
-            let counts: Vec<usize> = order.iter().map(|p| scarce(*p, self)).collect();
+            let count_hosts = |part: usize, search: &mut Self| search.listed(part, within).len();
+            let counts: Vec<usize> = order.iter().map(|p| count_hosts(*p, self)).collect();
             order.sort_by_key(|part| counts[*part]);
         }
         let mut retries = MAX_RETRIES.min(order.len());
@@ -307,9 +308,9 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
             }
             None => {
                 let mut n = 0;
-                self.take_best_first(part, (min, most), true, |field| {
+                self.take_best_first(part, (min, most), true, |candidates| {
                     n += 1;
-                    field.host(part, n - 1)
+                    candidates.host(part, n - 1)
                 })
             }
         }
@@ -317,7 +318,8 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
 
     /// Slots that a part may take on a host now.
     fn allowed(&mut self, part: usize, at: u32, first: bool) -> u32 {
-        self.field.allowed(part, at, &self.trial.by_host, first)
+        self.candidates
+            .allowed(part, at, &self.trial.by_host, first)
     }
 
     /// Takes the best hosts first, with as many slots on each as the span allows.
@@ -334,8 +336,8 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         // Better hosts that cannot be the first host, but may be later ones.
         let mut later: VecDeque<u32> = VecDeque::new();
         while found < most {
-            let turned = if first { None } else { later.pop_front() };
-            let Some(at) = turned.or_else(|| next(self.field)) else {
+            let deferred = if first { None } else { later.pop_front() };
+            let Some(at) = deferred.or_else(|| next(self.candidates)) else {
                 break;
             };
             let may = self.allowed(part, at, first);
@@ -344,7 +346,7 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
                 continue;
             }
             let tile = match spread.whole_hosts {
-                true => self.field.all_slots(at),
+                true => self.candidates.all_slots(at),
                 false => spread.tile,
             };
             let mut take = may.min(most - found);
@@ -424,17 +426,17 @@ impl<F: CandidateHosts> GangSearch<'_, F> {
         let list = self.listed(part, within);
         let mut placed = HostSlots::new();
         let mut found = 0;
-        let mut closed = vec![false; list.len()];
+        let mut exhausted = vec![false; list.len()];
         loop {
             let before = found;
             for (n, at) in list.iter().enumerate() {
                 let want = stride.min(most - found);
-                if want == 0 || closed[n] {
+                if want == 0 || exhausted[n] {
                     continue;
                 }
                 let may = self.allowed(part, *at, found == 0);
                 if may < want.min(min.saturating_sub(found).max(1)) {
-                    closed[n] = true;
+                    exhausted[n] = true;
                     continue;
                 }
                 let take = may.min(want);
@@ -530,7 +532,7 @@ pub(super) fn find(
         .map(|part| shape.take_rank((alt, part), view, LimitGroup::default()))
         .collect();
     let most = terms.most;
-    let mut now = CurrentHosts {
+    let mut current = CurrentHosts {
         shape,
         alt,
         view,
@@ -538,8 +540,8 @@ pub(super) fn find(
         ranks,
         taken_out: vec![Vec::new(); parts],
     };
-    let found = search(&shape.alternatives[alt], &mut now, view, most);
-    let (ranks, taken_out) = (now.ranks, now.taken_out);
+    let found = search(&shape.alternatives[alt], &mut current, view, most);
+    let (ranks, taken_out) = (current.ranks, current.taken_out);
     for (part, (mut rank, taken_out)) in ranks.into_iter().zip(taken_out).enumerate() {
         rank.put_back(taken_out);
         shape.put_rank((alt, part), rank, LimitGroup::default());
@@ -609,12 +611,12 @@ pub(super) fn choose(
         let all = offers.iter().map(|(at, _)| *at);
         all.filter(|at| fits(part, *at)).collect()
     };
-    let mut then = PredictedHosts {
+    let mut predicted = PredictedHosts {
         shape,
         alt,
         view,
         free: offers.iter().map(|(at, free)| (*at, free)).collect(),
         lists: (0..request.parts.len()).map(list).collect(),
     };
-    search(request, &mut then, view, request.slots_min()).ok()
+    search(request, &mut predicted, view, request.slots_min()).ok()
 }

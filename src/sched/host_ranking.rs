@@ -143,7 +143,7 @@ impl Ranking {
         self.static_fits.resize(hosts, StaticFit::default());
         let mut evaluate = |ranking: &mut Ranking, at: u32| {
             let at = at as usize;
-            let versions = (usage.get(at).host_version, usage.types());
+            let versions = (usage.get(at).host_version, usage.types_version());
             let mut lasting = ranking.static_fits[at];
             if lasting.versions != versions {
                 lasting = judge.static_fit(at);

@@ -75,10 +75,10 @@ pub(super) fn sets_with_equal_values(
     sets.into_iter().filter_map(enough).collect()
 }
 
-/// Sets of hosts from few enough units, in the order in which they are tried. Hosts without a unit
-/// are in no set. `empty`: whether nothing runs on a host; if units are requested exclusively, only
-/// empty hosts count.
-pub(super) fn units(
+/// Sets of hosts from few enough compute units, in the order in which they are tried. Hosts without
+/// a unit are in no set. `empty`: whether nothing runs on a host; if units are requested
+/// exclusively, only empty hosts count.
+pub(super) fn sets_of_units(
     table: &HostTable,
     cu: &Cu,
     offers: &[(u32, u32)],

@@ -165,7 +165,7 @@ pub(super) struct ClusterUsage {
     /// Slots are also counted by queue and user.
     by_holder: bool,
     /// Counts changes of hosts' types; never 0.
-    types: u32,
+    types_version: u32,
     /// Slots of all hosts, then what they have of each resource.
     totals: Vec<i64>,
 }
@@ -237,7 +237,7 @@ impl ClusterUsage {
             free: 0,
             freed,
             by_holder,
-            types: self.types.wrapping_add(1).max(1),
+            types_version: self.types_version.wrapping_add(1).max(1),
             totals: Vec::new(),
         };
     }
@@ -279,14 +279,14 @@ impl ClusterUsage {
         let host = &mut self.hosts[at];
         host.host_version = host.host_version.wrapping_add(1);
         if std::mem::replace(&mut host.kind, kind) != kind {
-            self.types = self.types.wrapping_add(1).max(1);
+            self.types_version = self.types_version.wrapping_add(1).max(1);
         }
     }
 
     /// Counts changes of hosts' types, so that requests that compare types are evaluated again.
     /// Never 0.
-    pub(super) fn types(&self) -> u32 {
-        self.types
+    pub(super) fn types_version(&self) -> u32 {
+        self.types_version
     }
 
     /// Sets which units of a resource a host lists. Returns false if it listed the same before.

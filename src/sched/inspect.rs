@@ -69,7 +69,7 @@ impl Engine {
     }
 
     /// What excludes new jobs from a host for now.
-    pub fn bar(&self, host: &HostInfo) -> Option<DispatchBlock> {
+    pub fn dispatch_block(&self, host: &HostInfo) -> Option<DispatchBlock> {
         let at = host.position as usize;
         let known = at < self.picture.usage.len();
         let expected = if known {
@@ -79,7 +79,7 @@ impl Engine {
         };
         if self.picture.windows.is_closed(at) {
             Some(DispatchBlock::Window)
-        } else if self.picture.monitor.bars(host, expected) {
+        } else if self.picture.monitor.blocks(host, expected) {
             Some(DispatchBlock::Load)
         } else {
             None

@@ -14,7 +14,7 @@ pub(super) struct AlternativeSlots {
     /// alternative, or no limit distinguishes them.
     pub most: SmallVec<[u32; 4]>,
     /// At least one alternative may not be taken.
-    pub close: bool,
+    pub some_blocked: bool,
     /// The limit, if none of the open alternatives may be taken.
     pub blocked: Option<Blocked>,
 }
@@ -42,7 +42,7 @@ pub(super) fn slots_by_alternative(
         .filter(|(alternative, _)| alternative.after_ms <= waited_ms);
     let open: SmallVec<[_; 4]> = open.map(|(_, room)| room).collect();
     AlternativeSlots {
-        close: rooms.iter().any(Result::is_err),
+        some_blocked: rooms.iter().any(Result::is_err),
         blocked: match open.iter().all(|room| room.is_err()) {
             true => open.first().and_then(|room| room.err()),
             false => None,

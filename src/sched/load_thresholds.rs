@@ -54,15 +54,19 @@ pub(super) fn exceeded(
     thresholds: &[Threshold],
     kind: ThresholdKind,
 ) -> Option<(String, i64, i64)> {
-    thresholds.iter().find_map(|mark| {
-        let mut value = (host.number(&mark.index)? * 1000.0).round() as i64;
-        let stops = mark.stops(value);
+    thresholds.iter().find_map(|threshold| {
+        let mut value = (host.number(&threshold.index)? * 1000.0).round() as i64;
+        let stops = threshold.stops(value);
         if let Dispatch(expected) = kind {
-            value += expected_load(host, &mark.index, expected);
+            value += expected_load(host, &threshold.index, expected);
         }
-        let past = stops || (kind != Running && mark.excludes_new_jobs(value));
-        let mark_at = if stops { mark.stop } else { mark.sched };
-        past.then(|| (mark.index.clone(), value, mark_at.unwrap_or(0)))
+        let past = stops || (kind != Running && threshold.excludes_new_jobs(value));
+        let limit = if stops {
+            threshold.stop
+        } else {
+            threshold.sched
+        };
+        past.then(|| (threshold.index.clone(), value, limit.unwrap_or(0)))
     })
 }
 
@@ -79,9 +83,9 @@ pub(super) fn queue_excludes(
 
 /// Whether amounts of a resource are released while the job that holds them is stopped.
 pub(super) fn released_when_stopped(config: &Config, name: &str) -> bool {
-    let load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
+    let grows_with_load = |b: &crate::text::resreq::Builtin| b.direction == Direction::Increase;
     match config.hosts.resource(name) {
         Some(decl) => decl.release,
-        None => builtin(name).is_some_and(load),
+        None => builtin(name).is_some_and(grows_with_load),
     }
 }

@@ -57,7 +57,7 @@ mod user_groups;
 mod views;
 
 pub use engine::Engine;
-pub use examine::{AmountRoom, Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
+pub use examine::{AmountRoom, Examination, ExcludedHosts, NearestMiss, Stage, UnmetNeed};
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use openings::Opening;
 pub use plan::{Placement, Plan, SlotGrowth, Start};

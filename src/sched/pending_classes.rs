@@ -1,5 +1,5 @@
 //! Pending jobs as the scheduler sees them: classes of jobs that are equal for scheduling. Owns the
-//! records of the classes; their order is `queues.rs`'s.
+//! records of the classes; their order is in `queues.rs`.
 
 use super::queue_order::{OrderGroup, QueueEntry};
 use super::quota::Ident;
@@ -18,7 +18,7 @@ pub(super) struct PendingClass {
     pub shape: u32,
     /// Position of the queue in the configuration.
     pub queue: Option<u16>,
-    /// Its place in the order of its queue.
+    /// The queue, user or share-tree leaf within which it is ordered.
     pub group: OrderGroup,
     pub user: ClassUser,
     /// `-sp`.

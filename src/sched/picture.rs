@@ -148,7 +148,7 @@ impl Picture {
     /// Rebuilds everything for this configuration. The samples seen and the history of share trees
     /// are kept.
     pub(super) fn rebuild(&mut self, config: Arc<Config>, state: &State, table: &HostTable) {
-        let pasts = (!self.queues.is_empty()).then(|| self.histories(self.now));
+        let histories = (!self.queues.is_empty()).then(|| self.histories(self.now));
         *self = Picture {
             users: std::mem::take(&mut self.users).renewed(),
             usage: std::mem::take(&mut self.usage),
@@ -180,7 +180,7 @@ impl Picture {
             self.quotas.host(at as u32, &host.name);
             self.set_host(table, at);
         }
-        self.set_history_start(pasts.as_ref(), state);
+        self.set_history_start(histories.as_ref(), state);
         for j in state.all_started() {
             self.sync_allocation(state, table, j);
         }
@@ -188,7 +188,7 @@ impl Picture {
         for class in classes {
             self.set_class(state, table, class);
         }
-        self.restore_history(pasts, state, table);
+        self.restore_history(histories, state, table);
     }
 
     /// Takes over the limits of job groups.
@@ -235,11 +235,11 @@ impl Picture {
 
     /// Notes the resources that the host shares with others.
     fn note_shared_resources(&mut self, host: &HostInfo, at: usize) {
-        let events = self.usage.log_end();
+        let log_position = self.usage.log_end();
         for (res, name) in self.resources.shared_resources() {
             let fixed = self.config.hosts.resources.get(name);
             let fixed = fixed.is_some_and(|decl| decl.shared);
-            let now = host.number(name).map(|n| SharedAmount {
+            let shared = host.number(name).map(|n| SharedAmount {
                 source: match (fixed, host.load.shared.get(name)) {
                     (true, _) => "",
                     (false, Some(reporter)) => reporter,
@@ -250,7 +250,7 @@ impl Picture {
             });
             let idle = self.usage.get(at).reserved_of(res) == 0;
             self.quotas
-                .share((res, name), at as u32, now, (idle, events));
+                .set_shared_amount((res, name), at as u32, shared, (idle, log_position));
         }
     }
 }

@@ -181,17 +181,17 @@ impl Rounds {
 
     fn replace(&mut self, uid: u32, old: Option<QueueEntry>, new: Option<QueueEntry>) {
         // A user who returns after a pause joins the current round.
-        let now = self.ready.first().map_or(0, |(round, ..)| *round);
+        let current_round = self.ready.first().map_or(0, |(round, ..)| *round);
         let user = self.users.entry(uid).or_default();
         if user.sorted.entries.is_empty() {
-            user.rounds = user.rounds.max(now);
+            user.rounds = user.rounds.max(current_round);
         }
         user.sorted.replace(old, new);
         self.reposition(uid);
         if self
             .users
             .get(&uid)
-            .is_some_and(|t| t.sorted.entries.is_empty() && t.rounds <= now)
+            .is_some_and(|t| t.sorted.entries.is_empty() && t.rounds <= current_round)
         {
             self.users.remove(&uid);
         }
@@ -250,14 +250,14 @@ impl QueueOrder {
 
     pub(super) fn tree(&self) -> Option<&ShareTree> {
         match self {
-            QueueOrder::FairShare(shared) => Some(&shared.tree),
+            QueueOrder::FairShare(share_order) => Some(&share_order.tree),
             _ => None,
         }
     }
 
     pub(super) fn tree_mut(&mut self) -> Option<&mut ShareTree> {
         match self {
-            QueueOrder::FairShare(shared) => Some(&mut shared.tree),
+            QueueOrder::FairShare(share_order) => Some(&mut share_order.tree),
             _ => None,
         }
     }
@@ -277,13 +277,13 @@ impl QueueOrder {
             (QueueOrder::RoundRobin(rounds), OrderGroup::User(uid)) => {
                 rounds.replace(uid, old, new)
             }
-            (QueueOrder::FairShare(shared), OrderGroup::Leaf(leaf)) => {
-                if shared.leaves.len() <= leaf.number() {
+            (QueueOrder::FairShare(share_order), OrderGroup::Leaf(leaf)) => {
+                if share_order.leaves.len() <= leaf.number() {
                     let more = leaf.number() + 1;
-                    shared.leaves.resize_with(more, Sorted::default);
+                    share_order.leaves.resize_with(more, Sorted::default);
                 }
-                shared.leaves[leaf.number()].replace(old, new);
-                shared.reposition(leaf);
+                share_order.leaves[leaf.number()].replace(old, new);
+                share_order.reposition(leaf);
             }
             (QueueOrder::RoundRobin(_) | QueueOrder::FairShare(_), _) => {
                 unreachable!("such a queue orders classes by their user")
@@ -296,9 +296,9 @@ impl QueueOrder {
         match self {
             QueueOrder::Fifo(sorted) => sorted.peek(),
             QueueOrder::RoundRobin(rounds) => rounds.ready.first().map(|(_, entry, _)| *entry),
-            QueueOrder::FairShare(shared) => {
-                let best = shared.tree.best()?;
-                shared.leaves.get(best.number())?.peek()
+            QueueOrder::FairShare(share_order) => {
+                let best = share_order.tree.best()?;
+                share_order.leaves.get(best.number())?.peek()
             }
         }
     }
@@ -313,12 +313,12 @@ impl QueueOrder {
                 }
                 rounds.reposition(uid);
             }
-            (QueueOrder::FairShare(shared), OrderGroup::Leaf(leaf)) => {
-                let cursor = &mut shared.leaves[leaf.number()].cursor;
+            (QueueOrder::FairShare(share_order), OrderGroup::Leaf(leaf)) => {
+                let cursor = &mut share_order.leaves[leaf.number()].cursor;
                 if cursor.replace(entry).is_none() {
-                    shared.with_cursor.push(leaf);
+                    share_order.with_cursor.push(leaf);
                 }
-                shared.reposition(leaf);
+                share_order.reposition(leaf);
             }
             (QueueOrder::RoundRobin(_) | QueueOrder::FairShare(_), _) => {
                 unreachable!("such a queue orders classes by their user")
@@ -352,7 +352,7 @@ impl QueueOrder {
                     .collect();
                 moved.into_iter().for_each(|uid| rounds.rewind_user(uid));
             }
-            QueueOrder::FairShare(shared) => shared.rewind(),
+            QueueOrder::FairShare(share_order) => share_order.rewind(),
         }
     }
 
@@ -364,8 +364,8 @@ impl QueueOrder {
                 let users = rounds.users.values();
                 users.flat_map(|t| t.sorted.entries.iter()).collect()
             }
-            QueueOrder::FairShare(shared) => {
-                let leaves = shared.leaves.iter();
+            QueueOrder::FairShare(share_order) => {
+                let leaves = share_order.leaves.iter();
                 leaves.flat_map(|s| s.entries.iter()).collect()
             }
         }

@@ -3,7 +3,8 @@
 //! Owns the counters, also those of job groups with a limit. A counter belongs to one limit and,
 //! where the limit says `per_*`, to one member of each such dimension; a job counts in all counters
 //! it matches and starts only if each has room. Never sees jobs or the state and never reads a
-//! clock: the engine takes and gives back, and passes the time and its own count of events.
+//! clock: the engine takes and gives back, and passes the time and the position in the log of
+//! changed hosts.
 //!
 //! A limit that falls, as when a window opens, stops no work: nothing more starts until enough has
 //! ended.
@@ -296,8 +297,8 @@ impl Quotas {
         }
     }
 
-    /// Applies what the windows state at `now`; `at` is the engine's count of events. Returns the
-    /// moment at which to call it again, if windows ever change.
+    /// Applies what the windows state at `now`; `at` is the position in the log of changed hosts.
+    /// Returns the moment at which to call it again, if windows ever change.
     pub fn tick(&mut self, now: Stamp, tz: &TimeZone, at: u64) -> Option<Stamp> {
         let mut next: Option<Stamp> = None;
         for rule in &mut self.rules {
@@ -380,7 +381,7 @@ impl Quotas {
     }
 
     /// Removes what [`Quotas::count_start`] counted, or the parts of it that a suspended job does
-    /// not keep (then without `job`). `at` is the engine's count of events.
+    /// not keep (then without `job`). `at` is the position in the log of changed hosts.
     pub fn count_end(&mut self, ident: &Ident, parts: &[(u32, Bundle)], job: bool, at: u64) {
         self.count(ident, parts, i64::from(job), -1, Some(at));
     }

@@ -35,19 +35,19 @@ pub(super) fn compile(
             ));
         }
         for number in 0..total as usize {
-            let mut pick = AlternativeBuilder {
+            let mut builder = AlternativeBuilder {
                 number,
                 config,
                 names,
             };
-            let mut alternative = pick.alternative(&written.body, request);
+            let mut alternative = builder.alternative(&written.body, request);
             alternative.after_ms = after_ms;
             alternative.is_plain = alternative.is_plain();
             let mut units = alternative
                 .cu
                 .iter()
                 .chain(alternative.parts.iter().flat_map(|p| &p.cu));
-            alternative.units_alone = units.any(|cu| cu.excl);
+            alternative.compute_units_alone = units.any(|cu| cu.excl);
             let units = alternative.rusage().any(|item| names.has_units(item.res));
             alternative.units = units;
             (alternative.needs, alternative.adds_up) =

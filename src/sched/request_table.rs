@@ -34,7 +34,7 @@ pub(super) struct SpecInfo {
     pub leaf: Option<Leaf>,
 }
 
-/// Specifications remembered before those that are gone are looked for.
+/// From this number of remembered specifications on, those no longer in use are removed.
 const MANY_SPECS: usize = 4096;
 
 /// All shapes, and what follows from each specification.
@@ -49,29 +49,29 @@ pub(super) struct RequestTable {
 }
 
 impl RequestTable {
-    pub(super) fn slot(&self, id: u32) -> &ShapeEntry {
+    pub(super) fn entry(&self, id: u32) -> &ShapeEntry {
         self.shapes[id as usize]
             .as_ref()
             .expect("a reference is held")
     }
 
-    pub(super) fn slot_mut(&mut self, id: u32) -> &mut ShapeEntry {
+    pub(super) fn entry_mut(&mut self, id: u32) -> &mut ShapeEntry {
         self.shapes[id as usize]
             .as_mut()
             .expect("a reference is held")
     }
 
     pub(super) fn shape(&self, id: u32) -> &Shape {
-        &self.slot(id).shape
+        &self.entry(id).shape
     }
 
     /// What is known of a specification.
-    pub(super) fn kind(&self, spec: u32) -> Option<&SpecInfo> {
+    pub(super) fn spec_info(&self, spec: u32) -> Option<&SpecInfo> {
         self.specs.get(&spec)
     }
 
-    pub(super) fn set_spec_info(&mut self, spec: u32, kind: SpecInfo) {
-        self.specs.insert(spec, kind);
+    pub(super) fn set_spec_info(&mut self, spec: u32, info: SpecInfo) {
+        self.specs.insert(spec, info);
     }
 
     /// The shape of a specification, with a reference taken to it.
@@ -89,7 +89,7 @@ impl RequestTable {
         let next = u32::try_from(self.families.len()).expect("fewer than 2^32 families");
         let family = *self.families.entry(key.family()).or_insert(next);
         let shape = Shape::new(spec, config, names);
-        let slot = ShapeEntry {
+        let entry = ShapeEntry {
             key: key.clone(),
             refs: 1,
             eligible: vec![None; shape.alternatives.len()],
@@ -104,19 +104,19 @@ impl RequestTable {
                 u32::try_from(self.shapes.len() - 1).expect("fewer than 2^32 shapes")
             }
         };
-        self.shapes[id as usize] = Some(slot);
+        self.shapes[id as usize] = Some(entry);
         self.ids.insert(key, id);
         id
     }
 
     /// Takes one more reference to a shape.
     pub(super) fn add_ref(&mut self, id: u32) {
-        self.slot_mut(id).refs += 1;
+        self.entry_mut(id).refs += 1;
     }
 
     /// Drops a reference to a shape.
     pub(super) fn drop_ref(&mut self, id: u32) {
-        self.slot_mut(id).refs -= 1;
+        self.entry_mut(id).refs -= 1;
     }
 
     /// Forgets specifications that are gone and shapes without references, once there are many.
@@ -131,8 +131,8 @@ impl RequestTable {
         }
         let forgotten = self.specs.keys().filter(|s| !state.knows_spec(**s));
         for s in forgotten.copied().collect::<Vec<_>>() {
-            let kind = self.specs.remove(&s).expect("just listed");
-            self.drop_ref(kind.shape);
+            let info = self.specs.remove(&s).expect("just listed");
+            self.drop_ref(info.shape);
         }
     }
 
@@ -140,14 +140,14 @@ impl RequestTable {
         if self.ids.len() < 64 {
             return;
         }
-        let unused = |slot: &Option<ShapeEntry>| slot.as_ref().is_some_and(|s| s.refs == 0);
+        let unused = |entry: &Option<ShapeEntry>| entry.as_ref().is_some_and(|s| s.refs == 0);
         if self.shapes.iter().filter(|s| unused(s)).count() * 2 < self.ids.len() {
             return;
         }
-        for (id, slot) in (0u32..).zip(&mut self.shapes) {
-            if unused(slot) {
-                let slot = slot.take().expect("just looked at");
-                self.ids.remove(&slot.key);
+        for (id, entry) in (0u32..).zip(&mut self.shapes) {
+            if unused(entry) {
+                let entry = entry.take().expect("just looked at");
+                self.ids.remove(&entry.key);
                 self.free.push(id);
             }
         }

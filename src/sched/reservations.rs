@@ -9,7 +9,7 @@ use crate::config::{Config, Queue};
 use crate::model::{JobKey, Stamp};
 use rustc_hash::FxHashMap;
 
-/// Most reservations of a queue that reserves for all its jobs.
+/// Maximum number of reservations of a queue that reserves for all its jobs.
 const ALL: usize = 10_000;
 
 /// The book and which started work claims what in it.

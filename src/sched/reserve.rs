@@ -139,7 +139,7 @@ pub struct Reservation {
     /// The pass in which it was last confirmed.
     pass: u32,
     /// At the last check: the number of slots missing for an earlier start, and the position in the
-    /// log of gains.
+    /// log of freed hosts.
     margin: u64,
     gains_seen_to: u64,
     slots_seen: u64,
@@ -182,7 +182,7 @@ pub enum Estimate {
 
 #[derive(Clone, Debug)]
 struct Host {
-    line: Timeline,
+    timeline: Timeline,
     capacity: Bundle,
     /// Number of reservation parts on it.
     parts: u32,
@@ -202,7 +202,7 @@ struct Host {
 impl Host {
     fn new() -> Host {
         Host {
-            line: Timeline::new(&Bundle::default()),
+            timeline: Timeline::new(&Bundle::default()),
             capacity: Bundle::default(),
             parts: 0,
             held_bundle: Bundle::default(),
@@ -217,28 +217,29 @@ impl Host {
 
     fn claim(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.fresh_until = i64::MIN;
-        self.line.claim(from, to, amount);
+        self.timeline.claim(from, to, amount);
     }
 
     fn release(&mut self, from: i64, to: i64, amount: &Bundle) {
         self.fresh_until = i64::MIN;
-        self.line.release(from, to, amount);
+        self.timeline.release(from, to, amount);
     }
 
     fn refresh(&mut self, now: i64) {
         if now < self.fresh_until && !self.available_steps.is_empty() {
             return;
         }
-        self.line.forget_before(now);
+        self.timeline.forget_before(now);
         if self.parts == 0 {
             self.available_steps.clear();
-            let room = self.line.free_at(now);
+            let room = self.timeline.free_at(now);
             self.available_steps.push(Step {
                 from: i64::MIN,
                 room,
             });
         } else {
-            self.line.decreasing_steps(now, &mut self.available_steps);
+            self.timeline
+                .decreasing_steps(now, &mut self.available_steps);
         }
         self.tight = self.available_steps[self.available_steps.len() - 1]
             .room
@@ -252,7 +253,7 @@ impl Host {
                 .for_each(|amount| *amount = (*amount).max(0));
             self.tight.min_with(&rest);
         }
-        self.fresh_until = self.line.next_change(now).unwrap_or(i64::MAX);
+        self.fresh_until = self.timeline.next_change(now).unwrap_or(i64::MAX);
     }
 }
 
@@ -328,8 +329,8 @@ struct PendingChecks {
     in_this_pass: bool,
     /// Somewhere more may be claimed than there is.
     broken: bool,
-    /// Where more became free since the last sweep, and the part of it that moves in this pass
-    /// freed.
+    /// Where more became free since the last check of all reservations, and the part of it that
+    /// moves in this pass freed.
     gained: TimeSpan,
     moving: TimeSpan,
 }

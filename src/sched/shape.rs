@@ -194,25 +194,25 @@ impl Shape {
 
     /// Whether a start by this alternative excludes other jobs from its hosts.
     pub(super) fn is_exclusive(&self, alt: u8) -> bool {
-        self.request.exclusive || self.alternative(alt).units_alone
+        self.request.exclusive || self.alternative(alt).compute_units_alone
     }
 
     pub(super) fn is_exclusive_by(&self, alt: usize) -> bool {
-        self.request.exclusive || self.alternatives[alt].units_alone
+        self.request.exclusive || self.alternatives[alt].compute_units_alone
     }
 
-    /// Entries that keep other jobs off the rest of the units of a start that has its units to
-    /// itself: an empty entry for each of their other hosts.
-    pub(super) fn rest_of_units(&self, alt: u8, table: &HostTable, parts: &mut HostBundles) {
-        if !self.alternative(alt).units_alone {
+    /// Entries that keep other jobs off the rest of the compute units of a start that has them
+    /// to itself: an empty entry for each of their other hosts.
+    pub(super) fn rest_of_compute_units(&self, alt: u8, table: &HostTable, held: &mut HostBundles) {
+        if !self.alternative(alt).compute_units_alone {
             return;
         }
         let unit = |at: usize| table.at(at).entry.unit.as_deref();
-        let used: BTreeSet<u32> = parts.iter().map(|(at, _)| *at).collect();
+        let used: BTreeSet<u32> = held.iter().map(|(at, _)| *at).collect();
         let units: BTreeSet<&str> = used.iter().filter_map(|at| unit(*at as usize)).collect();
         let in_them = |at: &u32| unit(*at as usize).is_some_and(|unit| units.contains(unit));
         let rest = (0..table.count() as u32).filter(|at| !used.contains(at) && in_them(at));
-        parts.extend(rest.map(|at| (at, Bundle::default())));
+        held.extend(rest.map(|at| (at, Bundle::default())));
     }
 
     /// Whether no exclusive use prevents it.
@@ -290,12 +290,12 @@ impl Shape {
     pub(super) fn trial_by_host(&self, query: &HostQuery<'_>) -> SmallVec<[(u32, Bundle); 4]> {
         let alternative = &self.alternatives[query.alt];
         match query.trial_hosts {
-            TrialHosts::Slots(spot) => spot
+            TrialHosts::Slots(slots) => slots
                 .iter()
                 .map(|(at, n)| (*at, alternative.bundle(*n)))
                 .collect(),
-            TrialHosts::Uses(holds) => {
-                let all = holds
+            TrialHosts::Uses(uses) => {
+                let all = uses
                     .iter()
                     .map(|(at, trial_use)| (*at, trial_use.bundle.clone()));
                 let mut all: SmallVec<[(u32, Bundle); 4]> = all.collect();
@@ -455,8 +455,8 @@ impl Shape {
     /// Whether the host could serve a part of some alternative, regardless of what is free.
     pub(super) fn could_fit(&self, view: &ClusterView<'_>, at: usize) -> bool {
         let mut alternatives = self.alternatives.iter().enumerate();
-        alternatives.any(|(alt, query)| {
-            let mut parts = 0..query.parts.len();
+        alternatives.any(|(alt, alternative)| {
+            let mut parts = 0..alternative.parts.len();
             parts.any(|part| self.unmet((alt, part), view, at).is_none())
         })
     }
@@ -601,17 +601,18 @@ impl Shape {
         &mut self,
         (alt, part): (usize, usize),
         view: &ClusterView<'_>,
-        alike: LimitGroup,
+        limit_group: LimitGroup,
     ) -> Box<Ranking> {
         let ranks = &mut self.alternatives[alt].parts[part].ranks;
-        let known = ranks.iter().position(|(of, _)| *of == alike.on_hosts);
+        let known = ranks.iter().position(|(of, _)| *of == limit_group.on_hosts);
         let mut rank = known.map_or_else(Default::default, |at| ranks.remove(at).1);
         let judge = PartJudge {
             shape: self,
             of: (alt, part),
             view,
         };
-        rank.refresh(&judge, view.usage, view.demand.version, alike.eased_at);
+        let (version, eased_at) = (view.demand.version, limit_group.eased_at);
+        rank.refresh(&judge, view.usage, version, eased_at);
         rank
     }
 
@@ -619,10 +620,10 @@ impl Shape {
         &mut self,
         (alt, part): (usize, usize),
         rank: Box<Ranking>,
-        alike: LimitGroup,
+        limit_group: LimitGroup,
     ) {
         let ranks = &mut self.alternatives[alt].parts[part].ranks;
-        ranks.insert(0, (alike.on_hosts, rank));
+        ranks.insert(0, (limit_group.on_hosts, rank));
         ranks.truncate(MANY_RANKS);
     }
 }

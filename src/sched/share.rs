@@ -75,7 +75,7 @@ pub struct ShareTree {
 struct Node {
     name: Box<str>,
     parent: u32,
-    /// The seat in the parent's contest.
+    /// The seat in the parent's tournament.
     seat: u32,
     shares: u32,
     /// Position of its entry in the parent's list, then the order of creation.
@@ -467,7 +467,7 @@ impl ShareTree {
         inner.expect("parents are inner nodes")
     }
 
-    /// The cost of each node in its contest, for tests of the increments.
+    /// The cost of each node in its tournament, for tests of the increments.
     #[cfg(test)]
     fn costs(&self) -> Vec<(tournament::Cost, tournament::Cost)> {
         let both = |node: &Node| {

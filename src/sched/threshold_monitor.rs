@@ -26,14 +26,14 @@ pub(super) struct Conditions {
 #[derive(Debug, Default)]
 pub(super) struct ThresholdMonitor {
     /// Started jobs by queue; only kept if windows, preemption or growth need it.
-    on: Vec<Option<BTreeSet<JobKey>>>,
-    /// Started slots by queue, for queues with `on`.
+    started: Vec<Option<BTreeSet<JobKey>>>,
+    /// Started slots by queue, for queues with `started`.
     slots: Vec<i64>,
     /// Jobs that the system stopped.
     halted: BTreeSet<JobKey>,
     conditions: Vec<Conditions>,
     /// Whether some threshold or condition depends on samples.
-    samples: bool,
+    depends_on_samples: bool,
     /// The last sample of each host that was acted on.
     last_samples: HashMap<HostId, u64>,
     /// Hosts that take no new jobs before their next sample, with the current sample.
@@ -58,7 +58,7 @@ impl ThresholdMonitor {
         let hosts = config.hosts.entries.iter().chain([&config.hosts.default]);
         let mut hosts = hosts.filter(|host| !host.thresholds.is_empty());
         ThresholdMonitor {
-            on: config
+            started: config
                 .queues
                 .iter()
                 .map(|q| is_recorded(q).then(BTreeSet::new))
@@ -70,7 +70,7 @@ impl ThresholdMonitor {
                 .iter()
                 .map(|q| conditions(q, config))
                 .collect(),
-            samples: config.queues.iter().any(watched) || hosts.next().is_some(),
+            depends_on_samples: config.queues.iter().any(watched) || hosts.next().is_some(),
             last_samples: self.last_samples,
             await_sample: self.await_sample,
             sampled: Vec::new(),
@@ -106,7 +106,7 @@ impl ThresholdMonitor {
 
     /// Started jobs of a queue, if they are recorded.
     pub(super) fn started_in(&self, queue: usize) -> Option<&BTreeSet<JobKey>> {
-        self.on.get(queue)?.as_ref()
+        self.started.get(queue)?.as_ref()
     }
 
     /// Slots of the started jobs of a queue whose jobs are recorded.
@@ -125,12 +125,12 @@ impl ThresholdMonitor {
         let Some(queue) = allocation.queue.map(usize::from) else {
             return;
         };
-        if let Some(on) = self.on[queue].as_mut() {
+        if let Some(started) = self.started[queue].as_mut() {
             let slots = i64::from(allocation.slots);
             self.slots[queue] += if plus { slots } else { -slots };
             match plus {
-                true => on.insert(j),
-                false => on.remove(&j),
+                true => started.insert(j),
+                false => started.remove(&j),
             };
         }
     }
@@ -138,7 +138,7 @@ impl ThresholdMonitor {
     /// Notes the sample of a host. Returns true if thresholds exclude new jobs for now.
     pub(super) fn note_sample(&mut self, host: &HostInfo, at: usize, expected: i64) -> bool {
         // A threshold may be removed from the configuration while jobs are stopped because of it.
-        if !self.samples && self.halted.is_empty() {
+        if !self.depends_on_samples && self.halted.is_empty() {
             return false;
         }
         let beat = host.load.beat;
@@ -152,24 +152,26 @@ impl ThresholdMonitor {
         {
             self.await_sample.remove(&host.id);
         }
-        self.bars(host, expected)
+        self.blocks(host, expected)
     }
 
     /// Whether thresholds of the host, or a job that has just resumed there, exclude new jobs.
     /// `expected`: load that is still to come, in thousandths.
-    pub(super) fn bars(&self, host: &HostInfo, expected: i64) -> bool {
+    pub(super) fn blocks(&self, host: &HostInfo, expected: i64) -> bool {
         self.await_sample.contains_key(&host.id)
             || exceeded(host, &host.entry.thresholds, Dispatch(expected)).is_some()
     }
 
     /// Whether some threshold or condition depends on samples.
-    pub(super) fn samples(&self) -> bool {
-        self.samples
+    pub(super) fn depends_on_samples(&self) -> bool {
+        self.depends_on_samples
     }
 
     /// Whether something may have to be done although no job is pending.
     pub(super) fn busy(&self) -> bool {
-        self.samples || !self.halted.is_empty() || self.on.iter().any(Option::is_some)
+        self.depends_on_samples
+            || !self.halted.is_empty()
+            || self.started.iter().any(Option::is_some)
     }
 }
 

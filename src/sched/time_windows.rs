@@ -79,8 +79,8 @@ impl TimeWindows {
 
     /// Whether the run window of a queue is open.
     pub(super) fn runs(&self, queue: Option<u16>) -> bool {
-        let start_condition = queue.and_then(|at| self.run.get(usize::from(at)));
-        start_condition.is_none_or(|start_condition| start_condition.open)
+        let state = queue.and_then(|at| self.run.get(usize::from(at)));
+        state.is_none_or(|state| state.open)
     }
 
     /// Whether the dispatch window of a host is closed.
@@ -132,13 +132,13 @@ impl TimeWindows {
             self.run[at] = WindowState::at(queue.run_window.as_ref(), now, &self.zone);
             self.dispatch[at] = WindowState::at(queue.dispatch_window.as_ref(), now, &self.zone);
         }
-        for (at, start_condition) in &mut self.hosts {
+        for (at, state) in &mut self.hosts {
             let windows = table.at(*at as usize).entry.dispatch_window.as_ref();
             let new = WindowState::at(windows, now, &self.zone);
-            if new.open != start_condition.open {
+            if new.open != state.open {
                 turned.push(*at as usize);
             }
-            *start_condition = new;
+            *state = new;
         }
         // The clock may be set, so the result is valid only for a limited time.
         let until = now.plus_ms(config.general.job_check_interval_ms.max(1));
@@ -148,13 +148,10 @@ impl TimeWindows {
 
     /// The next time a window opens or closes.
     pub(super) fn next(&self, now: Stamp) -> Option<Stamp> {
-        let hosts = self
-            .hosts
-            .iter()
-            .map(|(_, start_condition)| start_condition);
-        let gates = self.run.iter().chain(&self.dispatch).chain(hosts);
-        gates
-            .filter_map(|start_condition| start_condition.change)
+        let hosts = self.hosts.iter().map(|(_, state)| state);
+        let states = self.run.iter().chain(&self.dispatch).chain(hosts);
+        states
+            .filter_map(|state| state.change)
             .filter(|at| *at > now)
             .min()
     }

@@ -33,7 +33,7 @@ impl Engine {
     pub fn shares(&self, now: Stamp) -> Vec<(String, Vec<ShareRow>)> {
         let queues = self.picture.config.queues.iter();
         let queues = queues.zip(self.picture.queues.orders());
-        let trees = queues.filter_map(|(queue, line)| Some((queue, line.tree()?)));
+        let trees = queues.filter_map(|(queue, order)| Some((queue, order.tree()?)));
         trees
             .map(|(queue, tree)| (queue.name.clone(), tree.rows(now)))
             .collect()

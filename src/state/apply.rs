@@ -124,7 +124,7 @@ impl State {
         self.changes.specs.insert(id);
     }
 
-    fn hold_spec(&mut self, id: u32) {
+    fn add_spec_ref(&mut self, id: u32) {
         if let Some(entry) = self.specs.get_mut(&id) {
             entry.refs += 1;
         }
@@ -192,7 +192,7 @@ impl State {
             deferred: false,
             body,
         };
-        self.hold_spec(s.s);
+        self.add_spec_ref(s.s);
         if depend {
             self.watch(s.id, s.s);
         }
@@ -206,7 +206,7 @@ impl State {
     pub(super) fn restore_indexed(&mut self, job: Job) {
         let (id, s) = (job.id, job.spec);
         let watches = job.is_waiting() && !self.spec(s).depend.is_empty();
-        self.hold_spec(s);
+        self.add_spec_ref(s);
         if watches {
             self.watch(id, s);
         }
@@ -447,7 +447,7 @@ impl State {
         if !self.spec(old).depend.is_empty() {
             self.unwatch(j.id, old);
         }
-        self.hold_spec(s);
+        self.add_spec_ref(s);
         let depend = !self.spec(s).depend.is_empty();
         let same = self.spec(s).depend == self.spec(old).depend;
         let limits = |s: u32| {

@@ -78,7 +78,7 @@ impl State {
         if !self.is_current(e.a) {
             return;
         }
-        let hold_reason = match e.pre_failed {
+        let pend_reason = match e.pre_failed {
             Some(_) => Some(PendReason::PreExec {
                 why: e.text.clone(),
             }),
@@ -113,7 +113,7 @@ impl State {
                     true => PendReason::HeldByOwner,
                     false => PendReason::Requeued,
                 };
-                job.set_why(idx, Some(hold_reason.unwrap_or(usual)));
+                job.set_why(idx, Some(pend_reason.unwrap_or(usual)));
             }
         });
         self.note_end(e, requeue, units);

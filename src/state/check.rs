@@ -109,21 +109,22 @@ impl State {
         if pending != self.specs.values().map(|e| e.waiting).sum::<u64>() {
             broken.push("waiting jobs are miscounted by specification".to_owned());
         }
-        let mut due = PendingTotals::default();
+        let mut expected = PendingTotals::default();
         for entry in self.specs.values().filter(|entry| entry.waiting > 0) {
-            due.change(entry.owner, entry.spec.min, 0, entry.waiting);
+            expected.change(entry.owner, entry.spec.min, 0, entry.waiting);
         }
         let have = &self.backlog;
         if pending != have.total {
             broken.push(format!("{} jobs pend, {pending} counted", have.total));
         }
-        let of_user = |(uid, n): (&u32, &PendingCounts)| due.by_user.get(uid).copied() == Some(*n);
+        let of_user =
+            |(uid, n): (&u32, &PendingCounts)| expected.by_user.get(uid).copied() == Some(*n);
         let none = |n: &PendingCounts| *n == PendingCounts::default();
         let mut users = have.by_user.iter().filter(|(_, n)| !none(n));
         let queues = have.by_queue.iter().filter(|n| !none(n));
         if !users.all(of_user)
-            || !queues.eq(due.by_queue.iter().filter(|n| !none(n)))
-            || due.by_user.values().map(|n| n.jobs).sum::<u64>() != pending
+            || !queues.eq(expected.by_queue.iter().filter(|n| !none(n)))
+            || expected.by_user.values().map(|n| n.jobs).sum::<u64>() != pending
         {
             broken.push("pending slots are miscounted by user or queue".to_owned());
         }

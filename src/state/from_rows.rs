@@ -130,18 +130,21 @@ impl RowGatherer {
     /// Adds the usage that counts in share trees, as of `now`. It includes that of running jobs,
     /// which the state would count again, so it is added only for places without started jobs.
     pub fn shares(&mut self, rows: &[ShareRow], now: Stamp) {
-        let mut pasts: BTreeMap<&str, Vec<UserShareHistory>> = BTreeMap::new();
+        let mut histories: BTreeMap<&str, Vec<UserShareHistory>> = BTreeMap::new();
         for row in rows.iter().filter(|row| !row.group && row.started == 0) {
             let us = |s: f64| (s.max(0.0) * 1e6) as u64;
-            pasts.entry(&row.queue).or_default().push(UserShareHistory {
-                path: row.path.clone(),
-                by: row.path.rsplit('/').next().unwrap_or_default().to_owned(),
-                us: [us(row.hist_s), us(row.run_s), 0],
-                ended: [0; 3],
-                at: now,
-            });
+            histories
+                .entry(&row.queue)
+                .or_default()
+                .push(UserShareHistory {
+                    path: row.path.clone(),
+                    by: row.path.rsplit('/').next().unwrap_or_default().to_owned(),
+                    us: [us(row.hist_s), us(row.run_s), 0],
+                    ended: [0; 3],
+                    at: now,
+                });
         }
-        for (queue, past) in pasts {
+        for (queue, past) in histories {
             let (queue, t) = (queue.to_owned(), now);
             self.state.restore(SnapRecord::Shares { queue, t, past });
         }

@@ -258,7 +258,7 @@ pub struct StartedUsage {
 }
 
 impl StartedUsage {
-    /// Makes room for host `id`.
+    /// Makes room for `hosts` hosts.
     pub(super) fn grow(&mut self, hosts: usize) {
         self.by_host.resize_with(hosts, Vec::new);
         self.host.resize_with(hosts, InUse::default);
@@ -325,11 +325,11 @@ impl StartedUsage {
             all += slots;
             let at = host.0 as usize;
             self.host[at].add(stat, *slots, plus);
-            let on = &mut self.by_host[at];
-            match (on.binary_search_by_key(&j, |(j, _)| *j), plus) {
-                (Ok(at), true) => on[at].1 += slots,
-                (Err(at), true) => on.insert(at, (j, *slots)),
-                (Ok(at), false) => drop(on.remove(at)),
+            let started = &mut self.by_host[at];
+            match (started.binary_search_by_key(&j, |(j, _)| *j), plus) {
+                (Ok(at), true) => started[at].1 += slots,
+                (Err(at), true) => started.insert(at, (j, *slots)),
+                (Ok(at), false) => drop(started.remove(at)),
                 (Err(_), false) => {}
             }
         }

@@ -104,19 +104,19 @@ impl State {
     /// Messages without their job, out of order, or counted wrongly for their owner.
     pub(super) fn check_messages(&self) -> Vec<String> {
         let mut broken = Vec::new();
-        let mut due = FxHashMap::<u32, u32>::default();
+        let mut expected = FxHashMap::<u32, u32>::default();
         for (j, messages) in self.all_messages() {
             let Some(spec) = self.spec_of(j.id).filter(|_| self.stat(j).is_some()) else {
                 broken.push(format!("job {j}: has messages and does not exist"));
                 continue;
             };
-            *due.entry(spec.uid).or_default() += messages.len() as u32;
+            *expected.entry(spec.uid).or_default() += messages.len() as u32;
             let sorted = messages.windows(2).all(|two| two[0].index < two[1].index);
             if messages.is_empty() || !sorted {
                 broken.push(format!("job {j}: its messages are not in order"));
             }
         }
-        if due != self.detached.messages.by_owner {
+        if expected != self.detached.messages.by_owner {
             broken.push("messages are miscounted by owner".to_owned());
         }
         broken

@@ -390,7 +390,7 @@ impl State {
         self.dependencies.changed.extend(waiting);
     }
 
-    /// Whether there are such jobs.
+    /// Whether dependencies of some jobs must be evaluated again.
     pub fn has_dep_dirty(&self) -> bool {
         !self.dependencies.changed.is_empty()
     }
@@ -453,7 +453,7 @@ impl State {
         due.map(|(_, j)| *j)
     }
 
-    /// Records the verdict on a dependency: true = the job may be scheduled.
+    /// Records the verdict on the dependency of a job.
     pub fn set_dependency(&mut self, id: u32, verdict: DepVerdict) {
         self.set_dependency_inner(id, verdict);
     }

@@ -262,7 +262,7 @@ impl State {
             all.push(SnapRecord::Job(Box::new(last)));
             all
         });
-        let pasts = self
+        let histories = self
             .queues
             .share_histories
             .iter()
@@ -281,8 +281,8 @@ impl State {
             above: *above,
             t: *t,
         });
-        let pasts = pasts.chain(back).chain(restored);
-        let small = specs.chain(queues).chain(hosts).chain(pasts);
+        let small = histories.chain(back).chain(restored);
+        let small = specs.chain(queues).chain(hosts).chain(small);
         let small = small.chain(self.snapshot_requests());
         let crons = self.crons().cloned().map(Box::new).map(SnapRecord::Cron);
         let messages = self.all_messages().map(|(j, all)| SnapRecord::Messages {

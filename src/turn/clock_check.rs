@@ -47,7 +47,7 @@ impl Core {
         let what = match ahead {
             0 => return None,
             1.. => "ahead of",
-            _ => "earlier than",
+            _ => "behind",
         };
         Some(format!(
             "the clock of this leader is {by} {what} most hosts' clocks: the leader uses the \

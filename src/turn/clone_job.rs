@@ -41,8 +41,8 @@ pub(super) fn complete(
         chkpnt.from.clear();
     }
     let has = |option: &str| of.set.iter().any(|o| o == option);
-    let letters: Vec<String> = of.set.iter().filter(|o| !is_of_job(o)).cloned().collect();
-    let spec = intake::changed(&old, &new.spec, (&letters, &[]), &core.config)?;
+    let options: Vec<String> = of.set.iter().filter(|o| !is_of_job(o)).cloned().collect();
+    let spec = intake::changed(&old, &new.spec, (&options, &[]), &core.config)?;
     new.app_label = !has("app");
     let given = std::mem::replace(&mut new.spec, spec);
     take_attachments(&mut new.spec, given, has("Z"), has("i"));
@@ -77,18 +77,18 @@ fn is_of_job(option: &str) -> bool {
     matches!(option, "J" | "Z" | "is")
 }
 
-/// `given`: the specification of the request, with its attachments. `ran`: another command is
-/// given; `read`: another input is given.
-fn take_attachments(spec: &mut Spec, given: Spec, ran: bool, read: bool) {
+/// `given`: the specification of the request, with its attachments. `new_command`: another command
+/// is given; `new_input`: another input is given.
+fn take_attachments(spec: &mut Spec, given: Spec, new_command: bool, new_input: bool) {
     if !given.env.is_empty() {
         spec.env = given.env;
     }
-    if ran {
+    if new_command {
         (spec.script, spec.shell) = (given.script, given.shell);
     }
     if !given.stdin_blob.is_empty() {
         (spec.stdin_blob, spec.stdin) = (given.stdin_blob, String::new());
-    } else if read {
+    } else if new_input {
         spec.stdin_blob.clear();
     }
     if !given.params.is_empty() {

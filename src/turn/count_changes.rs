@@ -27,25 +27,25 @@ pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
         ..CountChanges::default()
     };
     for host in core.hosts.iter() {
-        let now = (core.state.used().host(host.id), core.reserved.host(host.id));
-        if shown.hosts.insert(host.id, now) != Some(now) {
+        let current = (core.state.used().host(host.id), core.reserved.host(host.id));
+        if shown.hosts.insert(host.id, current) != Some(current) {
             changes.hosts.push(host_counts(core, host));
         }
     }
     for queue in &core.config.queues {
-        let now = queue_counts(core, &queue.name);
+        let current = queue_counts(core, &queue.name);
         match shown.queues.get_mut(&queue.name) {
-            Some(known) if *known == now => continue,
-            Some(known) => *known = now,
-            None => drop(shown.queues.insert(queue.name.clone(), now)),
+            Some(known) if *known == current => continue,
+            Some(known) => *known = current,
+            None => drop(shown.queues.insert(queue.name.clone(), current)),
         }
-        changes.queues.push((queue.name.clone(), now));
+        changes.queues.push((queue.name.clone(), current));
     }
     // Users without any job left are included.
     for (uid, name) in core.state.user_names() {
-        let now = user_counts(core, uid);
-        let before = shown.users.insert(uid, now).unwrap_or_default();
-        if before != now {
+        let current = user_counts(core, uid);
+        let before = shown.users.insert(uid, current).unwrap_or_default();
+        if before != current {
             changes.users.push(user_row(core, uid, name));
         }
     }
@@ -67,12 +67,12 @@ fn changed_limits(core: &mut Core, shown: &mut ShownCounts) -> Vec<LimitChange> 
             row.consumer.clone(),
             row.resource.clone(),
         );
-        let now = (row.used, row.max);
+        let current = (row.used, row.max);
         let before = match is_gone {
             true => shown.limits.remove(&key),
-            false => shown.limits.insert(key, now),
+            false => shown.limits.insert(key, current),
         };
-        if before != (!is_gone).then_some(now) {
+        if before != (!is_gone).then_some(current) {
             let row = limit_row(row);
             out.push(LimitChange { row, gone: is_gone });
         }

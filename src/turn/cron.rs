@@ -79,7 +79,7 @@ impl CronTimetable {
 impl Core {
     /// Whether the clock of this leader was compared with those of hosts, or there are none.
     pub(super) fn clock_is_known(&self, now: Mono) -> bool {
-        let since = self.memory.agenda.since;
+        let since = self.memory.timetable.since;
         let waited = since.is_some_and(|at| now.since_ms(at) >= CLOCK_WAIT_MS);
         waited || self.clock.was_compared()
     }
@@ -87,11 +87,11 @@ impl Core {
     /// In how many milliseconds a cron job falls due; `None`: never, or something else must happen
     /// first.
     pub(super) fn cron_due_ms(&self, wall: Stamp, mono: Mono) -> Option<u64> {
-        let first = self.memory.agenda.first()?;
+        let first = self.memory.timetable.first()?;
         if self.inputs.share_full {
             return None;
         }
-        let wait = match (self.clock_is_known(mono), self.memory.agenda.since) {
+        let wait = match (self.clock_is_known(mono), self.memory.timetable.since) {
             (true, _) | (_, None) => 0,
             (false, Some(at)) => CLOCK_WAIT_MS.saturating_sub(mono.since_ms(at)),
         };
@@ -103,7 +103,7 @@ impl Turn<'_> {
     /// Submits the runs that are due.
     pub(super) fn fire_due_crons(&mut self) {
         let mono = self.mono;
-        self.core.memory.agenda.since.get_or_insert(mono);
+        self.core.memory.timetable.since.get_or_insert(mono);
         self.plan_changed_crons();
         if self.core.inputs.share_full || !self.core.clock_is_known(mono) {
             return;
@@ -112,8 +112,8 @@ impl Turn<'_> {
             self.continue_packs(&key);
         }
         let now = self.now;
-        let agenda = &self.core.memory.agenda;
-        let due = agenda.due.iter().take_while(|(at, _)| *at <= now);
+        let timetable = &self.core.memory.timetable;
+        let due = timetable.due.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<CronKey> = due.take(DUE_MAX).map(|(_, key)| key.clone()).collect();
         self.ready.more |= due.len() == DUE_MAX;
         for key in &due {
@@ -128,12 +128,12 @@ impl Turn<'_> {
         self.ready.publish |= !changed.is_empty();
         for key in changed {
             let core = &mut *self.core;
-            let agenda = &mut core.memory.agenda;
+            let timetable = &mut core.memory.timetable;
             let Some(cron) = core.state.cron(&key).filter(|cron| !cron.def.disabled) else {
-                agenda.forget(&key);
+                timetable.forget(&key);
                 continue;
             };
-            if let Err(why) = agenda.plan(key.clone(), cron) {
+            if let Err(why) = timetable.plan(key.clone(), cron) {
                 // It was written by a leader with a newer version: it stays unchanged, for the next
                 // leader that understands it.
                 tracing::warn!("cron job {} of {}: {why}: not scheduled", key.1, cron.user);
@@ -144,7 +144,7 @@ impl Turn<'_> {
     /// Handles the due times of one cron job up to now.
     fn fall_due(&mut self, key: &CronKey) {
         let (core, now) = (&*self.core, self.now);
-        let calendar = core.memory.agenda.calendars.get(key);
+        let calendar = core.memory.timetable.calendars.get(key);
         let (Some(cron), Some((schedule, zone))) = (core.state.cron(key), calendar) else {
             return;
         };
@@ -210,7 +210,7 @@ impl Turn<'_> {
             return Err((CronResult::Overlapped, text));
         }
         let owner = self.cron_owner(cron);
-        let jobs = runs_of(&cron.def, 0, start_by);
+        let jobs = submissions_of_run(&cron.def, 0, start_by);
         // If any job of a pack is refused, none of it is submitted.
         let admitted = self.admit_all(jobs, &owner);
         let admitted = admitted.map_err(|text| (CronResult::Refused, text))?;
@@ -279,8 +279,8 @@ impl Turn<'_> {
             let from = if due == Stamp(0) { self.now } else { due };
             let start_by = cron.def.deadline_s.map(|s| plus_s(from, s));
             let owner = self.cron_owner(cron);
-            let jobs = runs_of(&cron.def, made as usize, start_by);
-            if let Err(text) = self.remaining_lines((key, due), (first, made, parts), jobs, &owner)
+            let jobs = submissions_of_run(&cron.def, made as usize, start_by);
+            if let Err(text) = self.submit_remaining((key, due), (first, made, parts), jobs, &owner)
             {
                 self.skip(key, (due, 0), CronResult::Refused, text);
             }
@@ -288,7 +288,7 @@ impl Turn<'_> {
         self.core.pass.needed = true;
     }
 
-    fn remaining_lines(
+    fn submit_remaining(
         &mut self,
         (key, due): (&CronKey, Stamp),
         (first, made, parts): (u32, u32, u32),
@@ -314,8 +314,8 @@ impl Turn<'_> {
     /// Admits all jobs, or returns why one is refused.
     fn admit_all(&self, jobs: Vec<Submission>, owner: &Requester) -> Result<Vec<Admitted>, String> {
         let (config, state) = (&self.core.config, &self.core.state);
-        let mut room = NameBudget::default();
-        let admit = |job| intake::admit(job, owner, config, state, self.now, &mut room);
+        let mut budget = NameBudget::default();
+        let admit = |job| intake::admit(job, owner, config, state, self.now, &mut budget);
         let admitted: Result<Vec<Admitted>, Refusal> = jobs.into_iter().map(admit).collect();
         admitted.map_err(|refusal| refusal.text)
     }
@@ -459,10 +459,10 @@ impl Turn<'_> {
                 "jobs of a pack cannot have a script or an input: give commands",
             ));
         }
-        let mut room = NameBudget::default();
+        let mut budget = NameBudget::default();
         let core = &*self.core;
         for job in def.jobs().cloned() {
-            intake::admit(job, owner, &core.config, &core.state, self.now, &mut room)?;
+            intake::admit(job, owner, &core.config, &core.state, self.now, &mut budget)?;
         }
         Ok(())
     }
@@ -519,13 +519,13 @@ impl Turn<'_> {
         let Some(cron) = self.core.state.cron(key) else {
             return Err(self.no_such_cron(key.0, &key.1));
         };
-        let over = Owner {
+        let owner = Owner {
             uid: cron.uid,
             user: &cron.user,
             groups: self.core.groups_of(&cron.user),
             queue: &cron.def.job.spec.queue,
         };
-        if !self.may(requester, Action::Cron, ActionObject::Job(over)) {
+        if !self.may(requester, Action::Cron, ActionObject::Job(owner)) {
             return Err(Refusal::permission("permission denied"));
         }
         let ((uid, name), by, t) = (key.clone(), requester.user.clone(), self.now);
@@ -579,7 +579,7 @@ impl Turn<'_> {
 }
 
 /// The jobs of one run from job `from` on, as they are submitted.
-fn runs_of(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Vec<Submission> {
+fn submissions_of_run(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Vec<Submission> {
     let jobs = def.jobs().skip(from).cloned();
     jobs.map(|mut job| {
         job.spec.start_by = start_by;

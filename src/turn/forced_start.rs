@@ -127,8 +127,8 @@ impl Turn<'_> {
         }
         let given: u64 = requested.iter().filter_map(|a| a.2).map(u64::from).sum();
         let mut left = u64::from(min).saturating_sub(given);
-        let open = requested.iter().filter(|a| a.2.is_none()).count();
-        if requested.is_empty() || given > u64::from(max) || (open == 0 && left > 0) {
+        let unspecified = requested.iter().filter(|a| a.2.is_none()).count();
+        if requested.is_empty() || given > u64::from(max) || (unspecified == 0 && left > 0) {
             let n = if max > min {
                 format!("{min} to {max}")
             } else {
@@ -139,11 +139,11 @@ impl Turn<'_> {
             )));
         }
         let mut shares = Vec::new();
-        let mut total = 0;
+        let mut seen = 0;
         for (name, has, slots) in requested {
             let n = slots.unwrap_or_else(|| {
-                total += 1;
-                let most = if total == open {
+                seen += 1;
+                let most = if seen == unspecified {
                     left
                 } else {
                     left.min(u64::from(has))

@@ -88,6 +88,7 @@ pub struct RequestIn {
     pub config: Option<Result<Arc<Config>, Vec<String>>>,
     /// For `CronPut`: the accounts of the named users, as far as they exist.
     pub others: Vec<Requester>,
-    /// Location of the request; returned in [`super::Ready::taken`] by this turn or a later one.
+    /// Location of the request; returned in [`super::Ready::finished_requests`] by this turn or a
+    /// later one.
     pub location: usize,
 }

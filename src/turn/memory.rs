@@ -31,7 +31,7 @@ pub(super) struct Memory {
     pub failed_starts: BTreeMap<JobKey, u32>,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.
-    pub agenda: CronTimetable,
+    pub timetable: CronTimetable,
     /// The job whose dependency was evaluated last.
     pub last_judged: u32,
     /// When tokens and keys were last removed.

@@ -62,7 +62,7 @@ impl Turn<'_> {
         j: JobKey,
         force: bool,
     ) -> Result<(), Refusal> {
-        let (event, act, reason) = match self.migration_method(j)? {
+        let (signal_act, act, reason) = match self.migration_method(j)? {
             MigrationMethod::Already => return Ok(()),
             MigrationMethod::Saved => {
                 let act = Act::Checkpoint(to_migrate(force));
@@ -74,10 +74,10 @@ impl Turn<'_> {
             }
         };
         self.spend_event();
-        let (act_of, by, t) = (event, requester.user.clone(), self.now);
+        let (by, t) = (requester.user.clone(), self.now);
         self.emit(Event::Signalled {
             j,
-            act: act_of,
+            act: signal_act,
             by,
             t,
         });

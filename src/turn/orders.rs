@@ -196,13 +196,16 @@ fn first(run: &Run) -> Option<HostId> {
 /// the same computation fits.
 fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     let mut limits = spec.limits.clone();
-    let first_host = host.map(|id| core.state.host_name(id));
-    let first_host = first_host.and_then(|host| core.config.factor_of_host(host));
+    let host_name = host.map(|id| core.state.host_name(id));
+    let host_factor = host_name.and_then(|name| core.config.factor_of_host(name));
     let factor = |on: &str| core.config.cpu_factor(on).filter(|_| !on.is_empty());
-    let scale = |seconds: Option<u64>, there: Option<f64>| match (first_host, there) {
-        (Some(first_host), Some(there)) => seconds.map(|s| seconds_on(s, there, first_host)),
-        _ => seconds,
-    };
+    let scale =
+        |seconds: Option<u64>, stated_factor: Option<f64>| match (host_factor, stated_factor) {
+            (Some(host_factor), Some(stated_factor)) => {
+                seconds.map(|s| seconds_on(s, stated_factor, host_factor))
+            }
+            _ => seconds,
+        };
     let general = core.config.general.default_host_spec.as_ref();
     limits.run_s = scale(limits.run_s, factor(&spec.run_on));
     let cpu_on = factor(&spec.cpu_on).or(general.map(|g| g.cpuf));

@@ -30,7 +30,7 @@ pub struct Ready {
     pub orders: Vec<(String, Order)>,
     /// Orders files of this epoch that their hosts cannot read to the end.
     pub damaged: Vec<DamagedOrders>,
-    /// `place` of requests that were carried out or refused.
+    /// [`super::RequestIn::location`] of requests that were carried out or refused.
     pub finished_requests: Vec<usize>,
     /// The summary views (queues, hosts, users, parameters) must be updated before the
     /// acknowledgements.

@@ -36,7 +36,7 @@ impl Turn<'_> {
                 if matches!(record.report, Report::Ended(_) | Report::Never { .. }) {
                     last = Some(record.seq);
                 }
-                // A report about another run with the same name does not change this one.
+                // A report about another run with the same attempt id does not change this one.
                 match record.report.attempt() {
                     Some(a) if self.core.state.is_other_run(a, record.run.mark) => {
                         self.report_of_other_run(host, a, record.run, &record.report);
@@ -71,7 +71,7 @@ impl Turn<'_> {
         part >= known
     }
 
-    /// Handles a host's report on a run whose name belongs to another run here.
+    /// Handles a host's report on a run whose attempt id belongs to another run here.
     fn report_of_other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
         match report {
             Report::Ended(_) | Report::Never { .. } => self.forget_stray(host, a, run),

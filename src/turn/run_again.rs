@@ -39,27 +39,27 @@ impl Turn<'_> {
         let Some(work) = state.work(e.a.j) else {
             return (false, false);
         };
-        let old = work.run.as_ref().is_some_and(|run| run.rerun.copied);
+        let copied = work.run.as_ref().is_some_and(|run| run.rerun.copied);
         match work.run.as_ref().and_then(|run| run.killing) {
             Some(SignalAct::Kill(_)) => return (false, false),
             Some(SignalAct::Requeue { hold, why }) => {
                 // It had succeeded before the order reached it: it runs again only at the request
                 // of a person.
-                let well = e.reason == TermReason::None && e.is_success();
-                if !well || why == TermReason::None {
-                    return (true, hold || old);
+                let succeeded = e.reason == TermReason::None && e.is_success();
+                if !succeeded || why == TermReason::None {
+                    return (true, hold || copied);
                 }
             }
             _ => {}
         }
         if e.reason == TermReason::Migrate {
-            return (true, old);
+            return (true, copied);
         }
         if e.pre_failed.is_some() {
-            return self.after_pre_exec(e.a.j, old);
+            return self.after_pre_exec(e.a.j, copied);
         }
         if e.elsewhere {
-            return (self.may_retry_start(e.a.j), old);
+            return (self.may_retry_start(e.a.j), copied);
         }
         if e.no_account {
             // Its user was removed, or is not on all hosts yet: an administrator must resume the
@@ -76,9 +76,9 @@ impl Turn<'_> {
         );
         if lost {
             let again = spec.rerunnable && (confirmed || self.may_run_elsewhere(e.a.j));
-            return (again, old);
+            return (again, copied);
         }
-        (self.after_exit(e), old)
+        (self.after_exit(e), copied)
     }
 
     /// Whether its exit code counts as success according to its application or else its queue. A
@@ -119,8 +119,8 @@ impl Turn<'_> {
         if e.success {
             return false;
         }
-        let of = spec.again.retries.unwrap_or(queue.retries);
-        e.retry = Retry::after(work.attempt, of, self.now.0);
+        let max_retries = spec.again.retries.unwrap_or(queue.retries);
+        e.retry = Retry::after(work.attempt, max_retries, self.now.0);
         e.retry.is_some()
     }
 

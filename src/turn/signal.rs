@@ -231,7 +231,7 @@ impl Turn<'_> {
             (_, true) => TermReason::Owner,
             (_, false) => TermReason::Admin,
         };
-        let (act, event) = match action {
+        let (act, signal_act) = match action {
             SignalAction::Kill => (Act::Terminate, SignalAct::Kill(reason)),
             SignalAction::Force => (Act::Kill, SignalAct::Kill(reason)),
             SignalAction::Stop => (Act::Stop, SignalAct::Stop),
@@ -254,7 +254,7 @@ impl Turn<'_> {
         self.spend_event();
         self.emit(Event::Signalled {
             j,
-            act: event,
+            act: signal_act,
             by,
             t,
         });

@@ -107,9 +107,9 @@ fn host_row(core: &Core, host: &HostInfo) -> HostRow {
 /// Load thresholds of the host itself and, for the jobs of queues that have thresholds, of both.
 fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
     let own = &host.entry.thresholds;
-    let shown = |queue: &str, marks: &[Threshold]| HostThresholds {
+    let shown = |queue: &str, thresholds: &[Threshold]| HostThresholds {
         queue: queue.to_owned(),
-        marks: marks.iter().map(Threshold::to_string).collect(),
+        marks: thresholds.iter().map(Threshold::to_string).collect(),
     };
     let mut out = Vec::new();
     if !own.is_empty() {
@@ -119,10 +119,10 @@ fn thresholds(config: &Config, host: &HostInfo) -> Vec<HostThresholds> {
     let queues = queues.filter(|q| !q.thresholds.is_empty() && q.hosts.contains(&host.name));
     for queue in queues {
         let mut all = own.clone();
-        for mark in &queue.thresholds {
-            match all.iter_mut().find(|known| known.index == mark.index) {
-                Some(known) => *known = known.combined_with(mark),
-                None => all.push(mark.clone()),
+        for threshold in &queue.thresholds {
+            match all.iter_mut().find(|known| known.index == threshold.index) {
+                Some(known) => *known = known.combined_with(threshold),
+                None => all.push(threshold.clone()),
             }
         }
         out.push(shown(&queue.name, &all));
@@ -145,13 +145,13 @@ fn host_status(core: &Core, host: &HostInfo) -> HostStatus {
         HostStatus::ClosedByAdmin
     } else if host.ctl.lock.is_some() {
         HostStatus::Locked
-    } else if core.engine.bar(host) == Some(DispatchBlock::Window) {
+    } else if core.engine.dispatch_block(host) == Some(DispatchBlock::Window) {
         HostStatus::ClosedByWindow
     } else if exclusive() {
         HostStatus::Exclusive
     } else if used.host(host.id).total() >= host.slots {
         HostStatus::Full
-    } else if core.engine.bar(host) == Some(DispatchBlock::Load) {
+    } else if core.engine.dispatch_block(host) == Some(DispatchBlock::Load) {
         HostStatus::Busy
     } else {
         HostStatus::Ok

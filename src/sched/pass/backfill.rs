@@ -163,25 +163,25 @@ impl Pass<'_> {
 
     /// Open hosts that could ever serve an alternative of a shape, in order of preference.
     pub(super) fn eligible(&mut self, shape: u32, alt: usize) -> Arc<[u32]> {
-        let slot = self.picture.requests.slot(shape);
-        if let Some((epoch, known)) = &slot.eligible[alt]
+        let entry = self.picture.requests.entry(shape);
+        if let Some((epoch, known)) = &entry.eligible[alt]
             && *epoch == self.picture.hosts.epoch
         {
             return known.clone();
         }
         let view = self.view();
         let open = (0..self.table.count()).filter(|at| self.picture.usage.get(*at).open);
-        let fit = open.filter(|at| slot.shape.could_ever_fit(alt, &view, *at));
+        let fit = open.filter(|at| entry.shape.could_ever_fit(alt, &view, *at));
         let mut all: Vec<(std::cmp::Reverse<u32>, u32)> = fit
             .map(|at| {
-                let preference = slot.shape.preference(&view, &self.table.at(at).name);
+                let preference = entry.shape.preference(&view, &self.table.at(at).name);
                 (std::cmp::Reverse(preference), at as u32)
             })
             .collect();
         all.sort_unstable();
         let all: Arc<[u32]> = all.into_iter().map(|(_, at)| at).collect();
         let epoch = self.picture.hosts.epoch;
-        self.picture.requests.slot_mut(shape).eligible[alt] = Some((epoch, all.clone()));
+        self.picture.requests.entry_mut(shape).eligible[alt] = Some((epoch, all.clone()));
         all
     }
 }

@@ -186,7 +186,7 @@ impl Pass<'_> {
             names: &self.picture.resources,
             demand: &self.memory.demand,
         };
-        let shape = &mut self.picture.requests.slot_mut(shape).shape;
+        let shape = &mut self.picture.requests.entry_mut(shape).shape;
         let mut rank = shape.take_rank((0, 0), &view, LimitGroup::default());
         let mut taken_out = Vec::new();
         while let Some(candidate) = rank.pop(usage) {

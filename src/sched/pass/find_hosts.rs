@@ -39,7 +39,7 @@ impl Pass<'_> {
                 ..shortfall
             };
             let log_position = self.picture.usage.log_end();
-            let shape = &mut self.picture.requests.slot_mut(pending.shape).shape;
+            let shape = &mut self.picture.requests.entry_mut(pending.shape).shape;
             if !personal && !is_reserved {
                 shape.fail(FailedSearch {
                     on_hosts,
@@ -50,7 +50,7 @@ impl Pass<'_> {
                 });
             }
             if !shortfall.personal && shape.grows_evenly() && !pending.length.depends_on_host() {
-                self.push_frontier(pending);
+                self.note_failed_size(pending);
             }
             shortfall
         })
@@ -69,7 +69,7 @@ impl Pass<'_> {
         is_reserved: &mut bool,
     ) -> Result<FoundHosts, Shortfall> {
         let ends = self.ends(pending);
-        let slot = self.picture.requests.slot_mut(pending.shape);
+        let entry = self.picture.requests.entry_mut(pending.shape);
         let config = &self.picture.config;
         let usage = &self.picture.usage;
         let names = &self.picture.resources;
@@ -90,12 +90,12 @@ impl Pass<'_> {
         let limited = Cell::new(false);
         let (quotas, ident) = (&self.picture.quotas, &pending.ident);
         let by_alternative =
-            limit_checks::slots_by_alternative(quotas, ident, &slot.shape, self.waited_ms);
-        *personal |= by_alternative.close;
-        let (pace, interval) = (&self.picture.throttle, accept_interval(config, pending));
+            limit_checks::slots_by_alternative(quotas, ident, &entry.shape, self.waited_ms);
+        *personal |= by_alternative.some_blocked;
+        let (throttle, interval) = (&self.picture.throttle, accept_interval(config, pending));
         let mut room = |shape: &Shape, query: &HostQuery<'_>, at: usize, can: u32| {
             let mut may = can.min(user_room(&view, user, at, query));
-            if let Some(again) = pace.after(at, interval, Stamp(now)) {
+            if let Some(again) = throttle.after(at, interval, Stamp(now)) {
                 wake = wake.into_iter().chain([again]).min();
                 may = 0;
             }
@@ -130,7 +130,7 @@ impl Pass<'_> {
             waited_ms: self.waited_ms,
             room: &mut room,
         };
-        let found = host_search::find(&mut slot.shape, &view, &mut terms);
+        let found = host_search::find(&mut entry.shape, &view, &mut terms);
         self.picture.throttle.wake_at(wake);
         self.over_limit = blocked
             .or(by_alternative.blocked)
@@ -162,8 +162,8 @@ impl Pass<'_> {
     }
 
     /// Records that no hosts were found for a request of the family.
-    fn push_frontier(&mut self, pending: &PendingClass) {
-        let family = self.picture.requests.slot(pending.shape).family;
+    fn note_failed_size(&mut self, pending: &PendingClass) {
+        let family = self.picture.requests.entry(pending.shape).family;
         let known = self.memory.failed_sizes.entry(family).or_default();
         known.retain(|(min, estimate)| *min < pending.min || *estimate < pending.estimate);
         known.push((pending.min, pending.estimate));

@@ -31,8 +31,8 @@ impl Pass<'_> {
             return (class.why != why).then_some(why);
         }
         let now = self.now;
-        let slot = self.picture.requests.slot(pending.shape);
-        let known = slot.why.as_ref().filter(|(_, at)| {
+        let entry = self.picture.requests.entry(pending.shape);
+        let known = entry.why.as_ref().filter(|(_, at)| {
             self.table.count() > FEW_HOSTS && now.since_ms(*at) < EXPLAIN_EVERY_MS || *at == now
         });
         let why = match known {
@@ -40,7 +40,7 @@ impl Pass<'_> {
             _ => {
                 let why = self.pending_reason(pending, short);
                 if !short.personal {
-                    self.picture.requests.slot_mut(pending.shape).why = Some((why.clone(), now));
+                    self.picture.requests.entry_mut(pending.shape).why = Some((why.clone(), now));
                 }
                 why
             }
@@ -118,7 +118,7 @@ impl Pass<'_> {
                 _ if self
                     .picture
                     .monitor
-                    .bars(host, self.picture.usage.get(at).expected) =>
+                    .blocks(host, self.picture.usage.get(at).expected) =>
                 {
                     counts.load += 1
                 }

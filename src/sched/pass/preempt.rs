@@ -118,7 +118,7 @@ impl<'a> Pass<'a> {
         for j in keys {
             let claim = self.memory.preemption.drop_claim(j).expect("listed");
             if claim.booked {
-                shift(&mut self.picture.usage, &claim.parts, claim.holder, false);
+                book_parts(&mut self.picture.usage, &claim.parts, claim.holder, false);
             }
         }
     }
@@ -130,7 +130,7 @@ impl<'a> Pass<'a> {
         let keys = self.memory.preemption.select(idle);
         for j in keys {
             let claim = self.memory.preemption.drop_claim(j).expect("listed");
-            shift(&mut self.picture.usage, &claim.parts, claim.holder, false);
+            book_parts(&mut self.picture.usage, &claim.parts, claim.holder, false);
             self.plan.wake_at(Some(Stamp(self.now.0 + 1)));
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Pass<'a> {
         if let Some(claim) = self.memory.preemption.get_mut(j)
             && !claim.booked
         {
-            shift(&mut self.picture.usage, &claim.parts, claim.holder, true);
+            book_parts(&mut self.picture.usage, &claim.parts, claim.holder, true);
             claim.booked = true;
         }
     }
@@ -152,7 +152,7 @@ impl<'a> Pass<'a> {
         {
             let usage = &mut self.picture.usage;
             let mark = usage.last_freed();
-            shift(usage, &claim.parts, claim.holder, false);
+            book_parts(usage, &claim.parts, claim.holder, false);
             // Only this job may search again.
             usage.restore_freed(mark);
             claim.booked = false;
@@ -178,8 +178,8 @@ impl<'a> Pass<'a> {
         j: JobKey,
         most: u32,
     ) -> Result<Result<FoundHosts, Shortfall>, PendReason> {
-        let claims = self.memory.preemption.contains(j);
-        let found = match claims {
+        let has_claim = self.memory.preemption.contains(j);
+        let found = match has_claim {
             false => self.find(pending, most),
             true => {
                 self.unbook_claim(j);
@@ -191,7 +191,7 @@ impl<'a> Pass<'a> {
         let short = match found {
             Ok(found_hosts) => {
                 // Its chosen victims continue to run.
-                if claims {
+                if has_claim {
                     self.memory.preemption.drop_claim(j);
                 }
                 return Ok(Ok(found_hosts));
@@ -221,14 +221,14 @@ impl<'a> Pass<'a> {
                 self.book_claim(j);
                 return PreemptionOutcome::Waiting(PendReason::Preempting { victims });
             }
-            let due = claim.due.is_some();
+            let had_grace = claim.due.is_some();
             let claim = self
                 .memory
                 .preemption
                 .drop_claim(j)
                 .expect("just looked at");
             let live = |victim: &JobKey| self.may_stop(&rules, *victim).is_some();
-            if due && claim.victims.iter().all(live) {
+            if had_grace && claim.victims.iter().all(live) {
                 let victims = claim.victims;
                 if let Some((victims, found_hosts)) = self.least(pending, &rules, victims) {
                     return self.stop_victims(pending, j, &rules, victims, found_hosts);
@@ -296,8 +296,8 @@ impl<'a> Pass<'a> {
         let stuck = allocation.exclusive && rules.method == PreemptMethod::Suspend;
         let stopped = run.killing.is_some() || run.suspension.by_system.is_some();
         let marked = allocation.halted || self.memory.preemption.is_victim(j);
-        let free = !stopped && !run.forced && !marked && !stuck;
-        (free && !self.is_protected(j)).then_some(run)
+        let eligible = !stopped && !run.forced && !marked && !stuck;
+        (eligible && !self.is_protected(j)).then_some(run)
     }
 
     /// Whether the application of the job has `preemptable: no`.
@@ -326,14 +326,14 @@ impl<'a> Pass<'a> {
             let Some(at) = queues.iter().position(|q| q.name == theirs.queue) else {
                 continue;
             };
-            let on = self
+            let started = self
                 .picture
                 .monitor
                 .started_in(at)
                 .into_iter()
                 .flatten()
                 .rev();
-            for j in on.take(VICTIMS_MAX).copied() {
+            for j in started.take(VICTIMS_MAX).copied() {
                 let Some(run) = self.may_stop(rules, j) else {
                     continue;
                 };
@@ -377,14 +377,14 @@ impl<'a> Pass<'a> {
         &mut self,
         pending: &PendingClass,
         rules: &Preemption,
-        order: Vec<JobKey>,
+        candidates: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
         let mark = self.picture.usage.last_freed();
         let mut trial = RemovedJobs {
             suspend: rules.method == PreemptMethod::Suspend,
             removed: BTreeSet::new(),
         };
-        let found = self.try_out(pending, &mut trial, order);
+        let found = self.try_out(pending, &mut trial, candidates);
         for j in std::mem::take(&mut trial.removed) {
             self.set_trial(&mut trial, j, false);
         }
@@ -397,36 +397,36 @@ impl<'a> Pass<'a> {
         &mut self,
         pending: &PendingClass,
         trial: &mut RemovedJobs,
-        order: Vec<JobKey>,
+        candidates: Vec<JobKey>,
     ) -> Option<(Vec<JobKey>, FoundHosts)> {
         // Finds how many of the first victims are enough: by doubling, then by bisection.
-        let (mut few, mut enough) = (0, 1.min(order.len()));
+        let (mut few, mut enough) = (0, 1.min(candidates.len()));
         let mut found_hosts = loop {
-            for j in &order[few..enough] {
+            for j in &candidates[few..enough] {
                 self.set_trial(trial, *j, true);
             }
             match self.fits_now(pending) {
                 Some(found_hosts) => break found_hosts,
-                None if enough == order.len() => return None,
-                None => (few, enough) = (enough, (2 * enough).min(order.len())),
+                None if enough == candidates.len() => return None,
+                None => (few, enough) = (enough, (2 * enough).min(candidates.len())),
             }
         };
         while enough - few > 1 {
             let half = few + (enough - few) / 2;
-            for j in &order[half..enough] {
+            for j in &candidates[half..enough] {
                 self.set_trial(trial, *j, false);
             }
             match self.fits_now(pending) {
                 Some(found) => (found_hosts, enough) = (found, half),
                 None => {
                     few = half;
-                    for j in &order[half..enough] {
+                    for j in &candidates[half..enough] {
                         self.set_trial(trial, *j, true);
                     }
                 }
             }
         }
-        let mut needed: Vec<JobKey> = order[..enough].to_vec();
+        let mut needed: Vec<JobKey> = candidates[..enough].to_vec();
         // Victims on other hosts are put back at once, the others one by one, the most important
         // first.
         let there = |allocation: &Allocation, (_, found_hosts): &FoundHosts| {
@@ -462,10 +462,10 @@ impl<'a> Pass<'a> {
     fn fits_now(&mut self, pending: &PendingClass) -> Option<FoundHosts> {
         let need = self.shape(pending.shape).request.min.max(1);
         let first = |r: &Reservations| r.book.confirmed() == 0;
-        let first_reservation = self.picture.reserver.take_if(|r| first(r));
+        let set_aside = self.picture.reserver.take_if(|r| first(r));
         let found = self.search_hosts(pending, need, &mut false, &mut false);
-        if first_reservation.is_some() {
-            self.picture.reserver = first_reservation;
+        if set_aside.is_some() {
+            self.picture.reserver = set_aside;
         }
         found.ok()
     }
@@ -482,10 +482,10 @@ impl<'a> Pass<'a> {
             (&stopped, &allocation)
         };
         if trial.suspend || off {
-            shift(&mut self.picture.usage, &out.parts, out.holder(), false);
+            book_parts(&mut self.picture.usage, &out.parts, out.holder(), false);
         }
         if trial.suspend || !off {
-            shift(&mut self.picture.usage, &back.parts, back.holder(), true);
+            book_parts(&mut self.picture.usage, &back.parts, back.holder(), true);
         }
         if !trial.suspend {
             // A suspended job keeps its units.
@@ -533,7 +533,7 @@ impl<'a> Pass<'a> {
         let shape = &self.shape(pending.shape);
         let shares: Vec<_> = found_hosts.iter().map(|(at, n)| (Some(*at), *n)).collect();
         let mut parts = shape.alternative(*alt).bundles(&shares, 0);
-        shape.rest_of_units(*alt, self.table, &mut parts);
+        shape.rest_of_compute_units(*alt, self.table, &mut parts);
         let holder = Holder {
             queue: pending.queue.unwrap_or(u16::MAX),
             uid: pending.user.uid,
@@ -561,7 +561,7 @@ fn is_warned(state: &State, j: JobKey) -> bool {
 }
 
 /// Books or unbooks parts on their hosts.
-fn shift(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], holder: Holder, plus: bool) {
+fn book_parts(usage: &mut ClusterUsage, parts: &[(u32, Bundle)], holder: Holder, plus: bool) {
     for (at, bundle) in parts {
         usage.book(*at as usize, bundle, holder, plus);
     }

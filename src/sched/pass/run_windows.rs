@@ -22,7 +22,7 @@ impl Pass<'_> {
                 .picture
                 .windows
                 .run(queue)
-                .is_some_and(|start_condition| !start_condition.open)
+                .is_some_and(|window| !window.open)
             {
                 self.close_queue(queue);
             }
@@ -31,7 +31,7 @@ impl Pass<'_> {
 
     /// Applies the queue's rule for jobs that still run when its run window closes.
     fn close_queue(&mut self, queue: usize) {
-        let Some(on) = self.picture.monitor.started_in(queue) else {
+        let Some(started) = self.picture.monitor.started_in(queue) else {
             return;
         };
         let (action, name) = {
@@ -44,7 +44,7 @@ impl Pass<'_> {
                 run.suspension.by_system.is_none() && run.killing.is_none() && !run.forced
             })
         };
-        let running: Vec<_> = on.iter().filter(still).copied().collect();
+        let running: Vec<_> = started.iter().filter(still).copied().collect();
         for j in running {
             match action {
                 ThresholdAction::Suspend => {

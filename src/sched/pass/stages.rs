@@ -4,7 +4,9 @@
 use super::Pass;
 use super::nearest_miss::{compared, conditions, gap, has_text, part_text, total};
 use crate::sched::compiled_request::{RequestPart, RusageItem, RusagePer, TrialUse};
-use crate::sched::examine::{AmountRoom, Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
+use crate::sched::examine::{
+    AmountRoom, Examination, ExcludedHosts, NearestMiss, Stage, UnmetNeed,
+};
 use crate::sched::hosts::Obstacle;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::resource_names::amount_text;
@@ -13,9 +15,9 @@ use crate::text::resreq::{HostFacts, SelectExpr};
 
 /// Number of hosts of a stage that are named.
 const NAMED: usize = 3;
-/// Maximum number of lacks that are reported for a host.
-const LACKS_MAX: usize = 4;
-/// Weight of a lack that cannot be measured; it exceeds that of any measured one.
+/// Maximum number of unmet needs that are reported for a host.
+const UNMET_MAX: usize = 4;
+/// Weight of an unmet need that cannot be measured; it exceeds that of any measured one.
 const HARD: f64 = 1e6;
 
 /// What one host must at least provide to the job.
@@ -85,37 +87,37 @@ impl Pass<'_> {
         least: &MinimumNeed,
         at: usize,
     ) -> Verdict {
-        let lost = |stage| Some((stage, String::new()));
+        let excluded = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let (host, view) = (self.table.at(at), self.view());
         let unfit = shape.unmet((0, 0), &view, at);
         match (unfit, host.obstacle()) {
-            (Some(UnmetCondition::NotInQueue), _) => return lost(Stage::NotInQueue),
-            (Some(UnmetCondition::NotAsked), _) => return lost(Stage::NotAsked),
-            (_, Some(Obstacle::NoServer)) => return lost(Stage::NoServer),
-            (_, Some(Obstacle::Closed)) => return lost(Stage::Closed),
-            (_, Some(Obstacle::Locked)) => return lost(Stage::Locked),
-            (_, Some(Obstacle::Unavailable)) => return lost(Stage::Unavailable),
-            (Some(UnmetCondition::Type), _) => return lost(Stage::OtherType),
-            (Some(UnmetCondition::Select), _) => return lost(Stage::Select),
+            (Some(UnmetCondition::NotInQueue), _) => return excluded(Stage::NotInQueue),
+            (Some(UnmetCondition::NotAsked), _) => return excluded(Stage::NotAsked),
+            (_, Some(Obstacle::NoServer)) => return excluded(Stage::NoServer),
+            (_, Some(Obstacle::Closed)) => return excluded(Stage::Closed),
+            (_, Some(Obstacle::Locked)) => return excluded(Stage::Locked),
+            (_, Some(Obstacle::Unavailable)) => return excluded(Stage::Unavailable),
+            (Some(UnmetCondition::Type), _) => return excluded(Stage::OtherType),
+            (Some(UnmetCondition::Select), _) => return excluded(Stage::Select),
             (Some(UnmetCondition::Load) | None, None) => {}
         }
         if let Some(what) = self.too_small(shape, least, at) {
             return Some((Stage::TooSmall, what));
         }
         if self.picture.windows.is_closed(at) {
-            return lost(Stage::Window);
+            return excluded(Stage::Window);
         }
         let expected = self.picture.usage.get(at).expected;
-        if unfit == Some(UnmetCondition::Load) || self.picture.monitor.bars(host, expected) {
-            return lost(Stage::Load);
+        if unfit == Some(UnmetCondition::Load) || self.picture.monitor.blocks(host, expected) {
+            return excluded(Stage::Load);
         }
         self.busy(pending, least, at)
     }
 
     /// What excludes a host from the job as long as other jobs are there.
     fn busy(&self, pending: &PendingClass, least: &MinimumNeed, at: usize) -> Verdict {
-        let lost = |stage| Some((stage, String::new()));
+        let excluded = |stage| Some((stage, String::new()));
         let shape = self.shape(pending.shape);
         let view = self.view();
         let (host, usage) = (view.table.at(at), view.usage.get(at));
@@ -124,10 +126,10 @@ impl Pass<'_> {
         let used = usage.user_used(pending.user.uid);
         let limit = host.user_limit(pending.user.slots_per_core);
         if !shape.may_be_exclusive(0, usage) {
-            return lost(Stage::Exclusive);
+            return excluded(Stage::Exclusive);
         }
         if shape.free(usage) < i64::from(least.slots) {
-            return lost(Stage::Slots);
+            return excluded(Stage::Slots);
         }
         if shape.fit_amounts(&query, usage, least.slots) < least.slots {
             let items = shape.alternatives[0].parts[0]
@@ -142,21 +144,21 @@ impl Pass<'_> {
             return Some((Stage::Amount, name));
         }
         if limit.is_some_and(|limit| used + least.slots > limit) {
-            return lost(Stage::UserLimit);
+            return excluded(Stage::UserLimit);
         }
         if shape.fit(&query, &view, at) < least.slots {
-            return lost(Stage::QueueLimit);
+            return excluded(Stage::QueueLimit);
         }
         if self.is_too_slow(pending, at) {
-            return lost(Stage::TooSlow);
+            return excluded(Stage::TooSlow);
         }
         if self.recent(shape, at) {
-            return lost(Stage::Recent);
+            return excluded(Stage::Recent);
         }
         if self.is_reserved(at) {
-            return lost(Stage::Reserved);
+            return excluded(Stage::Reserved);
         }
-        lost(Stage::Together)
+        excluded(Stage::Together)
     }
 
     /// What the host never has enough of, even when idle.
@@ -249,7 +251,7 @@ impl Pass<'_> {
         for node in select.and_then(conditions).unwrap_or_default() {
             if !node.accepts(&facts) {
                 weight += 1.0 + gap(node, &facts).min(1e3);
-                out.push(select_lack(node, &facts));
+                out.push(unmet_select(node, &facts));
             }
         }
         let never = host.slots < least.slots;
@@ -257,7 +259,7 @@ impl Pass<'_> {
             let has = if never { i64::from(host.slots) } else { free };
             weight += part_missing(i64::from(least.slots), has);
             let stage = if never { Stage::TooSmall } else { Stage::Slots };
-            out.push(amount_lack(
+            out.push(unmet_amount(
                 stage,
                 "slots",
                 i64::from(least.slots) * 1000,
@@ -280,24 +282,28 @@ impl Pass<'_> {
                     _ => (Stage::Amount, left),
                 };
                 weight += part_missing(*need, has);
-                out.push(amount_lack(stage, name, *need, has));
+                out.push(unmet_amount(stage, name, *need, has));
             }
         }
-        out.truncate(LACKS_MAX);
+        out.truncate(UNMET_MAX);
         (weight, out)
     }
 }
 
-fn note_excluded(lost: &mut Vec<LostHosts>, (stage, resource): (Stage, String), host: &str) {
-    let same = |known: &&mut LostHosts| known.stage == stage && known.resource == resource;
-    match lost.iter_mut().find(same) {
+fn note_excluded(
+    excluded: &mut Vec<ExcludedHosts>,
+    (stage, resource): (Stage, String),
+    host: &str,
+) {
+    let same = |known: &&mut ExcludedHosts| known.stage == stage && known.resource == resource;
+    match excluded.iter_mut().find(same) {
         Some(known) => {
             known.hosts += 1;
             if known.first.len() < NAMED {
                 known.first.push(host.to_owned());
             }
         }
-        None => lost.push(LostHosts {
+        None => excluded.push(ExcludedHosts {
             stage,
             resource,
             hosts: 1,
@@ -339,7 +345,7 @@ fn unmet_at(stage: Stage) -> UnmetNeed {
     }
 }
 
-fn amount_lack(stage: Stage, what: &str, need: i64, has: i64) -> UnmetNeed {
+fn unmet_amount(stage: Stage, what: &str, need: i64, has: i64) -> UnmetNeed {
     let (mut needs, mut has_text) = (amount_text(what, need), amount_text(what, has));
     if needs == has_text {
         // Rounded, they would look the same.
@@ -366,7 +372,7 @@ fn has_exactly(node: &SelectExpr, facts: &impl HostFacts) -> Option<String> {
     }
 }
 
-fn select_lack(node: &SelectExpr, facts: &impl HostFacts) -> UnmetNeed {
+fn unmet_select(node: &SelectExpr, facts: &impl HostFacts) -> UnmetNeed {
     UnmetNeed {
         need: part_text(node),
         available: has_exactly(node, facts).unwrap_or_default(),

@@ -71,9 +71,9 @@ impl Pass<'_> {
             let slots = u32::try_from(bundle.slots).unwrap_or(0);
             self.begin_on(*at as usize, slots);
         }
-        allocation.block_units(self.shape(pending.shape), start.alt, self.table);
-        let planned = &mut self.picture.allocations;
-        planned.plan_start(start.j, pending.spec, slots);
+        allocation.block_compute_units(self.shape(pending.shape), start.alt, self.table);
+        let allocations = &mut self.picture.allocations;
+        allocations.plan_start(start.j, pending.spec, slots);
         self.picture.add_allocation(start.j, allocation);
         if start.j.idx > 0 {
             *self.array_started.entry(start.j.id).or_default() += 1;
@@ -85,7 +85,8 @@ impl Pass<'_> {
         self.picture.throttle.begin(at, self.now, slots);
         let expected = self.picture.throttle.expected(at, self.now);
         self.picture.usage.set_expected(at, expected);
-        if self.picture.monitor.samples() && self.picture.monitor.bars(self.table.at(at), expected)
+        if self.picture.monitor.depends_on_samples()
+            && self.picture.monitor.blocks(self.table.at(at), expected)
         {
             self.picture.usage.close(at);
         }

@@ -49,12 +49,11 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         let queue = &self.config().queues[at];
-        let closed = |start_condition: Option<&WindowState>| {
-            let start_condition = start_condition?;
-            let change = start_condition.change.unwrap_or(Stamp(i64::MAX));
+        let closed = |window: Option<&WindowState>| {
+            let window = window?;
+            let change = window.change.unwrap_or(Stamp(i64::MAX));
             let opens = duration::date(change.0, self.picture.windows.zone());
-            (!start_condition.open)
-                .then(|| (queue.name.clone(), change.0, opens, start_condition.change))
+            (!window.open).then(|| (queue.name.clone(), change.0, opens, window.change))
         };
         if let Some((queue, at, opens, wake)) = closed(self.picture.windows.run(at)) {
             return Err((PendReason::RunWindow { queue, at, opens }, wake));
@@ -72,7 +71,7 @@ impl<'a> Pass<'a> {
             .picture
             .windows
             .run(at)
-            .and_then(|start_condition| start_condition.change);
+            .and_then(|window| window.change);
         if let Some(closes) = closes.filter(|at| end > *at) {
             let why = PendReason::RunWindowShort {
                 queue: queue.name.clone(),
@@ -158,7 +157,7 @@ impl<'a> Pass<'a> {
             .picture
             .windows
             .run(at)
-            .and_then(|start_condition| start_condition.change);
+            .and_then(|window| window.change);
         closes.into_iter().chain(pending.deadline).min()
     }
 }

@@ -161,8 +161,8 @@ impl Pass<'_> {
             };
             (fits && run.killing.is_none()).then_some((priority, Reverse((run.dispatch, *j))))
         };
-        let on = self.state.used().started_on(host.id).map(|(j, _)| j);
-        let mut ranked: Vec<_> = on.filter_map(|j| Some((rank(&j)?, j))).collect();
+        let started = self.state.used().started_on(host.id).map(|(j, _)| j);
+        let mut ranked: Vec<_> = started.filter_map(|j| Some((rank(&j)?, j))).collect();
         ranked.sort_unstable();
         ranked.into_iter().map(|(_, j)| j).collect()
     }

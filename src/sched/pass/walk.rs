@@ -311,8 +311,8 @@ impl Pass<'_> {
         if i64::from(pending.min) > self.picture.usage.free() {
             return true;
         }
-        let slot = self.picture.requests.slot(pending.shape);
-        if !slot.shape.timed && self.known_failure(pending).is_some() {
+        let entry = self.picture.requests.entry(pending.shape);
+        if !entry.shape.timed && self.known_failure(pending).is_some() {
             return true;
         }
         if pending.length.depends_on_host() {
@@ -322,7 +322,7 @@ impl Pass<'_> {
             |(min, estimate): &(u32, i64)| pending.min >= *min && pending.estimate >= *estimate;
         self.memory
             .failed_sizes
-            .get(&slot.family)
+            .get(&entry.family)
             .is_some_and(|known| known.iter().any(worse))
     }
 
@@ -381,12 +381,12 @@ impl Pass<'_> {
             Err(why) => return Step::Blocked(Some(why)),
         };
         match found {
-            Ok((alt, spot)) => {
-                let hosts = spot
+            Ok((alt, placed)) => {
+                let hosts = placed
                     .iter()
                     .map(|(at, n)| (self.table.id_at(*at as usize), *n));
                 let hosts = hosts.collect();
-                let Some(ChosenUnits { units, held }) = self.units_of_start(pending, alt, &spot)
+                let Some(ChosenUnits { units, held }) = self.units_of_start(pending, alt, &placed)
                 else {
                     return Step::NoPlace(None);
                 };
@@ -396,7 +396,10 @@ impl Pass<'_> {
                     alt,
                     units,
                 };
-                let usage = StartUsage { hosts: spot, held };
+                let usage = StartUsage {
+                    hosts: placed,
+                    held,
+                };
                 Step::Start(start, usage, next(more))
             }
             Err(short) => {
@@ -421,8 +424,8 @@ impl Pass<'_> {
         let Some(array) = job.array() else {
             return Some((j, false));
         };
-        let now = self.array_started.get(&job.id).copied().unwrap_or(0);
-        if array.limit > 0 && array.started() + now >= array.limit {
+        let started_now = self.array_started.get(&job.id).copied().unwrap_or(0);
+        if array.limit > 0 && array.started() + started_now >= array.limit {
             return None;
         }
         if j.idx > 0 {

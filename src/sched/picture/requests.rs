@@ -51,19 +51,19 @@ impl Picture {
     }
 
     pub(super) fn spec_info(&mut self, state: &State, table: &HostTable, s: u32) -> SpecInfo {
-        if let Some(kind) = self.requests.kind(s) {
-            return kind.clone();
+        if let Some(info) = self.requests.spec_info(s) {
+            return info.clone();
         }
         let spec = state.spec(s);
         let shape = self.shape_of(spec, table);
         let queue = self.requests.shape(shape).queue;
-        let kind = SpecInfo {
+        let info = SpecInfo {
             shape,
             ident: self.ident_of(spec, shape),
             leaf: self.leaf_of(queue, &spec.user, &spec.user_group),
         };
-        self.requests.set_spec_info(s, kind.clone());
-        kind
+        self.requests.set_spec_info(s, info.clone());
+        info
     }
 
     /// The shape of a specification, with a reference taken to it.

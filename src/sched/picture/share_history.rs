@@ -32,10 +32,10 @@ impl Picture {
         before: Option<&BTreeMap<String, ShareHistory>>,
         state: &State,
     ) {
-        let pasts = before.unwrap_or(state.share_histories());
+        let histories = before.unwrap_or(state.share_histories());
         let queues = self.config.queues.iter().zip(self.queues.orders_mut());
         for (queue, order) in queues {
-            if let (Some(tree), Some((at, _))) = (order.tree_mut(), pasts.get(&queue.name)) {
+            if let (Some(tree), Some((at, _))) = (order.tree_mut(), histories.get(&queue.name)) {
                 tree.set_since(*at);
             }
         }

@@ -38,9 +38,11 @@ impl Picture {
     pub(super) fn sync_allocation(&mut self, state: &State, table: &HostTable, j: JobKey) {
         match (self.allocations.get_mut(&j), RunFingerprint::of(state, j)) {
             (None, None) => {}
-            (Some(allocation), Some(sign)) if allocation.fingerprint == sign => {}
-            (Some(allocation), Some(sign)) if allocation.fingerprint.predicted(&sign) => {
-                allocation.fingerprint = sign
+            (Some(allocation), Some(fingerprint)) if allocation.fingerprint == fingerprint => {}
+            (Some(allocation), Some(fingerprint))
+                if allocation.fingerprint.predicted(&fingerprint) =>
+            {
+                allocation.fingerprint = fingerprint
             }
             _ => self.renew_allocation(state, table, j),
         }
@@ -70,11 +72,11 @@ impl Picture {
         }
         if let Some(old) = self.allocations.remove(&j) {
             self.requests.drop_ref(old.shape);
-            let past = match new {
+            let ended = match new {
                 None => ended_usage(state, j, &old, self.counts(old.queue).since, self.now),
                 Some(_) => EndedUsage::default(),
             };
-            self.unbook(j, &old, past);
+            self.unbook(j, &old, ended);
         }
         if let Some(new) = new {
             self.add_allocation(j, new);
@@ -104,9 +106,9 @@ impl Picture {
         Some(allocation)
     }
 
-    /// `past`: what is added to the history of its user.
-    fn unbook(&mut self, j: JobKey, allocation: &Allocation, past: EndedUsage) {
-        self.book_allocation(j, allocation, false, past);
+    /// `ended`: what is added to the history of its user.
+    fn unbook(&mut self, j: JobKey, allocation: &Allocation, ended: EndedUsage) {
+        self.book_allocation(j, allocation, false, ended);
         self.monitor.note(j, allocation, false);
     }
 
@@ -123,7 +125,7 @@ impl Picture {
         j: JobKey,
         allocation: &Allocation,
         plus: bool,
-        past: EndedUsage,
+        ended: EndedUsage,
     ) {
         let who = allocation.holder();
         if let Some(reserver) = &mut self.reserver {
@@ -160,7 +162,7 @@ impl Picture {
                 true => charge.delta(),
                 false => charge.delta().inverse(),
             };
-            (delta.hist_ms, delta.ended_slots) = (past.ms, past.slots);
+            (delta.hist_ms, delta.ended_slots) = (ended.ms, ended.slots);
             tree.charge(charge.leaf, &delta);
         }
     }
@@ -172,10 +174,10 @@ impl Picture {
         let spec = state.spec(job.spec);
         let SpecInfo { shape, ident, leaf } = self.spec_info(state, table, job.spec);
         self.requests.add_ref(shape);
-        let slot = self.requests.slot(shape);
+        let entry = self.requests.entry(shape);
         let share = |(id, n): &(HostId, u32)| (table.position(*id).map(|at| at as u32), *n);
         let shares: SmallVec<[_; 1]> = run.hosts.iter().map(share).collect();
-        let alternative = slot.shape.alternative(run.alt);
+        let alternative = entry.shape.alternative(run.alt);
         let elapsed_ms = self.now.since_ms(run.dispatch);
         let mut parts = alternative.bundles(&shares, elapsed_ms);
         if let Some(next) = alternative.next_change(elapsed_ms) {
@@ -192,7 +194,7 @@ impl Picture {
             count = (!ident.is_free()).then(|| Box::new(parts.clone()));
             parts[n].1 = less;
         }
-        let (queue, exclusive) = (slot.shape.queue, slot.shape.is_exclusive(run.alt));
+        let (queue, exclusive) = (entry.shape.queue, entry.shape.is_exclusive(run.alt));
         let mut allocation = Allocation {
             fingerprint: RunFingerprint::of(state, j)?,
             shape,
@@ -222,7 +224,7 @@ impl Picture {
         if !run.units().is_empty() {
             self.hold_units(&mut allocation, run.units(), table);
         }
-        allocation.block_units(self.requests.shape(shape), run.alt, table);
+        allocation.block_compute_units(self.requests.shape(shape), run.alt, table);
         if run.to_stop() {
             self.release(&mut allocation);
         }
@@ -301,20 +303,20 @@ struct EndedUsage {
     slots: u64,
 }
 
-/// `since`: usage before that is in the history. A job that was put back has ended by now.
+/// `since`: usage before that is in the history. A job that was requeued has ended by now.
 fn ended_usage(state: &State, j: JobKey, old: &Allocation, since: Stamp, now: Stamp) -> EndedUsage {
     let charge = old.charge.as_ref();
     let run = state.work(j).and_then(|work| work.run.as_deref());
     let ms = match run.and_then(|run| Some((run, run.end.as_deref()?))) {
-        Some((run, fate)) => fate.end.since_ms(charged_from(run, since)),
+        Some((run, end)) => end.end.since_ms(charged_from(run, since)),
         None => charge.map_or(0, |charge| charge.ran_ms(now)),
     };
-    let mut past = EndedUsage {
+    let mut ended = EndedUsage {
         slots: u64::from(old.slots),
         ..EndedUsage::default()
     };
-    past.ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
-    past.ms[Meter::Gpu as usize] = gpu_ms(charge.map_or(0, |charge| charge.gpus), ms);
-    past.ms[Meter::Cpu as usize] = run.map_or(0, |run| run.usage().cpu_ms);
-    past
+    ended.ms[Meter::Run as usize] = ms.saturating_mul(u64::from(old.slots));
+    ended.ms[Meter::Gpu as usize] = gpu_ms(charge.map_or(0, |charge| charge.gpus), ms);
+    ended.ms[Meter::Cpu as usize] = run.map_or(0, |run| run.usage().cpu_ms);
+    ended
 }

@@ -16,8 +16,8 @@ pub(super) struct GroupLimits {
 }
 
 impl Quotas {
-    /// Takes over the limits of job groups if `version` is another than before. `at`: the engine's
-    /// count of events.
+    /// Takes over the limits of job groups if `version` is another than before. `at`: the
+    /// position in the log of changed hosts.
     pub fn limit_groups<'s>(
         &mut self,
         version: u64,

@@ -44,23 +44,23 @@ pub struct SharedAmount<'a> {
 
 impl Quotas {
     /// Sets the amount that a host shares, or that it shares none. `idle`: no job there holds any
-    /// of it; `at`: the engine's count of events.
-    pub fn share(
+    /// of it; `at`: the position in the log of changed hosts.
+    pub fn set_shared_amount(
         &mut self,
         (res, name): (ResourceId, &str),
         host: u32,
-        now: Option<SharedAmount<'_>>,
+        shared: Option<SharedAmount<'_>>,
         (idle, at): (bool, u64),
     ) {
         let before = self.pools.of_host.get(&(res, host)).copied();
-        let Some(now) = now else {
+        let Some(shared) = shared else {
             if let Some(old) = before {
                 self.leave(old, host, idle);
                 self.pools.of_host.remove(&(res, host));
             }
             return;
         };
-        let pool = self.pool(res, name, &now);
+        let pool = self.pool(res, name, &shared);
         if before != Some(pool) {
             if let Some(old) = before {
                 self.leave(old, host, idle);
@@ -74,11 +74,11 @@ impl Quotas {
             self.pools.of_host.insert((res, host), pool);
         }
         let rule = &mut self.rules[usize::from(self.pools.list[pool].rule)];
-        if self.pools.list[pool].source == now.source {
-            if now.amount > rule.amounts[0] {
+        if self.pools.list[pool].source == shared.source {
+            if shared.amount > rule.amounts[0] {
                 rule.raised_at = at;
             }
-            rule.amounts[0] = now.amount;
+            rule.amounts[0] = shared.amount;
         }
     }
 
@@ -99,11 +99,11 @@ impl Quotas {
     }
 
     /// Returns the position of an amount, which is created if it is new.
-    fn pool(&mut self, res: ResourceId, name: &str, now: &SharedAmount<'_>) -> usize {
+    fn pool(&mut self, res: ResourceId, name: &str, shared: &SharedAmount<'_>) -> usize {
         let same = |of: &&(usize, &Pool)| of.1.res == res;
         let mut all = self.pools.list.iter().enumerate().filter(|of| same(&of));
         let first = all.clone().next().map(|(at, _)| at);
-        if let Some((at, _)) = all.find(|(_, of)| of.source == now.source) {
+        if let Some((at, _)) = all.find(|(_, of)| of.source == shared.source) {
             return at;
         }
         if let Some(first) = first.filter(|_| self.pools.list.len() >= POOLS_MAX) {
@@ -112,10 +112,10 @@ impl Quotas {
         // Existing identities do not count it.
         self.pools.outdated |= self.pools.counted.contains(&res);
         let rule = u16::try_from(self.rules.len()).expect("at most 4096 beside those of cb.yaml");
-        self.rules.push(Rule::of_pool(res, name, now));
+        self.rules.push(Rule::of_pool(res, name, shared));
         self.pools.list.push(Pool {
             res,
-            source: now.source.to_owned(),
+            source: shared.source.to_owned(),
             rule,
         });
         self.pools.list.len() - 1

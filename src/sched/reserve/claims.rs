@@ -64,7 +64,7 @@ impl<K: Copy + Eq> Book<K> {
         }
         let mut by = capacity.clone();
         by.sub(&host.capacity);
-        host.line.grow(&by);
+        host.timeline.grow(&by);
         host.capacity = capacity.clone();
         host.fresh_until = i64::MIN;
         let amounts = || std::iter::once(by.slots).chain(by.res.iter().copied());
@@ -73,7 +73,7 @@ impl<K: Copy + Eq> Book<K> {
         if host.parts > 0 && amounts().any(|amount| amount < 0) {
             let mut less = Bundle::default();
             less.sub(&by);
-            if host.line.is_overdrawn(&less, self.time.now, i64::MAX) {
+            if host.timeline.is_overdrawn(&less, self.time.now, i64::MAX) {
                 (self.checks.changed, self.checks.broken) = (true, true);
             }
         }
@@ -139,7 +139,7 @@ impl<K: Copy + Eq> Book<K> {
         for (host, amount) in &parts {
             let host = &mut self.hosts[*host as usize];
             host.release(now, until, amount);
-            host.line.forget_before(now);
+            host.timeline.forget_before(now);
         }
         if now < until {
             self.note_freed(
@@ -247,14 +247,14 @@ impl<K: Copy + Eq> Book<K> {
     fn add_claim(&mut self, parts: &[(u32, Bundle)], now: i64, until: i64) {
         for (at, amount) in parts {
             let host = &mut self.hosts[*at as usize];
-            host.line.forget_before(now);
+            host.timeline.forget_before(now);
             host.claim(now, until, amount);
-            if host.parts > 0 && host.line.is_overdrawn(amount, now, until) {
+            if host.parts > 0 && host.timeline.is_overdrawn(amount, now, until) {
                 self.checks.broken = true;
                 self.checks.changed = true;
                 self.checks.in_this_pass = true;
             }
-            if host.line.steps() > MANY_STEPS && self.resolution < NEVER_MS {
+            if host.timeline.steps() > MANY_STEPS && self.resolution < NEVER_MS {
                 self.resolution = (self.resolution * 2).max(1000);
             }
         }

@@ -52,7 +52,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         self.host_set()
     }
 
-    fn line(&self, host: u32) -> &Host {
+    fn host(&self, host: u32) -> &Host {
         &self.hosts[host as usize]
     }
 
@@ -89,31 +89,31 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 
     /// The earliest start on one host, as the request itself evaluates it.
     fn on_host(&self, host: u32, before: i64) -> Option<i64> {
-        let line = &self.line(host).line;
+        let timeline = &self.host(host).timeline;
         let min = self.request.min().max(1);
         let need = self.request.bundle(host, min);
         let mut from = self.from;
         loop {
-            let start = line.earliest(&need, self.duration, from, before)?;
-            let free = line.min_free(start, end_of(start, self.duration));
+            let start = timeline.earliest(&need, self.duration, from, before)?;
+            let free = timeline.min_free(start, end_of(start, self.duration));
             if self.request.capacity(host, &free) >= min {
                 return Some(start);
             }
-            from = line.next_change(start)?;
+            from = timeline.next_change(start)?;
         }
     }
 
     /// No start is known: among the hosts that would serve, the one with the most free now.
     fn fullest(&self) -> Option<(i64, u32)> {
-        let now = |host: u32| {
+        let capacity_now = |host: u32| {
             self.request
-                .capacity(host, &self.line(host).line.free_at(self.from))
+                .capacity(host, &self.host(host).timeline.free_at(self.from))
         };
         let all = self.request.hosts().iter().enumerate();
         let serve = all.filter_map(|(at, host)| {
             let start = self.on_host(*host, self.latest)?;
             Some((
-                now(*host),
+                capacity_now(*host),
                 self.is_reserved(*host),
                 Reverse(at),
                 start,
@@ -132,32 +132,32 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         let mut offers: Vec<u32> = Vec::with_capacity(all.len());
         let mut changes = BinaryHeap::new();
         let mut sum = 0u64;
-        let mut now = self.from;
+        let mut time = self.from;
         for (at, host) in all.iter().enumerate() {
-            let offer = self.request.capacity(*host, &self.free_over(*host, now));
+            let offer = self.request.capacity(*host, &self.free_over(*host, time));
             sum += u64::from(offer);
             offers.push(offer);
-            if let Some(next) = self.next_change(*host, now) {
+            if let Some(next) = self.next_change(*host, time) {
                 changes.push(Reverse((next, at as u32)));
             }
         }
         let mut better = true;
         // The moments at which the sum exceeded all earlier sums, and the sums.
-        let mut peaks = vec![(now, sum)];
+        let mut peaks = vec![(time, sum)];
         loop {
             if better
                 && sum >= need
-                && let Some(parts) = self.choose(now, &offers)
+                && let Some(parts) = self.choose(time, &offers)
             {
-                let margin = need.saturating_sub(self.peak_before(now, &peaks));
+                let margin = need.saturating_sub(self.peak_before(time, &peaks));
                 return EarliestStart {
-                    start: Some((now, parts)),
+                    start: Some((time, parts)),
                     margin,
                 };
             }
             let peak = peaks[peaks.len() - 1].1;
             if sum > peak {
-                peaks.push((now, sum));
+                peaks.push((time, sum));
             }
             let next = changes.peek().map(|Reverse((next, _))| *next);
             let Some(next) = next.filter(|next| *next < self.latest) else {
@@ -167,18 +167,18 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
                     margin,
                 };
             };
-            now = next;
+            time = next;
             better = false;
-            while let Some(Reverse((time, at))) = changes.peek().copied()
-                && time == now
+            while let Some(Reverse((changed_at, at))) = changes.peek().copied()
+                && changed_at == time
             {
                 changes.pop();
                 let host = all[at as usize];
-                let offer = self.request.capacity(host, &self.free_over(host, now));
+                let offer = self.request.capacity(host, &self.free_over(host, time));
                 let before = std::mem::replace(&mut offers[at as usize], offer);
                 better |= offer > before;
                 sum = sum + u64::from(offer) - u64::from(before);
-                if let Some(next) = self.next_change(host, now) {
+                if let Some(next) = self.next_change(host, time) {
                     changes.push(Reverse((next, at)));
                 }
             }
@@ -194,24 +194,24 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
 
     /// What a host has free during the whole length of the job from `start` on.
     fn free_over(&self, host: u32, start: i64) -> Bundle {
-        let host = self.line(host);
+        let host = self.host(host);
         if host.parts == 0 {
-            host.line.free_at(start)
+            host.timeline.free_at(start)
         } else {
-            host.line.min_free(start, end_of(start, self.duration))
+            host.timeline.min_free(start, end_of(start, self.duration))
         }
     }
 
     /// The next start at which the host's offer may differ: a step begins, or one comes within the
     /// job's length. Without reservations on the host, jobs only end, so the steps only rise.
     fn next_change(&self, host: u32, start: i64) -> Option<i64> {
-        let host = self.line(host);
-        let begins = host.line.next_change(start);
+        let host = self.host(host);
+        let begins = host.timeline.next_change(start);
         if host.parts == 0 {
             return begins;
         }
         let end = end_of(start, self.duration);
-        let reach = host.line.change_from(end).map(|step| {
+        let reach = host.timeline.change_from(end).map(|step| {
             if self.duration >= NEVER_MS && start < FOREVER {
                 FOREVER
             } else {
@@ -230,7 +230,7 @@ impl<A: BookRequest + ?Sized> Search<'_, A> {
         let free_host = |(at, offer): (usize, &u32)| {
             let host = all[at];
             let ready = if ready_first {
-                let free = self.line(host).line.free_at(self.from);
+                let free = self.host(host).timeline.free_at(self.from);
                 self.request.capacity(host, &free).min(*offer)
             } else {
                 *offer

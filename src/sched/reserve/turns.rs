@@ -376,7 +376,7 @@ impl<K: Copy + Eq> Book<K> {
     fn fits(&self, own: &Reservation) -> bool {
         own.parts.iter().all(|part| {
             let host = &self.hosts[part.host as usize];
-            host.line.fits(&part.take, own.start, own.end)
+            host.timeline.fits(&part.take, own.start, own.end)
         })
     }
 
@@ -555,7 +555,7 @@ impl<K: Copy + Eq> Book<K> {
             let own = &self.list.all[at];
             let overdrawn = own.parts.iter().any(|part| {
                 let host = &self.hosts[part.host as usize];
-                host.line.is_overdrawn(&part.take, own.start, own.end)
+                host.timeline.is_overdrawn(&part.take, own.start, own.end)
             });
             if overdrawn {
                 self.checks.broken = true;

@@ -135,12 +135,12 @@ impl Tournament {
     /// depend on it.
     fn play_matches(&mut self, seat: u32) {
         let mut at = self.room + seat as usize;
-        let mut now = self.rival(at);
+        let mut leading = self.rival(at);
         while at > 1 {
-            now = self.earlier_of(now, self.rival(at ^ 1));
+            leading = self.earlier_of(leading, self.rival(at ^ 1));
             at /= 2;
-            let before = std::mem::replace(&mut self.winners[at], now);
-            if before == now && now != seat {
+            let before = std::mem::replace(&mut self.winners[at], leading);
+            if before == leading && leading != seat {
                 break;
             }
         }
@@ -151,7 +151,7 @@ impl Tournament {
         self.earlier_of(self.rival(2 * at), self.rival(2 * at + 1))
     }
 
-    /// Which of two comes first; `None` comes last.
+    /// Which of two comes first; `NO_SEAT` comes last.
     #[inline]
     fn earlier_of(&self, one: u32, other: u32) -> u32 {
         if one == NO_SEAT {

@@ -79,7 +79,7 @@ fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: boo
                 after.get_mut(victim).unwrap().1 = true;
             }
             let open = |(at, n): (usize, i64)| {
-                if c.engine.bar(c.table.at(at)).is_none() {
+                if c.engine.dispatch_block(c.table.at(at)).is_none() {
                     n
                 } else {
                     0

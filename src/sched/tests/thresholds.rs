@@ -30,7 +30,7 @@ fn one_act_for_each_sample() {
     assert_eq!(mem(&mut c, 1500.0), NOBODY);
     assert_eq!(c.why(late), "load threshold exceeded: 1 host");
     assert_eq!(
-        c.engine.bar(c.table.at(0)),
+        c.engine.dispatch_block(c.table.at(0)),
         Some(crate::sched::DispatchBlock::Load)
     );
     mem(&mut c, 400.0);

@@ -139,12 +139,12 @@ fn a_host_takes_work_in_its_window_only() {
     assert_eq!(c.why(a), "dispatch window closed: 1 host");
     assert_eq!(c.last.wake, Some(at(0, 18, 0)));
     assert_eq!(
-        c.engine.bar(c.table.at(0)),
+        c.engine.dispatch_block(c.table.at(0)),
         Some(crate::sched::DispatchBlock::Window)
     );
     c.now = at(0, 18, 0);
     assert_eq!(c.pass(), [a]);
-    assert_eq!(c.engine.bar(c.table.at(0)), None);
+    assert_eq!(c.engine.dispatch_block(c.table.at(0)), None);
 }
 
 #[test]

@@ -6,8 +6,7 @@ use crate::record::report::Usage;
 use crate::state::HostId;
 use std::collections::BTreeMap;
 
-/// More than the number of attempts that run at a time: if there are more, the rest was not
-/// forgotten in another way.
+/// Upper bound against a leak: far more than the attempts that run at a time.
 const ATTEMPTS_MAX: usize = 200_000;
 
 #[derive(Default)]

@@ -159,17 +159,27 @@ fn put_waiting(out: &mut String, one: &Explained, waiting: &WaitingJob) {
         line!(out, " The leader says: {}", escape(&why.to_string()));
     }
     if let Some(hosts) = &waiting.hosts {
-        let fit = hosts.hosts - hosts.excluded.iter().map(|lost| lost.hosts).sum::<u32>();
+        let fit = hosts.hosts
+            - hosts
+                .excluded
+                .iter()
+                .map(|excluded| excluded.hosts)
+                .sum::<u32>();
         line!(out, " Hosts: {} in the cluster", hosts.hosts);
-        for lost in &hosts.excluded {
-            let names = lost.first.join(" ");
-            let more = match lost.hosts as usize > lost.first.len() {
+        for excluded in &hosts.excluded {
+            let names = excluded.first.join(" ");
+            let more = match excluded.hosts as usize > excluded.first.len() {
                 true => " ...",
                 false => "",
             };
-            let why = text::stage(lost, &one.subject.spec, hosts);
+            let why = text::stage(excluded, &one.subject.spec, hosts);
             let why = translated(&why);
-            add!(out, " {:>6}  {} ({names}{more})", lost.hosts, escape(&why));
+            add!(
+                out,
+                " {:>6}  {} ({names}{more})",
+                excluded.hosts,
+                escape(&why)
+            );
         }
         if fit > 0 {
             line!(out, " {fit:>6}  fit");
@@ -315,13 +325,13 @@ fn waiting_members(o: &mut Object<'_>, one: &Explained, waiting: &WaitingJob) {
         let stages: Vec<serde_json::Value> = hosts
             .excluded
             .iter()
-            .map(|lost| {
+            .map(|excluded| {
                 serde_json::json!({
-                    "stage": lost.stage.word(),
-                    "resource": lost.resource,
-                    "hosts": lost.hosts,
-                    "first": lost.first,
-                    "text": text::stage(lost, &one.subject.spec, hosts),
+                    "stage": excluded.stage.word(),
+                    "resource": excluded.resource,
+                    "hosts": excluded.hosts,
+                    "first": excluded.first,
+                    "text": text::stage(excluded, &one.subject.spec, hosts),
                 })
             })
             .collect();

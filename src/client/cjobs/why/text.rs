@@ -2,15 +2,15 @@
 
 use super::pending::{HelpEffect, HelpfulChange, JobsAhead, WaitingJob};
 use crate::model::{Orphans, PendReason, Spec};
-use crate::sched::{Examination, LostHosts, NearestMiss, Stage, UnmetNeed};
+use crate::sched::{Examination, ExcludedHosts, NearestMiss, Stage, UnmetNeed};
 use crate::text::count::count;
 use std::fmt::Write as _;
 
 /// What excludes hosts at a stage, in words.
-pub(super) fn stage(lost: &LostHosts, spec: &Spec, hosts: &Examination) -> String {
-    let resource = lost.resource.as_str();
+pub(super) fn stage(excluded: &ExcludedHosts, spec: &Spec, hosts: &Examination) -> String {
+    let resource = excluded.resource.as_str();
     let need = || need_of(hosts, resource);
-    match lost.stage {
+    match excluded.stage {
         Stage::NotInQueue => format!("not used by queue {}", spec.queue),
         Stage::NotAsked => format!("not among the requested hosts (-m {})", spec.hosts),
         Stage::NoServer => "runs no jobs (server: no)".to_owned(),

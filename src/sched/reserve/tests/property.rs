@@ -245,7 +245,7 @@ impl World {
         for host in 0..HOSTS {
             let free = self.free(host, None);
             for (t, free) in (self.now..).zip(&free) {
-                let line = self.book.hosts[host as usize].line.free_at(t);
+                let line = self.book.hosts[host as usize].timeline.free_at(t);
                 assert_eq!(line, *free, "host {host} at {t}, now {}", self.now);
                 let enough = Bundle::default().min(free).is_zero();
                 assert!(self.wild || enough, "{free:?}");
@@ -417,7 +417,7 @@ impl World {
             self.book.release(claim, self.now);
         }
         for host in &self.book.hosts {
-            assert_eq!(host.line.steps(), 1, "everything was given back");
+            assert_eq!(host.timeline.steps(), 1, "everything was given back");
             assert_eq!((host.parts, host.held_by, host.claimed_by), (0, 0, 0));
         }
         assert_eq!((self.book.holders, self.book.claims.live_due), (0, 0));

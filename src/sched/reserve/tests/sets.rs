@@ -475,7 +475,7 @@ fn ends_are_rounded_up_to_the_resolution() {
     for end in [61, 70, 100, 119] {
         book.claim(&[(0, Bundle::of_slots(1))], 0, end);
     }
-    assert_eq!(book.hosts[0].line.steps(), 2);
+    assert_eq!(book.hosts[0].timeline.steps(), 2);
     let one = HostsRequest {
         hosts: vec![0],
         ..wide(4)
