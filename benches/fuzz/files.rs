@@ -322,14 +322,14 @@ impl Target for Reports {
         };
         let mut hosts = Hosts::new(&self.layout, "c", owners);
         let mut inputs = Vec::new();
-        hosts.read_news(
+        hosts.read_all(
             (1, 1_000),
             HostSelection::All,
             1_000,
             &|_| false,
             &mut inputs,
         );
-        hosts.read_news(
+        hosts.read_all(
             (100_000, 100_000),
             HostSelection::All,
             1_000,

@@ -287,7 +287,7 @@ pub(crate) fn job_message(
 }
 
 /// Copies of a message for each address or user that the job names, or for its owner.
-pub(crate) fn copies(letter: &Delivery, job: &JobFacts) -> Vec<Delivery> {
+pub(crate) fn copies(delivery: &Delivery, job: &JobFacts) -> Vec<Delivery> {
     let named = job
         .mail_request
         .to
@@ -305,7 +305,7 @@ pub(crate) fn copies(letter: &Delivery, job: &JobFacts) -> Vec<Delivery> {
         Delivery {
             to,
             user,
-            ..letter.clone()
+            ..delivery.clone()
         }
     };
     all.into_iter().map(one).collect()
@@ -422,7 +422,7 @@ fn put_usage(out: &mut String, job: &JobFacts, e: &Ended) {
 }
 
 /// One mail with everything that was held back for an address.
-pub(crate) fn listing(cluster: &str, address: &str, quota: &MailQuota, now: i64) -> Delivery {
+pub(crate) fn held_mail(cluster: &str, address: &str, quota: &MailQuota, now: i64) -> Delivery {
     let (n, listed) = (quota.held_n, quota.held.len() as u64);
     let mut text = format!(
         "{n} messages about jobs were held back in the hour before, because the limit of mails an \

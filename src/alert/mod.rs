@@ -9,7 +9,7 @@ mod messages;
 mod outbox;
 
 pub(crate) use book::{Figure, observe, silence};
-pub(crate) use messages::{JobFacts, JobNotice, copies, job_message, listing};
+pub(crate) use messages::{JobFacts, JobNotice, copies, held_mail, job_message};
 pub(crate) use outbox::{Outcome, due, hold_or_send, push, record_outcome, release_held};
 
 #[cfg(test)]

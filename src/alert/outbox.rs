@@ -109,9 +109,9 @@ fn renew(quota: &mut MailQuota, now: i64) {
 pub(crate) fn release_held(
     state: &mut NotifierState,
     now: i64,
-    letter: &dyn Fn(&str, &MailQuota) -> Delivery,
+    held_mail: &dyn Fn(&str, &MailQuota) -> Delivery,
 ) {
-    let mut letters = Vec::new();
+    let mut deliveries = Vec::new();
     state.quotas.retain(|address, quota| {
         let age = now.saturating_sub(quota.began);
         if (0..HOUR_MS).contains(&age) {
@@ -120,7 +120,7 @@ pub(crate) fn release_held(
         if quota.held_n == 0 {
             return false;
         }
-        letters.push(letter(address, quota));
+        deliveries.push(held_mail(address, quota));
         *quota = MailQuota {
             began: now,
             sent: 1,
@@ -128,5 +128,7 @@ pub(crate) fn release_held(
         };
         true
     });
-    letters.into_iter().for_each(|letter| push(state, letter));
+    deliveries
+        .into_iter()
+        .for_each(|delivery| push(state, delivery));
 }

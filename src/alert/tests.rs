@@ -212,7 +212,7 @@ fn the_id_is_of_what_happened_alone() {
     assert_ne!(id(7), id(8));
 }
 
-fn letter(id: &str, to: &str, now: i64) -> Delivery {
+fn delivery(id: &str, to: &str, now: i64) -> Delivery {
     Delivery {
         id: id.into(),
         to: to.into(),
@@ -226,7 +226,7 @@ fn letter(id: &str, to: &str, now: i64) -> Delivery {
 #[test]
 fn a_failed_delivery_is_tried_ever_later_and_given_up_after_a_day() {
     let mut state = NotifierState::default();
-    push(&mut state, letter("a", "hook", 0));
+    push(&mut state, delivery("a", "hook", 0));
     let mut now = 0;
     let mut pauses = Vec::new();
     loop {
@@ -248,8 +248,8 @@ fn a_failed_delivery_is_tried_ever_later_and_given_up_after_a_day() {
 #[test]
 fn what_was_delivered_goes_and_what_was_refused_is_lost() {
     let mut state = NotifierState::default();
-    push(&mut state, letter("a", "hook", 0));
-    push(&mut state, letter("a", "other", 0));
+    push(&mut state, delivery("a", "hook", 0));
+    push(&mut state, delivery("a", "other", 0));
     assert_eq!(
         record_outcome(&mut state, "a", ("other", ""), Outcome::Delivered, 0),
         None
@@ -264,10 +264,11 @@ fn what_was_delivered_goes_and_what_was_refused_is_lost() {
 fn mails_over_the_hourly_number_come_as_one() {
     let mut state = NotifierState::default();
     for n in 0..7 {
-        hold_or_send(&mut state, letter(&n.to_string(), "a@x", 0), 3, n);
+        hold_or_send(&mut state, delivery(&n.to_string(), "a@x", 0), 3, n);
     }
     assert_eq!(state.outbox.len(), 3);
-    let list = |whom: &str, quota: &crate::record::notices::MailQuota| listing("c", whom, quota, 9);
+    let list =
+        |whom: &str, quota: &crate::record::notices::MailQuota| held_mail("c", whom, quota, 9);
     release_held(&mut state, 3_599_999, &list);
     assert_eq!(state.outbox.len(), 3);
     release_held(&mut state, 3_600_000, &list);
@@ -282,8 +283,8 @@ fn mails_over_the_hourly_number_come_as_one() {
         one.text
     );
     // The next hour has begun with that mail.
-    hold_or_send(&mut state, letter("8", "a@x", 0), 2, 3_600_001);
-    hold_or_send(&mut state, letter("9", "a@x", 0), 2, 3_600_002);
+    hold_or_send(&mut state, delivery("8", "a@x", 0), 2, 3_600_001);
+    hold_or_send(&mut state, delivery("9", "a@x", 0), 2, 3_600_002);
     assert_eq!(state.outbox.len(), 5);
 }
 
@@ -350,15 +351,15 @@ fn a_job_is_told_of_what_it_asked_for() {
 fn the_report_of_a_job_says_how_it_ended_and_what_it_used() {
     let end = ended(None, 9);
     let happening = JobNotice::Ended(&end);
-    let letter = job_message(
+    let delivery = job_message(
         "c",
         JobKey::job(7),
         &job("exit", ""),
         &happening,
         (0, &TimeZone::UTC),
     );
-    let letter = letter.unwrap();
-    assert_eq!(letter.id, "c.7.2.exit");
+    let delivery = delivery.unwrap();
+    assert_eq!(delivery.id, "c.7.2.exit");
     for line in [
         "Job 7 was ended by signal 9.",
         "Hosts:         h1*2",
@@ -368,13 +369,13 @@ fn the_report_of_a_job_says_how_it_ended_and_what_it_used() {
         "'cpeek 7' prints its output.",
     ] {
         assert!(
-            letter.text.lines().any(|l| l.starts_with(line)),
+            delivery.text.lines().any(|l| l.starts_with(line)),
             "{line}\n{}",
-            letter.text
+            delivery.text
         );
     }
-    assert!(!letter.text.contains('\x1b'));
-    let json: serde_json::Value = serde_json::from_str(&letter.json).unwrap();
+    assert!(!delivery.text.contains('\x1b'));
+    let json: serde_json::Value = serde_json::from_str(&delivery.json).unwrap();
     assert_eq!(
         (&json["event"], &json["signal"]),
         (&"exit".into(), &9.into())
@@ -383,7 +384,7 @@ fn the_report_of_a_job_says_how_it_ended_and_what_it_used() {
 
 #[test]
 fn a_message_goes_to_each_that_is_named_or_to_the_owner() {
-    let one = letter("a", "", 0);
+    let one = delivery("a", "", 0);
     let whom = |to: &str| {
         let all = copies(&one, &job("exit", to)).into_iter();
         all.map(|d| format!("{}|{}", d.to, d.user))

@@ -19,9 +19,9 @@ impl List {
     /// The address is null.
     ///
     /// # Safety
-    /// `place` is null or an address for a pointer.
-    pub(crate) unsafe fn return_list(texts: Vec<String>, place: *mut *mut List) -> Result<()> {
-        if place.is_null() {
+    /// `address` is null or an address for a pointer.
+    pub(crate) unsafe fn return_list(texts: Vec<String>, address: *mut *mut List) -> Result<()> {
+        if address.is_null() {
             return Err(Problem::argument("no place for the list"));
         }
         let next = Mutex::new(0);
@@ -29,7 +29,7 @@ impl List {
         unsafe {
             ffi::store(
                 "the list",
-                place,
+                address,
                 Box::into_raw(Box::new(List { texts, next })),
             )
         }
@@ -71,7 +71,7 @@ unsafe fn next(list: *const List, value: *mut c_char, value_len: usize, whole: b
 }
 
 /// # Safety
-/// `list` is null or a list; `size` is null or a place.
+/// `list` is null or a list; `size` is null or an address.
 unsafe fn count(list: *const List, size: *mut usize) -> c_int {
     // SAFETY: there is no buffer for a diagnosis.
     let none = unsafe { Buffer::new(std::ptr::null_mut(), 0) };

@@ -6,9 +6,9 @@ use super::ffi::{Buffer, answer, store};
 use std::ffi::{c_char, c_int};
 
 /// # Safety
-/// `place` is null or a place; the buffer has its length.
+/// `address` is null or a address; the buffer has its length.
 unsafe fn write_text(
-    place: *mut c_int,
+    address: *mut c_int,
     value: impl FnOnce() -> c_int,
     error_diagnosis: *mut c_char,
     error_diag_len: usize,
@@ -17,7 +17,7 @@ unsafe fn write_text(
     let diagnosis = unsafe { Buffer::new(error_diagnosis, error_diag_len) };
     // SAFETY: as promised.
     answer(diagnosis, || unsafe {
-        store("the place of the answer", place, value())
+        store("the place of the answer", address, value())
     })
 }
 

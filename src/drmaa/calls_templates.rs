@@ -17,8 +17,8 @@ unsafe extern "C" fn drmaa_allocate_job_template(
     // SAFETY: the caller keeps to drmaa.h.
     let diagnosis = unsafe { Buffer::new(error_diagnosis, error_diag_len) };
     answer(diagnosis, || {
-        let place = session::current()?.host_context.clone();
-        let made = Box::into_raw(Box::new(Template::new(place)));
+        let context = session::current()?.host_context.clone();
+        let made = Box::into_raw(Box::new(Template::new(context)));
         // SAFETY: the caller keeps to drmaa.h.
         let stored = unsafe { ffi::store("the place of the job template", jt, made) };
         if stored.is_err() {
@@ -186,7 +186,7 @@ unsafe extern "C" fn drmaa_get_vector_attribute_names(
 }
 
 /// # Safety
-/// `values` is null or a place for a pointer.
+/// `values` is null or an address for a pointer.
 unsafe fn names(all: &[&str], values: *mut *mut List, diagnosis: Buffer) -> c_int {
     answer(diagnosis, || {
         session::current()?;

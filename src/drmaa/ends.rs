@@ -29,8 +29,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// The end of a finished job. `whole`: the row that contains its submission time and its
-    /// request.
+    /// The end of a finished job. `job`: the row that contains its submission time and its request.
     pub(crate) fn of(row: &JobRow<'_>, job: &ViewJob) -> End {
         End::Known {
             stat: row.stat,

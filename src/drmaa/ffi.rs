@@ -142,7 +142,7 @@ pub(crate) unsafe fn texts(what: &str, list: *const *const c_char) -> Result<Vec
     }
     let mut all = Vec::new();
     loop {
-        // SAFETY: the list has not ended before this place.
+        // SAFETY: the list has not ended before this index.
         let one = unsafe { *list.add(all.len()) };
         if one.is_null() {
             return Ok(all);
@@ -163,13 +163,13 @@ pub(crate) unsafe fn texts(what: &str, list: *const *const c_char) -> Result<Vec
 /// The address is null.
 ///
 /// # Safety
-/// `place` is null or an address for a `T`.
-pub(crate) unsafe fn store<T>(what: &str, place: *mut T, value: T) -> Result<()> {
-    if place.is_null() {
+/// `address` is null or an address for a `T`.
+pub(crate) unsafe fn store<T>(what: &str, address: *mut T, value: T) -> Result<()> {
+    if address.is_null() {
         return Err(Problem::argument(format!("{what} is NULL")));
     }
     // SAFETY: as promised; the previous value there is the caller's and is not dropped.
-    unsafe { place.write(value) };
+    unsafe { address.write(value) };
     Ok(())
 }
 

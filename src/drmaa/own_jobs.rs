@@ -11,14 +11,14 @@ use corral::text::IndexSet;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Maximum number of jobs of one session, including those whose ends were passed on.
+/// Maximum number of jobs of one session, including those whose ends were returned.
 const JOBS_MAX: usize = 2_000_000;
 /// A job that the view does not show for this time is considered forgotten, ms.
 const MISSING_MS: u64 = 120_000;
 
-/// A job whose end was not passed on yet.
+/// A job whose end was not returned yet.
 #[derive(Clone, Debug)]
-pub(crate) struct PendingEnd {
+pub(crate) struct UnreturnedJob {
     /// Submitted in this session; otherwise the program only waits for it.
     of_session: bool,
     /// When the leader accepted it, as in its row (ms); 0 = unknown.
@@ -32,7 +32,7 @@ pub(crate) struct PendingEnd {
 /// See the head of this file.
 #[derive(Debug, Default)]
 pub(crate) struct OwnJobs {
-    open: BTreeMap<JobKey, PendingEnd>,
+    open: BTreeMap<JobKey, UnreturnedJob>,
     returned: HashSet<JobKey>,
 }
 
@@ -69,7 +69,7 @@ impl OwnJobs {
         stat: JobStat,
         now: u64,
     ) {
-        let job = PendingEnd {
+        let job = UnreturnedJob {
             of_session: true,
             accepted,
             seen_ms: now,
@@ -81,7 +81,7 @@ impl OwnJobs {
 
     /// Adds a job of the same user that was submitted elsewhere, so that it can be waited for.
     pub(crate) fn adopt(&mut self, key: JobKey, stat: JobStat, now: u64) {
-        self.open.entry(key).or_insert(PendingEnd {
+        self.open.entry(key).or_insert(UnreturnedJob {
             of_session: false,
             accepted: 0,
             seen_ms: now,
@@ -90,17 +90,17 @@ impl OwnJobs {
         });
     }
 
-    pub(crate) fn get(&self, key: JobKey) -> Option<&PendingEnd> {
+    pub(crate) fn get(&self, key: JobKey) -> Option<&UnreturnedJob> {
         self.open.get(&key)
     }
 
-    /// Whether its end was passed on, so that it is no longer a job of the session.
-    pub(crate) fn was_reaped(&self, key: JobKey) -> bool {
+    /// Whether its end was returned, so that it is no longer a job of the session.
+    pub(crate) fn was_returned(&self, key: JobKey) -> bool {
         self.returned.contains(&key)
     }
 
-    /// The jobs of the session whose ends were not passed on.
-    pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &PendingEnd)> {
+    /// The jobs of the session whose ends were not returned.
+    pub(crate) fn of_session(&self) -> impl Iterator<Item = (JobKey, &UnreturnedJob)> {
         let all = self.open.iter().filter(|(_, job)| job.of_session);
         all.map(|(key, job)| (*key, job))
     }
@@ -164,7 +164,7 @@ impl OwnJobs {
             let Some(job) = self.open.get_mut(key).filter(|job| job.end.is_none()) else {
                 continue;
             };
-            let submitted = rows.job_row(*key).map(|whole| whole.row.submit);
+            let submitted = rows.job_row(*key).map(|job_row| job_row.row.submit);
             if job.accepted != 0 && submitted.is_some_and(|t| t != job.accepted) {
                 let text = format!(
                     "job ID {key} now belongs to another job: the share was restored from a copy"
@@ -229,7 +229,7 @@ impl<'a> Rows<'a> {
     }
 
     fn job_status(&self, key: JobKey) -> RowState {
-        let Some(whole) = self.job_row(key) else {
+        let Some(job_row) = self.job_row(key) else {
             return RowState::Absent;
         };
         let waits = || {
@@ -240,11 +240,11 @@ impl<'a> Rows<'a> {
         let job = match self.by_key.get(&key) {
             Some(own) => own,
             // An element that never started has the state of its array.
-            None if waits() => whole,
+            None if waits() => job_row,
             None => return RowState::Absent,
         };
         match job.row.stat.is_finished() {
-            true => RowState::Ended(End::of(&job.row, whole)),
+            true => RowState::Ended(End::of(&job.row, job_row)),
             false => RowState::Stat(job.row.stat),
         }
     }
@@ -292,7 +292,7 @@ mod tests {
         let (taken, end) = jobs.take_any_end().unwrap().unwrap();
         assert!(taken == key && end.is_success());
         assert_eq!(jobs.take_end(key).unwrap_err().code, Code::InvalidJob);
-        assert!(jobs.was_reaped(key));
+        assert!(jobs.was_returned(key));
     }
 
     #[test]

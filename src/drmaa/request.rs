@@ -13,11 +13,11 @@ use corral::text::indexset::MAX_INDEX;
 /// Builds the request. `array`: the index list of bulk jobs.
 pub(crate) fn build(
     values: &AttributeValues,
-    place: &HostContext,
+    context: &HostContext,
     array: Option<&IndexSet>,
 ) -> Result<JobRequest> {
     let mut job = JobRequest {
-        options: options(values, place)?,
+        options: options(values, context)?,
         command: command(values)?,
         name: values.get(template::NAME).unwrap_or_default().to_owned(),
         array: array.map_or(String::new(), IndexSet::to_string),
@@ -43,7 +43,7 @@ pub(crate) fn build(
         job.named_options
             .push(("u", values.all(template::EMAIL).join(",")));
     }
-    files(&mut job, values, place, array.is_some())?;
+    files(&mut job, values, context, array.is_some())?;
     Ok(job)
 }
 
@@ -71,9 +71,9 @@ fn invalid(name: &str, why: &str) -> Problem {
 }
 
 /// The options of the category, then those of the job itself, which take precedence.
-fn options(values: &AttributeValues, place: &HostContext) -> Result<Vec<String>> {
+fn options(values: &AttributeValues, context: &HostContext) -> Result<Vec<String>> {
     let mut words = match values.get(template::CATEGORY) {
-        Some(name) => template::category_words(place, name)?,
+        Some(name) => template::category_words(context, name)?,
         None => Vec::new(),
     };
     if let Some(text) = values.get(template::NATIVE) {
@@ -96,14 +96,14 @@ fn command(values: &AttributeValues) -> Result<Vec<String>> {
 fn files(
     job: &mut JobRequest,
     values: &AttributeValues,
-    place: &HostContext,
+    context: &HostContext,
     bulk: bool,
 ) -> Result<()> {
     let cwd = caller::working_directory();
     let cwd = cwd.map_err(|e| Problem::new(Code::InternalError, e.to_string()))?;
     let mut work_dir = cwd.clone();
     if let Some(text) = values.get(template::WORK_DIR) {
-        let dir = paths::working_directory(text, &place.home);
+        let dir = paths::working_directory(text, &context.home);
         work_dir = cwd.join(dir.map_err(|e| invalid(template::WORK_DIR, &e))?);
         let text = work_dir
             .to_str()
@@ -111,8 +111,8 @@ fn files(
         job.named_options.push(("cwd", text.to_owned()));
     }
     let around = PathContext {
-        host: &place.site.host,
-        home: &place.home,
+        host: &context.site.host,
+        home: &context.home,
         work_dir,
         bulk,
         is_directory: &template::is_directory,
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use corral::spool::Site;
 
-    fn place() -> HostContext {
+    fn context() -> HostContext {
         let conf = "/e/cb.conf".as_ref();
         let site = Site::from_conf(conf, "CB_SHARE=/none", Some("h1".into())).unwrap();
         HostContext {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn values(set: &[(&str, &str)]) -> AttributeValues {
-        let t = Template::new(place());
+        let t = Template::new(context());
         for (name, value) in set {
             t.set(name, (*value).to_owned()).unwrap();
         }
@@ -179,7 +179,7 @@ mod tests {
             (template::RUN_LIMIT, "1:00"),
         ]);
         let set = indices(3, 9, 2).unwrap();
-        let job = build(&values, &place(), Some(&set)).unwrap();
+        let job = build(&values, &context(), Some(&set)).unwrap();
         assert_eq!(job.command, ["prog", "$x"]);
         assert_eq!(job.options, ["-q", "night"]);
         assert_eq!(job.env, [("A".to_owned(), "b=c".to_owned())]);
@@ -195,19 +195,19 @@ mod tests {
             ("0", &[("u", "a@x.org,b@x.org".to_owned())][..]),
             ("1", &[]),
         ] {
-            let t = Template::new(place());
+            let t = Template::new(context());
             t.set(template::COMMAND, "prog".into()).unwrap();
             t.set(template::BLOCK_EMAIL, blocked.into()).unwrap();
             let to = ["a@x.org", "b@x.org"].map(str::to_owned);
             t.set_all(template::EMAIL, to.into()).unwrap();
-            let job = build(&t.values(), &place(), None).unwrap();
+            let job = build(&t.values(), &context(), None).unwrap();
             assert_eq!(job.named_options, named, "{blocked}");
         }
     }
 
     #[test]
     fn a_template_without_a_command_is_no_job() {
-        let problem = build(&values(&[]), &place(), None).unwrap_err();
+        let problem = build(&values(&[]), &context(), None).unwrap_err();
         assert_eq!(problem.code, Code::InvalidAttributeValue);
         assert!(problem.text.contains("drmaa_remote_command"));
     }

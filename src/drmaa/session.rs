@@ -208,7 +208,7 @@ impl Session {
     /// # Errors
     /// There is no such job, or the view cannot be read.
     pub(crate) fn stat(&self, key: JobKey, age_ms: u64) -> Result<JobStat> {
-        if self.jobs().was_reaped(key) {
+        if self.jobs().was_returned(key) {
             return Err(own_jobs::no_such(key));
         }
         if self.jobs().get(key).is_none() {
@@ -241,7 +241,7 @@ impl Session {
     /// # Errors
     /// There is no such job of this user, or it is a whole array.
     pub(crate) fn ensure_known(&self, key: JobKey) -> Result<()> {
-        if self.jobs().was_reaped(key) {
+        if self.jobs().was_returned(key) {
             return Err(own_jobs::no_such(key));
         }
         if self.jobs().get(key).is_some() {

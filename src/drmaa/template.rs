@@ -174,19 +174,19 @@ fn check_choice(name: &str, given: &str, words: [&str; 2]) -> Result<()> {
 }
 
 /// Checks the value of an attribute.
-fn check(name: &str, given: &str, place: &HostContext) -> Result<()> {
+fn check(name: &str, given: &str, context: &HostContext) -> Result<()> {
     match name {
         COMMAND if given.trim().is_empty() => Err(value(format!("{name} is empty"))),
         STATE => check_choice(name, given, [ON_HOLD, ACTIVE]),
         JOIN => check_choice(name, given, ["y", "n"]),
         BLOCK_EMAIL => check_choice(name, given, ["0", "1"]),
         WORK_DIR => {
-            let dir = paths::working_directory(given, &place.home);
+            let dir = paths::working_directory(given, &context.home);
             dir.map(drop).map_err(|e| value(format!("{name}: {e}")))
         }
         INPUT | OUTPUT | ERROR => {
             let (host, _) = paths::split(given).map_err(|e| format(format!("{name}: {e}")))?;
-            paths::check_host(host, &place.site.host).map_err(|e| value(format!("{name}: {e}")))
+            paths::check_host(host, &context.site.host).map_err(|e| value(format!("{name}: {e}")))
         }
         START_TIME | DEADLINE => {
             let t = dates::moment(given, &now_here());
@@ -205,9 +205,9 @@ fn check(name: &str, given: &str, place: &HostContext) -> Result<()> {
         }
         NATIVE => {
             let words = native_words(given)?;
-            Ok(api::check_options(&words, &place.site.host)?)
+            Ok(api::check_options(&words, &context.site.host)?)
         }
-        CATEGORY => category_words(place, given).map(drop),
+        CATEGORY => category_words(context, given).map(drop),
         _ => Ok(()),
     }
 }
@@ -224,8 +224,8 @@ pub(crate) fn native_words(text: &str) -> Result<Vec<String>> {
 }
 
 /// The options of a job category.
-pub(crate) fn category_words(place: &HostContext, name: &str) -> Result<Vec<String>> {
-    let words = categories::options(&place.site.conf, name);
+pub(crate) fn category_words(context: &HostContext, name: &str) -> Result<Vec<String>> {
+    let words = categories::options(&context.site.conf, name);
     words.map_err(|e| value(format!("{CATEGORY}: {e}")))
 }
 

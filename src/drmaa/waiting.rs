@@ -48,12 +48,12 @@ pub(crate) fn timeout(timeout: c_long) -> Result<Timeout> {
 pub(crate) fn wait(
     session: &Session,
     which: WaitFor,
-    patience: Timeout,
+    timeout: Timeout,
 ) -> Result<(JobKey, Arc<End>)> {
     if let WaitFor::One(key) = which {
         session.ensure_known(key)?;
     }
-    poll_until(session, patience, || {
+    poll_until(session, timeout, || {
         let mut jobs = session.jobs();
         match which {
             WaitFor::Any => jobs.take_any_end(),
@@ -70,7 +70,7 @@ pub(crate) fn wait(
 pub(crate) fn synchronize(
     session: &Session,
     keys: Option<Vec<JobKey>>,
-    patience: Timeout,
+    timeout: Timeout,
     dispose: bool,
 ) -> Result<()> {
     let keys = match keys {
@@ -84,7 +84,7 @@ pub(crate) fn synchronize(
     };
     // Jobs that have ended are not checked again.
     let mut left = keys.clone();
-    poll_until(session, patience, || {
+    poll_until(session, timeout, || {
         let jobs = session.jobs();
         left.retain(|key| !jobs.is_over(*key));
         Ok(left.is_empty().then_some(()))
@@ -99,11 +99,11 @@ pub(crate) fn synchronize(
 /// Repeats until `found` finds something.
 fn poll_until<T>(
     session: &Session,
-    patience: Timeout,
+    timeout: Timeout,
     mut found: impl FnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let start = clock::boot_ms();
-    let limit = patience.map(|s| s.saturating_mul(1000));
+    let limit = timeout.map(|s| s.saturating_mul(1000));
     let mut pause = PAUSE_MS.0;
     let mut unread_since = None;
     loop {

@@ -249,11 +249,11 @@ impl Client<'_> {
     }
 
     /// Requests a change that is permanent from its answer on.
-    fn change_setting(&self, command: &str, fact: Setting, value: &str, verb: Verb) {
-        self.confirm(|known| known.note_request(&fact));
+    fn change_setting(&self, command: &str, setting: Setting, value: &str, verb: Verb) {
+        self.confirm(|known| known.note_request(&setting));
         let answer = self.code(command, verb);
         let answer = answer.map(|code| (code == Code::Ok).then(|| value.to_owned()));
-        self.confirm(|known| known.answered(fact, answer));
+        self.confirm(|known| known.answered(setting, answer));
     }
 
     fn confirm(&self, change: impl FnOnce(&mut ConfirmedSettings)) {
@@ -265,7 +265,7 @@ impl Client<'_> {
         let mut changes = Changes::default();
         let n = 1 + self.random_below(9) as u32;
         let spec = &mut changes.job.spec;
-        let (fact, value, option) = match self.random_below(5) {
+        let (setting, value, option) = match self.random_below(5) {
             0 => {
                 spec.project = format!("p{n}");
                 (Setting::Project(id), spec.project.clone(), "P")
@@ -290,7 +290,7 @@ impl Client<'_> {
         };
         changes.set.push(option.to_owned());
         let (sel, changes) = (select_job(JobKey::job(id)), Box::new(changes));
-        self.change_setting("cmod", fact, &value, Verb::Modify { sel, changes });
+        self.change_setting("cmod", setting, &value, Verb::Modify { sel, changes });
     }
 
     fn switch(&self, id: u32) {
@@ -316,9 +316,9 @@ impl Client<'_> {
             self.random_below(2) as u32,
             self.random_below(1000).to_string(),
         );
-        let (sel, fact) = (select_job(j), Setting::Message(j, index));
+        let (sel, setting) = (select_job(j), Setting::Message(j, index));
         let value = text.clone();
-        self.change_setting("cpost", fact, &value, Verb::Post { sel, index, text });
+        self.change_setting("cpost", setting, &value, Verb::Post { sel, index, text });
     }
 
     // ---- the cluster ----
@@ -358,7 +358,7 @@ impl Client<'_> {
 
     fn queue_to(&self, act: QueueAct) {
         let name = OTHER.to_owned();
-        let (fact, value) = match act {
+        let (setting, value) = match act {
             QueueAct::Open => (Setting::QueueOpen(name), "true"),
             QueueAct::Close => (Setting::QueueOpen(name), "false"),
             QueueAct::Activate => (Setting::QueueActive(name), "true"),
@@ -367,7 +367,7 @@ impl Client<'_> {
         let (names, comment) = (vec![OTHER.to_owned()], String::new());
         self.command(
             "change queues",
-            fact,
+            setting,
             value,
             Verb::Queue {
                 names,
@@ -378,9 +378,9 @@ impl Client<'_> {
     }
 
     /// Sends a request of the administrator; the same request of another user must be refused.
-    fn command(&self, what: &str, fact: Setting, value: &str, verb: Verb) {
+    fn command(&self, what: &str, setting: Setting, value: &str, verb: Verb) {
         match self.administers() {
-            true => self.change_setting("cadmin", fact, value, verb),
+            true => self.change_setting("cadmin", setting, value, verb),
             false => {
                 let code = self.code("cadmin", verb);
                 self.only_admin(what, code);
@@ -403,7 +403,7 @@ impl Client<'_> {
     }
 
     fn host_to(&self, name: &str, act: HostAct) {
-        let (fact, on) = match act {
+        let (setting, on) = match act {
             HostAct::Open | HostAct::Close => {
                 (Setting::HostClosed(name.to_owned()), act == HostAct::Close)
             }
@@ -415,7 +415,7 @@ impl Client<'_> {
         let (names, comment) = (vec![name.to_owned()], String::new());
         self.command(
             "change hosts",
-            fact,
+            setting,
             &value,
             Verb::Host {
                 names,
@@ -460,8 +460,8 @@ impl Client<'_> {
             1 => (JobGroupAct::Limit(Some(limit)), limit.to_string()),
             _ => (JobGroupAct::Remove, String::new()),
         };
-        let fact = Setting::JobGroup(name.clone());
-        self.change_setting("cgmod", fact, &value, Verb::JobGroup { name, act });
+        let setting = Setting::JobGroup(name.clone());
+        self.change_setting("cgmod", setting, &value, Verb::JobGroup { name, act });
     }
 
     /// Writes cb.yaml, if this client may, and requests a reconfiguration.

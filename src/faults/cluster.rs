@@ -194,7 +194,7 @@ pub(super) struct CrashPoint {
     pub acked: BTreeMap<String, u32>,
     /// How jobs had ended, as published by leaders.
     pub final_stats: BTreeMap<crate::model::JobKey, crate::model::JobStat>,
-    pub highest: u64,
+    pub highest_epoch: u64,
 }
 
 /// The cluster and everything that happened to it.
@@ -336,7 +336,8 @@ impl Cluster {
         self.agenda.events.remove(&n)
     }
 
-    /// Counts a file operation; begins the calm after the last one of the faulty phase.
+    /// Counts a file operation; the last one of the faulty phase begins the phase after
+    /// the faults.
     pub(super) fn step(&mut self, kernel: &mut Kernel) {
         #[cfg(test)]
         self.keep_crash_point();
@@ -356,7 +357,7 @@ impl Cluster {
                 disk: self.share.clone(),
                 acked: self.history.facts.acked.clone(),
                 final_stats: self.history.ended_so_far(),
-                highest: self.history.facts.highest,
+                highest_epoch: self.history.facts.highest_epoch,
             });
         }
     }

@@ -43,23 +43,25 @@ pub(super) struct ConfirmedSettings {
 
 impl ConfirmedSettings {
     /// Notes that a client requests a change.
-    pub(super) fn note_request(&mut self, fact: &Setting) {
+    pub(super) fn note_request(&mut self, setting: &Setting) {
         use Setting::{Config, HostClosed, HostLocked, QueueActive, QueueOpen};
         self.of_cluster |= matches!(
-            fact,
+            setting,
             QueueOpen(_) | QueueActive(_) | HostClosed(_) | HostLocked(_) | Config
         );
-        self.values.remove(fact);
-        self.in_progress.insert(fact.clone());
+        self.values.remove(setting);
+        self.in_progress.insert(setting.clone());
     }
 
     /// Notes the answer: the value that was confirmed; `Ok(None)` = the change was refused.
-    pub(super) fn answered(&mut self, fact: Setting, answer: Result<Option<String>, ()>) {
-        self.in_progress.remove(&fact);
+    pub(super) fn answered(&mut self, setting: Setting, answer: Result<Option<String>, ()>) {
+        self.in_progress.remove(&setting);
         match answer {
-            Ok(Some(value)) if !self.open.contains(&fact) => drop(self.values.insert(fact, value)),
+            Ok(Some(value)) if !self.open.contains(&setting) => {
+                drop(self.values.insert(setting, value))
+            }
             Ok(_) => {}
-            Err(()) => drop(self.open.insert(fact)),
+            Err(()) => drop(self.open.insert(setting)),
         }
     }
 
@@ -69,33 +71,39 @@ impl ConfirmedSettings {
         self.values = then.values;
         self.open.extend(then.in_progress);
         self.open.extend(self.in_progress.iter().cloned());
-        self.values.retain(|fact, _| !self.open.contains(fact));
+        self.values
+            .retain(|setting, _| !self.open.contains(setting));
     }
 
     /// Whether the administrator was answered that the host is closed or locked.
     pub(super) fn takes_no_jobs(&self, host: &str) -> bool {
-        let facts = [
+        let settings = [
             Setting::HostClosed(host.into()),
             Setting::HostLocked(host.into()),
         ];
-        let holds = |fact| self.values.get(fact).is_some_and(|value| value == "true");
-        facts.iter().any(holds)
+        let holds = |setting| {
+            self.values
+                .get(setting)
+                .is_some_and(|value| value == "true")
+        };
+        settings.iter().any(holds)
     }
 
     /// Settings whose value in a leader's state differs from the confirmed one.
     pub(super) fn check(&self, epoch: u64, state: &State) -> Vec<String> {
-        let differs = |(fact, confirmed): (&Setting, &String)| {
-            let has = value(fact, state)?;
-            (has != *confirmed)
-                .then(|| format!("epoch {epoch} has {fact:?} as {has}, confirmed was {confirmed}"))
+        let differs = |(setting, confirmed): (&Setting, &String)| {
+            let has = value(setting, state)?;
+            (has != *confirmed).then(|| {
+                format!("epoch {epoch} has {setting:?} as {has}, confirmed was {confirmed}")
+            })
         };
         self.values.iter().filter_map(differs).collect()
     }
 }
 
-fn value(fact: &Setting, state: &State) -> Option<String> {
+fn value(setting: &Setting, state: &State) -> Option<String> {
     let spec = |id: &u32| state.spec_of(*id);
-    Some(match fact {
+    Some(match setting {
         Setting::Project(id) => spec(id)?.project.clone(),
         Setting::Priority(id) => spec(id)?.priority.to_string(),
         Setting::Slots(id) => spec(id)?.min.to_string(),

@@ -25,7 +25,7 @@ fn judge(moment: &CrashPoint, disk: Disk, cluster: &str) -> Option<String> {
     let claims = crate::spool::claims(&layout).unwrap_or_default();
     let claimed = claims.into_iter().max();
     let mut loader = Loader::default();
-    let epoch = claimed.unwrap_or(0).max(moment.highest) + 1;
+    let epoch = claimed.unwrap_or(0).max(moment.highest_epoch) + 1;
     let options = journal::Options::default();
     let found = journal::recover(&layout, cluster, epoch, options, &mut loader);
     platform::leave();

@@ -55,7 +55,7 @@ pub(super) struct KnownFacts {
     /// Jobs that a running leader knows and that have not ended.
     pub open: BTreeMap<u32, String>,
     /// The highest epoch that has recovered.
-    pub highest: u64,
+    pub highest_epoch: u64,
 }
 
 /// Runs that leaders have created.

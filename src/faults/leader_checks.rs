@@ -21,11 +21,11 @@ impl History {
         kernel.trace("check", || {
             format!("epoch {epoch} recovered {} jobs", state.job_count())
         });
-        if epoch < self.facts.highest {
+        if epoch < self.facts.highest_epoch {
             // A claimant that was overtaken: neither its first commit nor itself counts.
             return;
         }
-        self.facts.highest = epoch;
+        self.facts.highest_epoch = epoch;
         self.facts.acked.extend(self.restored.recovered(state));
         self.restored.observe(kernel, state);
         self.check_known(kernel, epoch, state);
@@ -42,7 +42,7 @@ impl History {
         state: &State,
         changed: bool,
     ) {
-        if epoch == self.facts.highest {
+        if epoch == self.facts.highest_epoch {
             // Clients and hosts believe the statements of a late leader, so the current leader must
             // know them.
             self.check_known(kernel, epoch, state);
@@ -60,7 +60,7 @@ impl History {
         kernel.trace("check", || {
             format!("epoch {epoch} turned: {} jobs", state.job_count())
         });
-        if epoch == self.facts.highest {
+        if epoch == self.facts.highest_epoch {
             let open = state.jobs().filter(|job| !job.is_finished());
             self.facts.open = open.map(|job| (job.id, name_of(job).to_owned())).collect();
         }
@@ -138,7 +138,7 @@ impl History {
                 let a = AttemptId { j, at };
                 // Excludes what a leader created that was overtaken meanwhile.
                 let mark = state.mark(j);
-                if mark != 0 && epoch >= self.facts.highest {
+                if mark != 0 && epoch >= self.facts.highest_epoch {
                     let names = &mut self.runs.names;
                     names.entry((a, mark)).or_insert_with(|| name.to_owned());
                     self.runs.marks.insert(a, mark);
@@ -223,7 +223,7 @@ impl History {
         wrong.extend(self.check_slots(epoch, state));
         wrong.extend(self.check_units(epoch, state));
         // A leader that was stopped and overtaken still has the state of that time.
-        if epoch >= self.facts.highest {
+        if epoch >= self.facts.highest_epoch {
             wrong.extend(self.confirmed.check(epoch, state));
             wrong.extend(self.check_limits(epoch, state));
             wrong.extend(self.clients.crons.observe(epoch, state));

@@ -71,7 +71,7 @@ impl std::io::Write for LogIntoTrace {
 /// Figures of one run, or of many runs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Figures {
-    /// File operations, including those in the calm.
+    /// File operations, including those in the phase after the faults.
     pub steps: u64,
     /// Virtual time, ms.
     pub ms: u64,

@@ -1,5 +1,5 @@
 //! Open files of a simulated process: on the share, with the unwritten data of its client, and on
-//! the local disk of its host. Never resolves a name; `os` does.
+//! the local disk of its host. Never resolves a name; `simulated_os` does.
 
 use super::disk::{self, HandleId, Ino};
 use super::kernel::MS;

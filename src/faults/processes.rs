@@ -162,7 +162,7 @@ fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
     if let Err(e) = made {
         return e.to_string();
     }
-    let place = || HostSetup {
+    let setup = || HostSetup {
         layout: site.layout(),
         site: site.clone(),
         cluster: doc.clone(),
@@ -181,16 +181,16 @@ fn run(os: &SimulatedOs, role: Role, slot: usize) -> String {
             Ok(code) => format!("code {code}"),
             Err(e) => e,
         },
-        Role::Load => ls::serve(place(), &never).err().unwrap_or_default(),
+        Role::Load => ls::serve(setup(), &never).err().unwrap_or_default(),
         Role::Executor => {
             let own = os.clone();
-            let stand = move |_: &_, log, tx| Ok(shepherds::spawner(&own, log, tx));
+            let start_replacement = move |_: &_, log, tx| Ok(shepherds::spawner(&own, log, tx));
             let options = exe::Options {
                 no_cgroups: true,
-                replacement: Some(Arc::new(stand)),
+                replacement: Some(Arc::new(start_replacement)),
                 follow_lower: !options.protocol.host_epoch,
             };
-            exe::serve(place(), &options, &never)
+            exe::serve(setup(), &options, &never)
                 .err()
                 .unwrap_or_default()
         }

@@ -71,7 +71,8 @@ impl Cluster {
             .collect()
     }
 
-    /// Checks what must have happened by now after a restore of the share; called in the calm.
+    /// Checks what must have happened by now after a restore of the share; called in the phase
+    /// after the faults.
     pub(super) fn check_restore(&mut self, kernel: &mut Kernel) {
         let restored = &self.history.restored;
         let Some(restored_at) = restored.replaced_at else {

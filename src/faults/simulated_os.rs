@@ -254,7 +254,7 @@ impl SimulatedOs {
     }
 
     /// The file's content as this machine sees it. `open`: this is an open, which asks the server
-    /// unless the client is lax.
+    /// unless the client may use old cached content (`open_stale_ms`).
     pub(super) fn fetch(
         &self,
         kernel: &mut Kernel,

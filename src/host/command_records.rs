@@ -92,10 +92,10 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
 /// Lists all files.
 pub(super) fn list(local: &Local) -> Vec<RecordName> {
     let names = fs::list_dir(&local.command_records(), COMMANDS_MAX).unwrap_or_default();
-    let notes = names
+    let record_names = names
         .iter()
         .filter_map(|entry| RecordName::parse(entry.text()?));
-    notes.collect()
+    record_names.collect()
 }
 
 /// Removes the files of a command.

@@ -319,8 +319,8 @@ impl Sampling {
         if self.epoch == 0 {
             self.report_leader_to_sensors();
         }
-        let now = self.executor();
-        let pause = match (now.alive, now.watched) {
+        let executor = self.executor();
+        let pause = match (executor.alive, executor.watched) {
             (false, _) => ABSENT_MS,
             (true, true) => PRESENT_MS,
             (true, false) => EVERY_MS,
@@ -330,7 +330,10 @@ impl Sampling {
             if thread::recv_timeout(term, left.min(pause)).is_ok() {
                 return true;
             }
-            if left == 0 || now.alive != self.executor().alive || self.has_unannounced_reports() {
+            if left == 0
+                || executor.alive != self.executor().alive
+                || self.has_unannounced_reports()
+            {
                 return false;
             }
         }
@@ -345,10 +348,10 @@ impl Sampling {
         let mut doc = self.doc(&load);
         doc.iso_ms = self.iso.to_report(before);
         let stepped = self.written.offset.abs_diff(clock_offset()) > STEPPED_MS;
-        let old =
+        let must_write =
             self.written.is_unsure || stepped || before >= self.written.written_at + REWRITE_MS;
         // The document is written before the beat that refers to it.
-        let mut wrote = match old || material(&self.written.doc, &doc) {
+        let mut wrote = match must_write || material(&self.written.doc, &doc) {
             true => self.written.write(&self.setup, &mut doc, before),
             false => Ok(()),
         };

@@ -136,8 +136,8 @@ impl Files {
         }
     }
 
-    /// Closes the lent files, which the job has now: while this process has them open too, their
-    /// end cannot be seen.
+    /// Closes the connected files, which the job has now: while this process has them open too,
+    /// their end cannot be seen.
     pub(super) fn close_connected_files(&mut self) {
         let places = [&mut self.stdin, &mut self.stdout, &mut self.stderr];
         for (place, connected) in places.into_iter().zip(self.connected) {

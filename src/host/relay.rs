@@ -69,7 +69,7 @@ struct RelayEnds {
 impl TaskEnds {
     /// Creates the task's input and outputs as the current user. `own_files`: whether the task has
     /// its own file for input, output and error output.
-    fn open(kind: Terminal, own: [bool; 3]) -> sys::Result<(TaskEnds, RelayEnds)> {
+    fn open(kind: Terminal, own_files: [bool; 3]) -> sys::Result<(TaskEnds, RelayEnds)> {
         if kind.is_pty() {
             let (master, slave) = terminal::open_pair(0, 0)?;
             terminal::set_nonblocking(&master)?;
@@ -93,7 +93,7 @@ impl TaskEnds {
             outputs: Vec::new(),
             master: None,
         };
-        if !own[0] {
+        if !own_files[0] {
             let (read, write) = terminal::pipe()?;
             terminal::set_nonblocking(&write)?;
             (ends.stdin, sides.input) = (Some(read), Some(write));
@@ -103,7 +103,7 @@ impl TaskEnds {
             (2, Stream::Err, &mut ends.stderr),
         ];
         for (n, stream, end) in outputs {
-            if !own[n] {
+            if !own_files[n] {
                 let (read, write) = terminal::pipe()?;
                 terminal::set_nonblocking(&read)?;
                 *end = Some(write);

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const SCAN_MS: u64 = 5_000;
 /// Longest wait while no sensor prints anything.
 const TICK_MS: u64 = 250;
-/// Minimum time between two reports of the board's values.
+/// Minimum time between two reports of the sensors' values.
 const REPORT_MS: u64 = 500;
 /// Time between the signal that asks a sensor to end and its kill.
 const GRACE_MS: u64 = 2_000;
@@ -67,12 +67,12 @@ pub(super) struct Sensors {
 }
 
 impl Sensors {
-    /// Runs the sensors of `place`; without a server directory there are none.
-    pub(super) fn start(place: &HostSetup) -> Sensors {
+    /// Runs the sensors of `setup`; without a server directory there are none.
+    pub(super) fn start(setup: &HostSetup) -> Sensors {
         let (orders, theirs) = unbounded();
         let mailbox = Mailbox::default();
-        let worker = place.site.servers.as_deref();
-        let worker = worker.map(|dir| Worker::new(place, dir, theirs, mailbox.clone()));
+        let worker = setup.site.servers.as_deref();
+        let worker = worker.map(|dir| Worker::new(setup, dir, theirs, mailbox.clone()));
         let run = worker.map(|w| thread::spawn("sensors", STACK, move || w.run()));
         if let Some(Err(e)) = &run {
             tracing::error!("no sensor is run: their thread cannot be started: {e}");
@@ -176,7 +176,7 @@ impl Run {
     }
 }
 
-/// The destinations of the board's values.
+/// The destinations of the sensors' values.
 struct ValueSinks {
     mailbox: Mailbox,
     units: UnitsFile,
@@ -191,7 +191,7 @@ struct Worker {
     mark: String,
     orders: Receiver<SensorOrder>,
     sinks: ValueSinks,
-    board: SensorValues,
+    values: SensorValues,
     runs: BTreeMap<Sensor, Run>,
     leads: bool,
     for_leader: bool,
@@ -203,28 +203,28 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(place: &HostSetup, dir: &Path, orders: Receiver<SensorOrder>, tell: Mailbox) -> Worker {
+    fn new(setup: &HostSetup, dir: &Path, orders: Receiver<SensorOrder>, tell: Mailbox) -> Worker {
         let mut env: Vec<(String, OsString)> = KEPT_VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var_os(name)?)))
             .collect();
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         env.push(("PATH".into(), path.into()));
-        env.push(("CB_HOST".into(), place.site.host.clone().into()));
-        let mark = place.local.dir().display().to_string();
+        env.push(("CB_HOST".into(), setup.site.host.clone().into()));
+        let mark = setup.local.dir().display().to_string();
         env.push(("CB_SENSORS".into(), mark.clone().into()));
         Worker {
             dir: dir.to_path_buf(),
-            host: place.site.host.clone(),
-            owners: crate::spool::owners(&place.cluster),
+            host: setup.site.host.clone(),
+            owners: crate::spool::owners(&setup.cluster),
             env,
             mark,
             orders,
             sinks: ValueSinks {
                 mailbox: tell,
-                units: UnitsFile::new(&place.local, clock::boot_ms()),
+                units: UnitsFile::new(&setup.local, clock::boot_ms()),
             },
-            board: SensorValues::new(),
+            values: SensorValues::new(),
             runs: BTreeMap::new(),
             leads: false,
             for_leader: false,
@@ -333,7 +333,7 @@ impl Worker {
             run.unwanted = true;
             run.terminate(now);
             let moves = sensor.role == Role::Master && !self.leads;
-            self.board
+            self.values
                 .forget(sensor, if moves { LINGER_MS } else { 0 }, now);
         }
         self.runs
@@ -422,7 +422,7 @@ impl Worker {
                 run.running = Some(running);
                 run.splitter = Splitter::new();
                 (run.kill_at, run.slowed) = (None, false);
-                self.board.restarted(sensor);
+                self.values.restarted(sensor);
             }
             Err(e) => {
                 let pause = run.lifecycle.ended(now);
@@ -483,7 +483,7 @@ impl Worker {
                     if !parsed.readings.is_empty() {
                         run.lifecycle.document_received(now);
                     }
-                    for text in self.board.take_document(sensor, parsed, now) {
+                    for text in self.values.take_document(sensor, parsed, now) {
                         tracing::warn!("sensor {text}");
                     }
                 }
@@ -498,7 +498,7 @@ impl Worker {
 
     /// Ends it if it hangs, and handles its end.
     fn check_sensor(&mut self, sensor: &Sensor, run: &mut Run, now: u64) {
-        let period = self.board.period(sensor);
+        let period = self.values.period(sensor);
         if run.kill_at.is_none() && run.lifecycle.is_hanging(period, now) {
             tracing::error!(
                 "sensor {} printed no valid line for too long: it is ended",
@@ -536,11 +536,11 @@ impl Worker {
     }
 
     fn publish_report(&mut self, now: u64) {
-        let (report, messages) = self.board.report(now);
+        let (report, messages) = self.values.report(now);
         for text in messages {
             tracing::warn!("sensor {text}");
         }
-        self.sinks.units.write(self.board.units(), now);
+        self.sinks.units.write(self.values.units(), now);
         let for_leader = self.for_leader;
         let mut slot = self
             .sinks
@@ -600,7 +600,7 @@ mod tests {
     #[test]
     fn only_the_last_news_wait_for_a_main_thread_that_hangs() {
         let d = tempfile::tempdir().unwrap();
-        let place = HostSetup {
+        let setup = HostSetup {
             site: Site {
                 conf: d.path().join("cb.conf"),
                 share: d.path().to_path_buf(),
@@ -621,9 +621,9 @@ mod tests {
             local: Local::at(d.path()),
             share_is_local: true,
         };
-        let mut sensors = Sensors::start(&place);
+        let mut sensors = Sensors::start(&setup);
         let (_orders, theirs) = unbounded();
-        let mut worker = Worker::new(&place, d.path(), theirs, sensors.mailbox.clone());
+        let mut worker = Worker::new(&setup, d.path(), theirs, sensors.mailbox.clone());
         for n in 0..3 {
             worker.for_leader = n == 2;
             worker.publish_report(n * REPORT_MS);

@@ -54,8 +54,8 @@ pub fn refused(text: String) -> DaemonEnd {
 }
 
 /// Logs problems of the share's mount on this host.
-pub fn warn_of_mount(place: &HostSetup) {
-    for hazard in hazards(&place.layout) {
+pub fn warn_of_mount(setup: &HostSetup) {
+    for hazard in hazards(&setup.layout) {
         tracing::error!("{}", hazard.text);
     }
 }

@@ -287,7 +287,7 @@ fn run_task(
         Ok(()) => (None, s.command(&mut relay)),
         Err((of, end)) => (Some(of), *end),
     };
-    let trouble = s.after(&end, stopped_at);
+    let trouble = s.run_post_exec(&end, stopped_at);
     end.post_failed = trouble.is_some();
     end.text = join_texts(end.text, trouble);
     s.remove_files();
@@ -550,8 +550,8 @@ impl Shepherd<'_> {
         let Some(tmp) = tmp else {
             return false;
         };
-        let is_shared = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
-        if is_shared && tmp_dirs::clear(&tmp, user).is_ok() {
+        let is_borrowed = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
+        if is_borrowed && tmp_dirs::clear(&tmp, user).is_ok() {
             return true;
         }
         tmp_dirs::remove(tmp, user);

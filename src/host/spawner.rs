@@ -303,19 +303,19 @@ impl Spawner {
         };
         let limits = self.limits_of(task);
         if limits == self.plain_limits()
-            && let Some(warm) = self.idle.pop()
+            && let Some(idle_shepherd) = self.idle.pop()
         {
-            match send_task(&warm, &prepared.base, task) {
+            match send_task(&idle_shepherd, &prepared.base, task) {
                 Ok(()) => {
-                    let running = Running::new(a, Some(warm.group), None);
-                    self.shepherds.insert(warm.pid, running);
+                    let running = Running::new(a, Some(idle_shepherd.group), None);
+                    self.shepherds.insert(idle_shepherd.pid, running);
                     return Ok(());
                 }
                 // It ends without a task, and its group is collected with it.
                 Err(e) => {
                     eprintln!("cbtask: {e}");
-                    let running = Running::new(NO_ATTEMPT, Some(warm.group), None);
-                    self.shepherds.insert(warm.pid, running);
+                    let running = Running::new(NO_ATTEMPT, Some(idle_shepherd.group), None);
+                    self.shepherds.insert(idle_shepherd.pid, running);
                 }
             }
         }
@@ -547,7 +547,7 @@ impl Running {
 }
 
 /// Sends a waiting shepherd its task.
-fn send_task(warm: &IdleShepherd, base: &TaskBase, task: &TaskSpec) -> Result<(), String> {
+fn send_task(idle_shepherd: &IdleShepherd, base: &TaskBase, task: &TaskSpec) -> Result<(), String> {
     let mut out = Vec::new();
     encode(
         &mut out,
@@ -557,7 +557,7 @@ fn send_task(warm: &IdleShepherd, base: &TaskBase, task: &TaskSpec) -> Result<()
         },
     )?;
     encode(&mut out, &ToSpawner::Start(Box::new(task.clone())))?;
-    (&warm.stream)
+    (&idle_shepherd.stream)
         .write_all(&out)
         .map_err(|e| format!("a waiting shepherd is gone: {e}"))
 }

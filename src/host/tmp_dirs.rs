@@ -123,8 +123,8 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
     }
 }
 
-/// Makes the directory of a task: the lent one, otherwise one whose name begins with `prefix`;
-/// `None`: the task uses /tmp.
+/// Makes the directory of a task: that of the spawner, otherwise one whose name begins with
+/// `prefix`; `None`: the task uses /tmp.
 pub(super) fn make(
     from_spawner: Option<&Path>,
     prefix: &str,

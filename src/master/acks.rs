@@ -75,8 +75,8 @@ impl Acks {
         if self.framed.file.valid_len() < self.part_bytes || !self.framed.buffer.is_empty() {
             return Ok(());
         }
-        let now = self.layout.acks(self.epoch);
-        let next_file = now.with_file_name(".acks.next");
+        let current_file = self.layout.acks(self.epoch);
+        let next_file = current_file.with_file_name(".acks.next");
         fs::remove(&next_file)?;
         let header = Header::new(FileKind::Acks, &self.cluster, self.epoch, self.part + 1);
         let mut next = match FramedFile::create(&next_file, &header, self.framed.sync) {
@@ -86,9 +86,9 @@ impl Acks {
             }
             other => other?,
         };
-        fs::rename(&now, &self.layout.acks_before(self.epoch))?;
-        fs::rename(&next_file, &now)?;
-        next.file = Appender::open_existing(&now)?;
+        fs::rename(&current_file, &self.layout.acks_before(self.epoch))?;
+        fs::rename(&next_file, &current_file)?;
+        next.file = Appender::open_existing(&current_file)?;
         self.framed = next;
         self.part += 1;
         Ok(())

@@ -46,7 +46,7 @@ impl Leader {
         };
         let given: BTreeSet<String> = orders.iter().map(|(host, _)| host.clone()).collect();
         let unsent = self.outgoing.orders.write(orders, now, &core.state, &again);
-        let (mut unsent, for_room) = (unsent.blocked, unsent.without_space);
+        let (mut unsent, without_space) = (unsent.blocked, unsent.without_space);
         let untried = |(host, _): &(String, AttemptId)| !tried.contains(host);
         unsent.retain(untried);
         for host in given {
@@ -59,9 +59,9 @@ impl Leader {
             // Find out whether only one host's directory is full, or the whole share.
             if self.reserve.has_room() {
                 self.outgoing.orders.have_room(now);
-                unsent.extend(for_room.into_iter().filter(untried));
+                unsent.extend(without_space.into_iter().filter(untried));
             } else {
-                self.reserve.fill(why, &self.leadership);
+                self.reserve.enter_disk_full(why, &self.leadership);
                 self.reserve.release_for_deferrable();
             }
         }

@@ -103,7 +103,7 @@ impl DiskReserve {
     }
 
     /// Puts DISK FULL in force, because a write found no room.
-    pub(super) fn fill(&mut self, why: &str, leadership: &Leadership) {
+    pub(super) fn enter_disk_full(&mut self, why: &str, leadership: &Leadership) {
         if self.full.is_none() {
             tracing::error!("DISK FULL: {why}: no submission is accepted and no job is started");
             self.full = Some((clock::boot_ms(), why.to_owned()));
@@ -116,21 +116,21 @@ impl DiskReserve {
     ///
     /// # Errors
     /// Leadership was lost meanwhile, or the process must stop.
-    pub(super) fn make(
+    pub(super) fn make_room(
         &mut self,
         need: u64,
         why: &str,
         leadership: &Leadership,
         stop: &Receiver<i32>,
     ) -> Result<(), LeaderEnd> {
-        self.fill(why, leadership);
+        self.enter_disk_full(why, leadership);
         let parts = match self.part {
             0 => 0,
             part => u32::try_from(need / part)
                 .unwrap_or(u32::MAX)
                 .saturating_add(1),
         };
-        if self.part > 0 && self.give_parts(parts) {
+        if self.part > 0 && self.release_parts(parts) {
             return Ok(());
         }
         loop {
@@ -145,14 +145,14 @@ impl DiskReserve {
             }
             // Whatever can be created can be released.
             while self.part > 0 && self.parts < parts.min(PARTS) && self.create_part().is_ok() {}
-            if self.part == 0 || self.give_parts(parts) {
+            if self.part == 0 || self.release_parts(parts) {
                 return Ok(());
             }
         }
     }
 
     /// Releases this many parts, or none; all possible parts are always enough.
-    fn give_parts(&mut self, parts: u32) -> bool {
+    fn release_parts(&mut self, parts: u32) -> bool {
         let parts = parts.min(PARTS);
         self.parts >= parts && (0..parts).all(|_| self.release_part())
     }
@@ -216,7 +216,7 @@ impl DiskReserve {
             .ok()
             .map(|d| d.available);
         if let Some(free) = self.free.filter(|free| *free < self.part) {
-            self.fill(&format!("{} kB are free", free >> 10), leadership);
+            self.enter_disk_full(&format!("{} kB are free", free >> 10), leadership);
             let hosts_wait = free < self.part / 4 && self.parts > PARTS / 2;
             if before && hosts_wait && now.saturating_sub(self.released_at) >= RELEASE_MS {
                 self.release_part();
@@ -240,7 +240,7 @@ impl DiskReserve {
         }
         let whole = self.part == 0 || self.parts == PARTS;
         if self.used_before && !whole {
-            self.fill("an earlier leader used a part of the reserve", leadership);
+            self.enter_disk_full("an earlier leader used a part of the reserve", leadership);
         }
         self.used_before = false;
         // Free space that cannot be written to does not count.

@@ -210,8 +210,8 @@ impl Hints {
     }
 
     /// Records that this many checks caused by hints found nothing.
-    pub(super) fn note_futile_hints(&mut self, looks: usize) {
-        self.false_hints.spend(looks as u64);
+    pub(super) fn note_futile_hints(&mut self, checks: usize) {
+        self.false_hints.spend(checks as u64);
     }
 
     /// Sends hints to the commands that wait for these answers, which are on the share now.

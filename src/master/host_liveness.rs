@@ -117,7 +117,7 @@ pub(super) struct HostLiveness {
     /// When it was last due to be read, and whether it could not be.
     load_due_at: u64,
     unread: bool,
-    /// A name changed or a document was read since the last judgement.
+    /// A name changed or a document was read since the last evaluation.
     changed: bool,
 }
 

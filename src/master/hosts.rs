@@ -48,7 +48,7 @@ const FEW_HOSTS: usize = 64;
 /// any.
 const POLLS_PER_S: u64 = 20;
 /// The same while an expected host has not started up yet...
-const LOAD_EAGER_MS: u64 = 250;
+const LOAD_FREQUENT_MS: u64 = 250;
 /// ...for at most this long after the leader or the host appeared, in milliseconds.
 const FREQUENT_FOR_MS: u64 = 15_000;
 /// Clocks further apart than this are reported, in milliseconds.
@@ -280,7 +280,7 @@ impl Hosts {
         let asleep = |reader: &HostReader| reader.liveness.is_inactive();
         let waiting = self.readers.is_empty() || self.readers.values().any(asleep);
         match waiting && now_ms < self.frequent_until {
-            true => LOAD_EAGER_MS,
+            true => LOAD_FREQUENT_MS,
             false => LOAD_EVERY_MS,
         }
     }
@@ -311,7 +311,7 @@ impl Hosts {
     /// Reads what the hosts that `which` names have written. `poll_ms`: longest pause between two
     /// checks of the reports of a host; hosts with `no_work` are checked only as often as their
     /// load. Returns true if a host appeared.
-    pub fn read_news(
+    pub fn read_all(
         &mut self,
         (now_ms, wall_ms): (u64, i64),
         which: HostSelection<'_>,
@@ -454,7 +454,7 @@ impl Hosts {
         due.sort_unstable();
         let mut due: Vec<String> = due.into_iter().map(|(.., host)| host).collect();
         if beats {
-            let looks = match now_ms < self.frequent_until {
+            let polls = match now_ms < self.frequent_until {
                 true => OLD_FILE_POLLS_FREQUENT,
                 false => OLD_FILE_POLLS,
             };
@@ -464,7 +464,7 @@ impl Hosts {
             due.extend(next_in_turn(
                 &self.readers,
                 &mut self.rotation.load,
-                looks,
+                polls,
                 lifeless,
             ));
         }
@@ -664,7 +664,7 @@ impl Hosts {
         let goes_on = chunk.bytes.len() == CHUNK && reader.offset < chunk.file_len;
         let more = damage.is_some() || goes_on;
         // An incomplete line at the end is still being written, for a while.
-        let lasting = match &damage {
+        let damage_reason = match &damage {
             None => {
                 reader.suspect.clear();
                 None
@@ -676,7 +676,7 @@ impl Hosts {
             }
         };
         let part = reader.part;
-        let given_up = lasting.and_then(|why| reader.give_up(host, &path, why, now_ms));
+        let given_up = damage_reason.and_then(|why| reader.give_up(host, &path, why, now_ms));
         inputs.extend(given_up);
         let found = !reports.is_empty();
         if found {

@@ -261,11 +261,11 @@ impl Inbox {
     }
 
     fn add(&mut self, uid: u32) {
-        let pace = || BoxPolling {
+        let polling = || BoxPolling {
             polling: Polling::new(self.poll_ms),
             gate: ChangeGate::default(),
         };
-        self.uids.entry(uid).or_insert_with(pace);
+        self.uids.entry(uid).or_insert_with(polling);
     }
 
     /// Sets the longest pause between two checks of a box without a hint.
@@ -276,15 +276,15 @@ impl Inbox {
             self.poll_ms = slow;
             self.uids
                 .values_mut()
-                .for_each(|pace| pace.polling.set_slow(slow));
+                .for_each(|box_polling| box_polling.polling.set_slow(slow));
         }
     }
 
     /// When any box is due for a check.
     pub fn due_ms(&self) -> Option<u64> {
         let looked_into = |(uid, _): &(&u32, &BoxPolling)| !self.passed_over.contains(*uid);
-        let paces = self.uids.iter().filter(looked_into);
-        let dues = paces.map(|(_, pace)| pace.polling.due_ms());
+        let pollings = self.uids.iter().filter(looked_into);
+        let dues = pollings.map(|(_, box_polling)| box_polling.polling.due_ms());
         dues.chain(self.reading.due_ms()).min()
     }
 
@@ -358,16 +358,16 @@ impl Inbox {
             true => None,
             false => fs::mark(&self.layout.inbox_of(uid)).ok(),
         };
-        if let (Some(mark), Some(pace)) = (mark, self.uids.get_mut(&uid))
-            && !pace.gate.must_read(mark, now_ms)
+        if let (Some(mark), Some(box_polling)) = (mark, self.uids.get_mut(&uid))
+            && !box_polling.gate.must_read(mark, now_ms)
         {
             return None;
         }
         let listed = self.open_box(uid);
         let listed = listed.and_then(|own| own.names(NAMES_MAX).ok().map(|names| (own, names)));
         let Some((own, entries)) = listed else {
-            if let Some(pace) = self.uids.get_mut(&uid) {
-                pace.gate.forget();
+            if let Some(box_polling) = self.uids.get_mut(&uid) {
+                box_polling.gate.forget();
             }
             return None;
         };
@@ -387,7 +387,7 @@ impl Inbox {
         now_ms: u64,
         taken: &mut TakenRequests,
     ) -> Option<Vec<OsString>> {
-        if self.in_turns.values().any(|place| place.uid == uid) {
+        if self.in_turns.values().any(|location| location.uid == uid) {
             self.passed_over.insert(uid);
             return None;
         }
@@ -400,7 +400,7 @@ impl Inbox {
                 (false, ready || tokens.is_some(), tokens.unwrap_or(&none))
             }
         };
-        let due = |pace: &BoxPolling| pace.polling.is_due(now_ms);
+        let due = |box_polling: &BoxPolling| box_polling.polling.is_due(now_ms);
         if !all && !named && !self.uids.get(&uid).is_some_and(due) {
             return None;
         }
@@ -412,16 +412,17 @@ impl Inbox {
             self.keep_open(own);
             left
         });
-        if let Some(pace) = self.uids.get_mut(&uid) {
-            pace.polling
+        if let Some(box_polling) = self.uids.get_mut(&uid) {
+            box_polling
+                .polling
                 .note_poll(now_ms, taken.len() > before, all || named);
             if names && tokens.is_empty() {
                 // What is not taken in this turn is found by the next check.
-                pace.gate.forget();
+                box_polling.gate.forget();
             }
             if self.partial.are_expected(uid) {
-                pace.polling.expect(now_ms);
-                pace.gate.forget();
+                box_polling.polling.expect(now_ms);
+                box_polling.gate.forget();
             }
         }
         left
@@ -556,14 +557,14 @@ impl Inbox {
             ));
         }
         let (uid, name) = (own.uid, name.to_owned());
-        let place = RequestLocation { uid, name };
+        let location = RequestLocation { uid, name };
         let (head, verbs) = match decoded.content {
-            Err(failure) if failure.partial && self.partial.may_grow(&place, now_ms) => {
+            Err(failure) if failure.partial && self.partial.may_grow(&location, now_ms) => {
                 return Ok(None);
             }
-            failure => {
-                self.partial.forget(&place);
-                failure.map_err(|failure| failure.why)?
+            parsed => {
+                self.partial.forget(&location);
+                parsed.map_err(|unreadable| unreadable.why)?
             }
         };
         if head.token != token {
@@ -588,62 +589,62 @@ impl Inbox {
         now_ms: u64,
     ) -> Result<Option<DecodedRequest>, DropError> {
         let (uid, name) = (own.uid, name.to_owned());
-        let place = RequestLocation { uid, name };
-        match self.reading.take_read(&place) {
+        let location = RequestLocation { uid, name };
+        match self.reading.take_read(&location) {
             Progress::Read(decoded) => return decoded.map(|decoded| Some(*decoded)),
             Progress::Waits => return Ok(None),
             Progress::Other => {}
         }
-        let file = own.open(&place.name, REQUEST_MAX as u64)?;
+        let file = own.open(&location.name, REQUEST_MAX as u64)?;
         if file.len <= LARGE {
             return large::decode(file).map(Some);
         }
-        self.reading.begin(&place, file, now_ms);
+        self.reading.begin(&location, file, now_ms);
         Ok(None)
     }
 
     /// Records a request that is being processed until it is released. Returns its number.
-    pub fn record_held(&mut self, place: RequestLocation) -> usize {
+    pub fn record_held(&mut self, location: RequestLocation) -> usize {
         self.last_held += 1;
-        self.in_turns.insert(self.last_held, place);
+        self.in_turns.insert(self.last_held, location);
         self.last_held
     }
 
     /// Releases requests by their numbers. The boxes of their users, which were not checked
     /// meanwhile, are checked at once.
     pub fn release(&mut self, numbers: &[usize], now_ms: u64) -> Vec<RequestLocation> {
-        let places = numbers.iter().filter_map(|n| self.in_turns.remove(n));
-        let places: Vec<RequestLocation> = places.collect();
+        let locations = numbers.iter().filter_map(|n| self.in_turns.remove(n));
+        let locations: Vec<RequestLocation> = locations.collect();
         for uid in self.passed_over.split_off(&0) {
-            match self.in_turns.values().any(|place| place.uid == uid) {
+            match self.in_turns.values().any(|location| location.uid == uid) {
                 true => drop(self.passed_over.insert(uid)),
                 false => {
-                    if let Some(pace) = self.uids.get_mut(&uid) {
-                        pace.polling.make_due(now_ms);
-                        pace.gate.forget();
+                    if let Some(box_polling) = self.uids.get_mut(&uid) {
+                        box_polling.polling.make_due(now_ms);
+                        box_polling.gate.forget();
                     }
                 }
             }
         }
-        places
+        locations
     }
 
     /// Removes requests that were carried out: the journal contains all of them. One that cannot be
     /// removed, because its owner closed the directory to the leader, is ignored from now on.
-    pub fn remove_done(&mut self, places: &[&RequestLocation]) {
+    pub fn remove_done(&mut self, locations: &[&RequestLocation]) {
         let mut at: Option<(u32, Option<UserBox>)> = None;
-        for place in places {
+        for location in locations {
             let own = match at.take() {
-                Some((uid, own)) if uid == place.uid => own,
-                _ => self.reopen_box(place.uid),
+                Some((uid, own)) if uid == location.uid => own,
+                _ => self.reopen_box(location.uid),
             };
             if let Some(own) = &own
-                && let Err(e) = own.remove(&place.name)
+                && let Err(e) = own.remove(&location.name)
             {
                 tracing::warn!("{e}: this request is ignored from now on");
-                self.skip_unremovable(place);
+                self.skip_unremovable(location);
             }
-            at = Some((place.uid, own));
+            at = Some((location.uid, own));
         }
         self.open.clear();
     }
@@ -684,10 +685,10 @@ impl Inbox {
         }
     }
 
-    fn skip_unremovable(&mut self, place: &RequestLocation) {
-        let stuck = &mut self.unreadable.entry(place.uid).or_default().unremovable;
+    fn skip_unremovable(&mut self, location: &RequestLocation) {
+        let stuck = &mut self.unreadable.entry(location.uid).or_default().unremovable;
         if stuck.len() < STUCK_MAX {
-            stuck.insert(place.name.clone());
+            stuck.insert(location.name.clone());
         }
     }
 
@@ -734,12 +735,12 @@ fn uid_of(name: &str) -> Option<u32> {
 }
 
 /// A name for lost+found: regardless of what a user wrote, it is short, plain and unused.
-fn lost_found_name(place: &RequestLocation, n: u32) -> String {
+fn lost_found_name(location: &RequestLocation, n: u32) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let name = place.name.to_string_lossy();
+    let name = location.name.to_string_lossy();
     let name = name.chars().take(NAME_MAX);
     let name: String = name.map(|c| if plain(c) { c } else { '_' }).collect();
-    format!("{}.{name}.{n}.{}", place.uid, clock::nonce(4))
+    format!("{}.{name}.{n}.{}", location.uid, clock::nonce(4))
 }
 
 /// The account of a uid with its groups, as known on this host.

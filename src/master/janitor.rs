@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of waiting errands, each for up to ten thousand jobs. Further ones are dropped:
+/// Maximum number of waiting tasks, each for up to ten thousand jobs. Further ones are dropped:
 /// an old blob is removed by a later sweep; the directory of a forgotten job stays.
 const TASKS_MAX: usize = 10_000;
 /// Age below which an unreferenced blob is kept, in milliseconds: a request that is just being
@@ -31,7 +31,7 @@ enum CleaningTask {
     Inbox,
 }
 
-/// Passes errands to the cleaning thread.
+/// Passes tasks to the cleaning thread.
 pub(super) struct Janitor {
     tasks: Sender<CleaningTask>,
     /// The directory of all drop boxes is being cleared.
@@ -42,13 +42,13 @@ pub(super) struct Janitor {
 
 impl Janitor {
     pub(super) fn start(layout: &Layout) -> Janitor {
-        let (tasks, inbox) = bounded(TASKS_MAX);
+        let (tasks, receiver) = bounded(TASKS_MAX);
         let layout = layout.clone();
         let clearing = Arc::new(AtomicBool::new(false));
         let clears = clearing.clone();
         let work = move || {
-            while let Ok(errand) = thread::recv(&inbox) {
-                match errand {
+            while let Ok(task) = thread::recv(&receiver) {
+                match task {
                     CleaningTask::Jobs(ids) => ids.iter().for_each(|id| {
                         let _ = fs::remove_tree(&layout.job_dir(*id));
                     }),

@@ -134,7 +134,7 @@ impl Leader {
             self.hosts.begin_with(host, ctl.part);
         }
         self.hosts
-            .read_news(times, HostSelection::All, poll_ms, &no_work, &mut inputs);
+            .read_all(times, HostSelection::All, poll_ms, &no_work, &mut inputs);
         self.report_lost_history(&mut inputs);
         // Before the first turn can take a time of day as reached.
         self.compare_clock(&self.site.layout.epoch());
@@ -249,7 +249,7 @@ impl Leader {
         let state = &self.core.state;
         let no_work = |host: &str| state.on_host(host).next().is_none();
         let now = (now, clock::wall_ms());
-        self.hosts.read_news(now, which, poll_ms, &no_work, inputs);
+        self.hosts.read_all(now, which, poll_ms, &no_work, inputs);
         let reports = |input: &&Input| matches!(input, Input::Reports { .. });
         inputs.iter().filter(reports).count()
     }
@@ -346,8 +346,8 @@ impl Leader {
         }
         let damaged = std::mem::take(&mut ready.damaged);
         self.outgoing.orders.renew(damaged, now);
-        let taken = self.inbox.release(&ready.finished_requests, now);
-        self.inbox.remove_done(&taken.iter().collect::<Vec<_>>());
+        let finished = self.inbox.release(&ready.finished_requests, now);
+        self.inbox.remove_done(&finished.iter().collect::<Vec<_>>());
         self.store.clean(&ready.events);
         self.after(committed, ready.units >= turn::TURN_UNITS, now)?;
         Ok(ready.more)
@@ -363,7 +363,7 @@ impl Leader {
         loop {
             match write(self) {
                 Err(e) if e.is_no_space() => {
-                    self.reserve.make(
+                    self.reserve.make_room(
                         need as u64 * 3 / 2,
                         &e.to_string(),
                         &self.leadership,
@@ -530,7 +530,7 @@ impl Leader {
         ms = ms.min(self.view.wait_ms(self.hosts.count(), now));
         ms = ms.min(self.outgoing.remind_ms());
         ms = ms.min(self.hosts.poll_pause_ms(now));
-        let looks = [
+        let due_times = [
             self.inbox.due_ms(),
             self.hosts.due_ms(),
             self.outgoing.orders.retry_at(),
@@ -539,7 +539,7 @@ impl Leader {
             self.store.accounts.due_at(),
             self.notifier.due_at(!self.core.config.notices.is_empty()),
         ];
-        if let Some(due) = looks.into_iter().flatten().min() {
+        if let Some(due) = due_times.into_iter().flatten().min() {
             ms = ms.min(due.saturating_sub(now).max(1));
         }
         if let Some(wait) = self.new_boxes.wait_ms(self.inbox.is_listing()) {

@@ -367,7 +367,7 @@ impl FirstWrites<'_> {
             match write() {
                 Err(e) if e.is_no_space() => {
                     self.reserve
-                        .make(NEED, &e.to_string(), self.leadership, self.stop)?;
+                        .make_room(NEED, &e.to_string(), self.leadership, self.stop)?;
                 }
                 other => return Ok(other.map_err(|e| e.to_string())?),
             }

@@ -1,4 +1,5 @@
-//! The files that the leader writes for others, one writer per file: acknowledgements and orders.
+//! The orders files that the leader writes for hosts, and the framed file that `acks` uses too.
+//! Each file has one writer.
 //!
 //! Needs no durability: after a crash, a new epoch repeats every answer and order from the journal.
 //! But on a network file system, data written through an open descriptor reaches the server only
@@ -98,7 +99,7 @@ pub(super) struct Orders {
     /// Hosts whose orders could not be written.
     waiting: BTreeSet<String>,
     /// Hosts whose orders began to wait, with the reason, or no longer wait, since the last turn
-    /// that got these news.
+    /// that was given these changes.
     wait_changes: Vec<(String, Option<String>)>,
     /// A write failed since [`Orders::take_failed`].
     failed: bool,
@@ -325,11 +326,11 @@ impl Orders {
         again: &dyn Fn(&str) -> Vec<Order>,
     ) -> Vec<String> {
         let due = |host: &&String| {
-            let trouble = self
+            let problem = self
                 .hosts
                 .get(*host)
                 .and_then(|file| file.write_problem.as_ref());
-            trouble.is_none_or(|t| t.retry_at <= now)
+            problem.is_none_or(|t| t.retry_at <= now)
         };
         let due = self.waiting.iter().filter(due).take(RETRIES_MAX);
         let mut tried = Vec::new();
@@ -356,8 +357,8 @@ impl Orders {
     }
 
     fn write_problems(&self) -> impl Iterator<Item = (&String, &WriteProblem)> {
-        let trouble = |host| Some((host, self.hosts.get(host)?.write_problem.as_ref()?));
-        self.waiting.iter().filter_map(trouble)
+        let problem = |host| Some((host, self.hosts.get(host)?.write_problem.as_ref()?));
+        self.waiting.iter().filter_map(problem)
     }
 
     /// Why orders wait for room on the share, if they do.
@@ -370,11 +371,11 @@ impl Orders {
     /// such as a quota of their directories or a directory mounted read-only.
     pub(super) fn have_room(&mut self, now: u64) {
         for host in &self.waiting {
-            let trouble = self
+            let problem = self
                 .hosts
                 .get_mut(host)
                 .and_then(|f| f.write_problem.as_mut());
-            if let Some(t) = trouble.filter(|t| t.no_room) {
+            if let Some(t) = problem.filter(|t| t.no_room) {
                 (t.no_room, t.host_only) = (false, true);
                 t.retry_at = now + t.pause_ms;
                 self.wait_changes.push((host.clone(), Some(t.text.clone())));
@@ -384,12 +385,12 @@ impl Orders {
 
     /// The alarm for administrators about orders that wait for something other than room.
     pub(super) fn alarm(&self) -> Option<String> {
-        let held_up: Vec<_> = self.write_problems().filter(|(_, t)| !t.no_room).collect();
-        let named = held_up.iter().take(NAMED_MAX);
+        let blocked: Vec<_> = self.write_problems().filter(|(_, t)| !t.no_room).collect();
+        let named = blocked.iter().take(NAMED_MAX);
         let named: Vec<String> = named
             .map(|(host, t)| format!("{host}: {}", t.text))
             .collect();
-        let who = match held_up.len() {
+        let who = match blocked.len() {
             0 => return None,
             1 => "1 host, which gets".to_owned(),
             n => format!("{n} hosts, which get"),
@@ -460,30 +461,30 @@ impl Orders {
         let Some(file) = self.hosts.get_mut(host) else {
             return;
         };
-        let was_held_up = file.is_blocked();
+        let was_blocked = file.is_blocked();
         match wrote {
             Ok(_) if self.waiting.remove(host) => {
                 tracing::info!("orders to {host} can be written again");
-                if let Some(trouble) = file.write_problem.as_mut() {
-                    trouble.over_at = Some(now);
+                if let Some(problem) = file.write_problem.as_mut() {
+                    problem.over_at = Some(now);
                 }
             }
             Ok(_) => return,
             Err(e) => {
                 self.failed = true;
-                let trouble = WriteProblem::of(&e, file.write_problem.take(), now);
-                if self.waiting.len() < NAMED_MAX || trouble.no_room {
+                let problem = WriteProblem::of(&e, file.write_problem.take(), now);
+                if self.waiting.len() < NAMED_MAX || problem.no_room {
                     tracing::error!("{e}: the orders to {host} wait");
                 }
-                (file.framed, file.write_problem) = (None, Some(trouble));
+                (file.framed, file.write_problem) = (None, Some(problem));
                 self.waiting.insert(host.to_owned());
             }
         }
-        let held_up = file.is_blocked();
-        if was_held_up != held_up {
+        let blocked = file.is_blocked();
+        if was_blocked != blocked {
             let text = file.write_problem.as_ref().map(|t| t.text.clone());
             self.wait_changes
-                .push((host.to_owned(), text.filter(|_| held_up)));
+                .push((host.to_owned(), text.filter(|_| blocked)));
         }
     }
 

@@ -18,7 +18,7 @@ use crate::sys;
 use crate::sys::append::Appender;
 use crate::sys::clock;
 use crate::sys::statfs::FsKind;
-use counts::UndocumentedCounts;
+use counts::CountsSinceDocuments;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -129,7 +129,7 @@ pub(super) struct Publisher {
     removable: Vec<RemovableFile>,
     /// Hashes of the small documents, by their names.
     documents: HashMap<&'static str, u64>,
-    counts: UndocumentedCounts,
+    counts: CountsSinceDocuments,
     manifest: Published,
     times: Times,
     buffer: Vec<u8>,
@@ -170,7 +170,7 @@ impl Publisher {
             complete: false,
             removable: Vec::new(),
             documents: HashMap::new(),
-            counts: UndocumentedCounts::default(),
+            counts: CountsSinceDocuments::default(),
             manifest: Published::default(),
             times: Times {
                 not_before: 0,
@@ -293,7 +293,7 @@ impl Publisher {
     }
 
     /// Continues a round, starts one if it is time, and removes old files. Works for about
-    /// `budget_ms`. Returns true if there is more to do soon. `wall`: wall clock (ms).
+    /// `budget_ms`. Returns true if there is more to do soon.
     ///
     /// # Errors
     /// The disk is full or fails: the round is tried again. Not fatal.
@@ -527,13 +527,13 @@ impl Publisher {
             let Some(at) = self.removable.iter().position(old) else {
                 break;
             };
-            let trash = self.removable.swap_remove(at);
-            sys::fs::remove(&self.files.path(&trash.file))?;
+            let removable = self.removable.swap_remove(at);
+            sys::fs::remove(&self.files.path(&removable.file))?;
         }
         Ok(())
     }
 
-    /// Finds files of earlier leaders that no manifest names, and adds them to the trash.
+    /// Finds files of earlier leaders that no manifest names, and adds them to the files to remove.
     fn find_strays(&mut self, now: u64) -> sys::Result<()> {
         sys::fs::sweep_asides(&self.files.layout.view(), clock::wall_ms(), 3_600_000)?;
         let mut known: HashSet<&str> = self.shards.values().map(|s| s.file.as_str()).collect();

@@ -23,12 +23,12 @@ impl ReportAcks {
         orders: Vec<(String, Order)>,
         now: u64,
     ) -> Vec<(String, Order)> {
-        let is_receipt = |order: &Order| matches!(order, Order::Ack { .. });
-        let busy = orders.iter().filter(|(_, order)| !is_receipt(order));
+        let is_ack = |order: &Order| matches!(order, Order::Ack { .. });
+        let busy = orders.iter().filter(|(_, order)| !is_ack(order));
         let busy: BTreeSet<String> = busy.map(|(host, _)| host.clone()).collect();
         let (held_back, mut now_written): (Vec<_>, Vec<_>) = orders
             .into_iter()
-            .partition(|(host, order)| is_receipt(order) && !busy.contains(host));
+            .partition(|(host, order)| is_ack(order) && !busy.contains(host));
         for (host, order) in held_back {
             let since = self.0.get(&host).map_or(now, |(_, since)| *since);
             self.0.insert(host, (order, since));

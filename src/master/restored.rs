@@ -92,10 +92,10 @@ impl Leader {
         let Some(host) = self.host_for_point() else {
             return Ok(());
         };
-        let receipt = self.outgoing.report_acks.take_held_back(&host);
-        if !receipt.is_empty() {
+        let ack = self.outgoing.report_acks.take_held_back(&host);
+        if !ack.is_empty() {
             self.recheck()?;
-            return self.write_orders(receipt).map(drop);
+            return self.write_orders(ack).map(drop);
         }
         let core = &self.core;
         let again = |host: &str| {

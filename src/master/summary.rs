@@ -55,7 +55,9 @@ impl Leader {
 
     pub(super) fn view_lags(&mut self, e: &sys::Error) {
         if e.is_no_space() {
-            return self.reserve.fill(&e.to_string(), &self.leadership);
+            return self
+                .reserve
+                .enter_disk_full(&e.to_string(), &self.leadership);
         }
         let text = format!("commands show an old state because the view cannot be written: {e}");
         self.view.alarms.raise("view", text, clock::boot_ms());

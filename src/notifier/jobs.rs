@@ -234,27 +234,27 @@ impl Jobs {
             ..job.clone()
         };
         let time = (context.wall, &self.zone);
-        if let Some(letter) = alert::job_message(context.cluster, j, &job, &notice, time) {
-            push(context, &letter, &job, state);
+        if let Some(delivery) = alert::job_message(context.cluster, j, &job, &notice, time) {
+            push(context, &delivery, &job, state);
         }
     }
 }
 
 /// Queues the message for the mail server, if there is one, and for all receivers with
 /// `job_notices`.
-fn push(context: &JobMessage<'_>, letter: &Delivery, job: &JobFacts, state: &mut NotifierState) {
+fn push(context: &JobMessage<'_>, delivery: &Delivery, job: &JobFacts, state: &mut NotifierState) {
     let receivers = context
         .notices
         .receivers
         .iter()
         .filter(|(_, r)| r.job_notices);
     for (name, _) in receivers {
-        let mut copy = letter.clone();
+        let mut copy = delivery.clone();
         (copy.to, copy.user) = (name.clone(), String::new());
         alert::push(state, copy);
     }
     if let Some(mail) = &context.notices.mail {
-        for copy in alert::copies(letter, job) {
+        for copy in alert::copies(delivery, job) {
             alert::hold_or_send(state, copy, mail.hourly, context.wall);
         }
     }

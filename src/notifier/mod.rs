@@ -128,7 +128,7 @@ impl Notifier {
         }
         let cluster = &self.cluster;
         alert::release_held(&mut self.state, wall, &|address, quota| {
-            alert::listing(cluster, address, quota, wall)
+            alert::held_mail(cluster, address, quota, wall)
         });
         self.settle(wall);
         self.state.epoch = self.epoch;

@@ -71,10 +71,10 @@ pub fn estimate(
 ) -> StartEstimates {
     let present = begin.present;
     let place: BTreeMap<JobKey, u32> = present.keys.iter().copied().zip(0u32..).collect();
-    let parties = Principals::of(&present.workload);
+    let principals = Principals::of(&present.workload);
     let mut core = VirtualLeader::new(ClusterSetting {
         workload: &present.workload,
-        principals: &parties,
+        principals: &principals,
         config: begin.config,
         base_ms: begin.now.0,
         cores: 1,
@@ -86,7 +86,7 @@ pub fn estimate(
             zone: begin.zone,
         }),
     });
-    let mut replay = Replay::new(&present.workload, &parties.by_request, None);
+    let mut replay = Replay::new(&present.workload, &principals.by_request, None);
     present.adopt(&mut replay, &core);
     let wanted = jobs.iter().filter_map(|j| place.get(j).copied());
     replay.end_after_starts(wanted.collect());

@@ -90,7 +90,7 @@ impl HostFragmentation {
         self.total.max(0.0)
     }
 
-    /// Computes the hosts that changed again.
+    /// Recomputes the hosts that changed.
     pub fn update(&mut self, engine: &Engine, mut touched: Vec<u32>) {
         touched.sort_unstable();
         touched.dedup();

@@ -7,18 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Shares of users and of groups by number, each list adding up to 1; all equal without a tree. A
 /// user who is not in the tree has none.
-pub fn shares(config: &Config, workload: &Workload, parties: &Principals) -> (Vec<f64>, Vec<f64>) {
-    let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); parties.users.len()];
+pub fn shares(
+    config: &Config,
+    workload: &Workload,
+    principals: &Principals,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut groups_of: Vec<Vec<String>> = vec![Vec::new(); principals.users.len()];
     let mut members: BTreeSet<(u32, u32)> = BTreeSet::new();
-    for (ask, (user, group)) in workload.requests.iter().zip(&parties.by_request) {
+    for (ask, (user, group)) in workload.requests.iter().zip(&principals.by_request) {
         let groups = &mut groups_of[*user as usize];
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());
         }
         members.insert((*user, *group));
     }
-    let users = of_users(config, &parties.users, &groups_of);
-    let mut groups = vec![0.0; parties.groups.len()];
+    let users = of_users(config, &principals.users, &groups_of);
+    let mut groups = vec![0.0; principals.groups.len()];
     for (user, group) in &members {
         // A user who works for several groups counts partly for each.
         let all = members.iter().filter(|(u, _)| u == user).count();

@@ -84,7 +84,7 @@ struct Line {
     id: u64,
     submit_ms: i64,
     run_ms: i64,
-    given: i64,
+    allocated: i64,
     requested: i64,
     requested_ms: i64,
     user: i64,
@@ -125,7 +125,7 @@ fn fields(line: &str) -> Result<Line, String> {
         id: u64::try_from(id).map_err(|_| invalid(0, words[0], "a job number"))?,
         submit_ms,
         run_ms: time(3)?,
-        given: number(4)?,
+        allocated: number(4)?,
         requested: number(7)?,
         requested_ms: time(8)?,
         user: number(11)?,
@@ -158,7 +158,7 @@ fn add_line(f: &Line, builder: &mut Builder) -> Result<(), String> {
     let width = if f.requested > 0 {
         f.requested
     } else {
-        f.given
+        f.allocated
     };
     if f.run_ms <= 0 {
         left_out.rule("its run time is not above 0");

@@ -114,12 +114,12 @@ pub fn main(args: &TraceArgs) -> Result<i32, String> {
     if args.strict && workload.left_out.bad > 0 {
         return Err(format!("{file} has lines that cannot be read"));
     }
-    let parties = Principals::of(&workload);
+    let principals = Principals::of(&workload);
     let reading = sys::clock::boot_ns() - begun;
     let mut results = Vec::new();
     for run in &runs {
         let begun = sys::clock::boot_ns();
-        let mut result = replay(run, &workload, &parties, args, live.as_ref());
+        let mut result = replay(run, &workload, &principals, args, live.as_ref());
         let took = sys::clock::boot_ns() - begun + reading;
         result.report.wall_s = (took / 1000) as f64 / 1e6;
         report_errors(run, &result.outcome);
@@ -270,17 +270,17 @@ fn replay(
 
 /// Replays a workload on the hosts of a configuration. Returns what happened, without measurements.
 pub fn run(workload: &Workload, config: Arc<Config>) -> Outcome {
-    let parties = Principals::of(workload);
+    let principals = Principals::of(workload);
     let mut core = VirtualLeader::new(ClusterSetting {
         workload,
-        principals: &parties,
+        principals: &principals,
         config,
         base_ms: workload.start_ms.unwrap_or(START_MS),
         cores: 1,
         waste: false,
         live: None,
     });
-    Replay::new(workload, &parties.by_request, None).run(&mut core)
+    Replay::new(workload, &principals.by_request, None).run(&mut core)
 }
 
 fn measured(

@@ -272,7 +272,7 @@ impl<'a> Replay<'a> {
         live.stat = Stat::Suspended;
         if !begun.suspended {
             live.stat = Stat::Running;
-            self.meter_hold(at, slots, true);
+            self.meter_slots(at, slots, true);
             self.set_end(at);
         }
     }
@@ -316,8 +316,8 @@ impl<'a> Replay<'a> {
     }
 
     fn next_instant(&mut self) -> Option<i64> {
-        while let Some(Reverse((_, job, turn))) = self.ends.peek()
-            && self.live[*job as usize].speed_version != *turn
+        while let Some(Reverse((_, job, version))) = self.ends.peek()
+            && self.live[*job as usize].speed_version != *version
         {
             self.ends.pop();
         }
@@ -334,11 +334,11 @@ impl<'a> Replay<'a> {
     }
 
     fn end_due(&mut self, decider: &mut dyn Decider) {
-        while let Some(Reverse((at, job, turn))) = self.ends.peek().copied()
+        while let Some(Reverse((at, job, version))) = self.ends.peek().copied()
             && at <= self.now_ms
         {
             self.ends.pop();
-            if self.live[job as usize].speed_version == turn {
+            if self.live[job as usize].speed_version == version {
                 let (_, killed) = self.live[job as usize].remaining();
                 self.finish(job, killed);
                 decider.end(job, self.now_ms, killed);
@@ -375,8 +375,8 @@ impl<'a> Replay<'a> {
             let next = decider.plan(self.now_ms, &mut decisions);
             let idle = decisions.is_empty();
             self.outcome.decisions += decisions.len() as u64;
-            for act in decisions.drain(..) {
-                self.carry_out(act);
+            for decision in decisions.drain(..) {
+                self.carry_out(decision);
             }
             self.decisions = decisions;
             self.wake_ms = next.wake_ms.filter(|at| *at > self.now_ms);
@@ -407,7 +407,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn meter_hold(&mut self, at: u32, slots: u32, plus: bool) {
+    fn meter_slots(&mut self, at: u32, slots: u32, plus: bool) {
         let (user, group) = self.principals[self.job(at).request as usize];
         if let Some(meter) = &mut self.meter {
             meter.change_slots(user, group, slots, plus);
@@ -415,7 +415,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Other resources are held from start to end, even while the job is suspended.
-    fn meter_take(&mut self, at: u32, plus: bool) {
+    fn meter_amounts(&mut self, at: u32, plus: bool) {
         if let Some(meter) = &mut self.meter {
             for (n, amount) in &self.live[at as usize].uses {
                 meter.change_amount(usize::from(*n), *amount, plus);
@@ -423,8 +423,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn carry_out(&mut self, act: Decision) {
-        match act {
+    fn carry_out(&mut self, decision: Decision) {
+        match decision {
             Decision::Start(start) => self.start(*start),
             Decision::Grow { job, parts } => self.grow(job, &parts),
             Decision::Suspend { job } => self.stop(job),
@@ -434,13 +434,13 @@ impl<'a> Replay<'a> {
                     live.stat = Stat::Running;
                     live.since_ms = self.now_ms;
                     let slots = live.slots;
-                    self.meter_hold(job, slots, true);
+                    self.meter_slots(job, slots, true);
                     self.set_end(job);
                 }
             }
             Decision::Requeue { job } => {
                 self.stop(job);
-                self.meter_take(job, false);
+                self.meter_amounts(job, false);
                 self.add_pending(job);
             }
             Decision::Kill { job } => {
@@ -473,8 +473,8 @@ impl<'a> Replay<'a> {
         live.uses = uses;
         live.cpuf = cpuf;
         live.slots = slots;
-        self.meter_hold(at, slots, true);
-        self.meter_take(at, true);
+        self.meter_slots(at, slots, true);
+        self.meter_amounts(at, true);
         self.set_end(at);
     }
 
@@ -486,7 +486,7 @@ impl<'a> Replay<'a> {
         live.progress(self.now_ms);
         let more = parts.iter().map(|(_, n)| n).sum();
         live.slots += more;
-        self.meter_hold(at, more, true);
+        self.meter_slots(at, more, true);
         self.set_end(at);
     }
 
@@ -500,7 +500,7 @@ impl<'a> Replay<'a> {
         live.stat = Stat::Suspended;
         live.speed_version += 1;
         let slots = live.slots;
-        self.meter_hold(at, slots, false);
+        self.meter_slots(at, slots, false);
     }
 
     /// Units of work that a job does in a millisecond.
@@ -527,7 +527,7 @@ impl<'a> Replay<'a> {
 
     fn finish(&mut self, at: u32, killed: bool) {
         self.stop(at);
-        self.meter_take(at, false);
+        self.meter_amounts(at, false);
         let job = self.job(at);
         let (user, group) = self.principals[job.request as usize];
         let live = &mut self.live[at as usize];

@@ -41,7 +41,7 @@ pub struct VirtualLeader<'a> {
     engine: Engine,
     /// What is free and of no use, if that is needed.
     waste: Option<HostFragmentation>,
-    /// Hosts whose bookings changed since the waste was last computed.
+    /// Hosts whose allocations changed since fragmentation was last computed.
     touched: Vec<u32>,
     /// Milliseconds since the epoch at which the workload starts.
     base_ms: i64,
@@ -455,8 +455,8 @@ pub struct LiveSetting {
 }
 
 /// The users that submit, each in all groups that any of the user's jobs names.
-fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
-    let names = parties.users.iter().zip(UID_FIRST..);
+fn requesters(workload: &Workload, principals: &Principals) -> Vec<Requester> {
+    let names = principals.users.iter().zip(UID_FIRST..);
     let mut users: Vec<Requester> = names
         .map(|(user, uid)| Requester {
             uid,
@@ -464,7 +464,7 @@ fn requesters(workload: &Workload, parties: &Principals) -> Vec<Requester> {
             groups: Vec::new(),
         })
         .collect();
-    for (ask, (user, _)) in workload.requests.iter().zip(&parties.by_request) {
+    for (ask, (user, _)) in workload.requests.iter().zip(&principals.by_request) {
         let groups = &mut users[*user as usize].groups;
         if !ask.group.is_empty() && !groups.contains(&ask.group) {
             groups.push(ask.group.clone());

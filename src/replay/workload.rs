@@ -338,13 +338,13 @@ mod tests {
             ..JobRequest::default()
         };
         let asks = vec![ask("u", "g"), ask("", ""), ask("u", "h"), ask("v", "g")];
-        let parties = Principals::of(&Workload {
+        let principals = Principals::of(&Workload {
             requests: asks,
             ..Workload::default()
         });
-        assert_eq!(parties.users, ["u", "nobody", "v"]);
-        assert_eq!(parties.groups, ["g", "", "h"]);
-        assert_eq!(parties.by_request, [(0, 0), (1, 1), (0, 2), (2, 0)]);
+        assert_eq!(principals.users, ["u", "nobody", "v"]);
+        assert_eq!(principals.groups, ["g", "", "h"]);
+        assert_eq!(principals.by_request, [(0, 0), (1, 1), (0, 2), (2, 0)]);
     }
 
     #[test]

@@ -222,19 +222,19 @@ fn item(lines: &[&str], depth: usize, line: u64, out: &mut Parsed) {
         text.push_str(l);
     }
     let line_offset = key as i64 - column as i64;
-    let place = ItemPosition { line, line_offset };
+    let position = ItemPosition { line, line_offset };
     if !text.lines().any(has_content) {
-        out.problems.push(place.problem("an empty item", None));
+        out.problems.push(position.problem("an empty item", None));
         return;
     }
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
     match read.root {
-        Some(root) if read.defects.is_empty() => parse_item(&root, place, out),
+        Some(root) if read.defects.is_empty() => parse_item(&root, position, out),
         _ => {
             let resource = probable_name(lines);
             let problems = read.defects.into_iter().map(|d| Problem {
                 resource: resource.clone(),
-                ..place.at(d.pos, d.message, d.hint)
+                ..position.at(d.pos, d.message, d.hint)
             });
             out.problems.extend(problems);
         }
@@ -253,11 +253,11 @@ fn probable_name(lines: &[&str]) -> String {
 }
 
 fn parse_whole(text: &str, line: u64, out: &mut Parsed) {
-    let place = ItemPosition::of_line(line);
+    let position = ItemPosition::of_line(line);
     let read = yaml::parse(text.as_bytes(), &LIMITS, &[]);
     if !read.defects.is_empty() {
         let problems = read.defects.into_iter();
-        let problems = problems.map(|d| place.at(d.pos, d.message, d.hint));
+        let problems = problems.map(|d| position.at(d.pos, d.message, d.hint));
         return out.problems.extend(problems);
     }
     match read.root {
@@ -267,19 +267,19 @@ fn parse_whole(text: &str, line: u64, out: &mut Parsed) {
         }) => {
             if let Some(extra) = list.get(RESOURCES_MAX) {
                 let text = format!("more than {RESOURCES_MAX} resources in one document");
-                out.problems.push(place.at(extra.pos, text, None));
+                out.problems.push(position.at(extra.pos, text, None));
             }
             for node in list.iter().take(RESOURCES_MAX) {
-                parse_item(node, place, out);
+                parse_item(node, position, out);
             }
         }
-        Some(root) => parse_item(&root, place, out),
+        Some(root) => parse_item(&root, position, out),
         None => {}
     }
 }
 
-fn parse_item(node: &Node, place: ItemPosition, out: &mut Parsed) {
-    match Item::read(node, place) {
+fn parse_item(node: &Node, position: ItemPosition, out: &mut Parsed) {
+    match Item::read(node, position) {
         Ok(reading) => out.readings.push(reading),
         Err(problem) => out.problems.push(problem),
     }
@@ -487,20 +487,20 @@ impl<'a> Item<'a> {
 
     /// The value of a resource whose units are assigned: their number, or their names.
     fn units(&self, sensed: &Sensed) -> Result<String, Problem> {
-        let place = |key: &str| self.entry(key).expect("it is set");
+        let entry_of = |key: &str| self.entry(key).expect("it is set");
         if sensed.release {
             let text = "units stay with a suspended job: assign: yes excludes release: yes";
-            return Err(self.describe(place("release"), text, Some("leave release out")));
+            return Err(self.describe(entry_of("release"), text, Some("leave release out")));
         }
         if sensed.increase {
             let text = "units do not grow with the load: assign: yes excludes direction: increase";
-            return Err(self.describe(place("direction"), text, Some("leave direction out")));
+            return Err(self.describe(entry_of("direction"), text, Some("leave direction out")));
         }
         if !sensed.locale.is_empty() {
             let text = "units of one host only: assign: yes excludes locale";
             let hint =
                 "run the sensor on the host that has them, or count an amount without assign";
-            return Err(self.describe(place("locale"), text, Some(hint)));
+            return Err(self.describe(entry_of("locale"), text, Some(hint)));
         }
         let Some(entry) = self.entry("value") else {
             let hint = Some("write value: [NAME, NAME] or a number".to_owned());

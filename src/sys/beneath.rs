@@ -217,14 +217,14 @@ fn is_own(link: &FileStat, dir: &FileStat, uid: u32) -> bool {
     own(link.st_uid) || (!is_shared && link.st_uid == dir.st_uid)
 }
 
-/// Finds the target of the spot. `follow`: if its last name is a link, the target of the link.
+/// Finds the target of the path. `follow`: if its last name is a link, the target of the link.
 fn find(act: &'static str, path: PathBelow<'_>, follow: bool) -> Result<OpenTarget> {
     let found: io::Result<OpenTarget> =
         (|| Walk::below(path.root)?.follow(plain_names(path.path)?, follow))();
     found.at(act, &path.full_path())
 }
 
-/// The directory that contains the last name of the spot, and that name.
+/// The directory that contains the last name of the path, and that name.
 fn find_above<'s>(act: &'static str, path: PathBelow<'s>) -> Result<(OwnedFd, &'s OsStr)> {
     let found: io::Result<_> = (|| {
         plain_names(path.path)?;

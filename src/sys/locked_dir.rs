@@ -42,8 +42,8 @@ impl LockedDir {
             },
             None => return Ok(None),
         };
-        let mine = own.uid == super::users::effective_uid() && own.mode == MODE;
-        Ok((mine && (made || own.is_empty()?)).then_some(own))
+        let is_private = own.uid == super::users::effective_uid() && own.mode == MODE;
+        Ok((is_private && (made || own.is_empty()?)).then_some(own))
     }
 
     /// Takes the lock of an existing directory; `Ok(None)` if it is held by another process, or
@@ -73,7 +73,7 @@ impl LockedDir {
             None => return Ok(None),
         }
         // The process that held it may have removed it since.
-        let there = fs::stat(path)?.map(|stat| stat.ino);
+        let ino_of_path = fs::stat(path)?.map(|stat| stat.ino);
         let stat = file.metadata().at("stat", path)?;
         let own = LockedDir {
             path: path.to_owned(),
@@ -81,7 +81,7 @@ impl LockedDir {
             uid: stat.uid(),
             mode: stat.mode() & 0o7777,
         };
-        Ok((there == Some(stat.ino())).then_some(own))
+        Ok((ino_of_path == Some(stat.ino())).then_some(own))
     }
 
     /// The path of the directory.

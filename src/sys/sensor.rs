@@ -69,7 +69,7 @@ pub fn start(program: &Path, env: &[(String, OsString)]) -> Result<Running> {
         stdout,
         stderr,
     };
-    let set = running.no_waiting().at("open a pipe to", program);
+    let set = running.set_nonblocking().at("open a pipe to", program);
     if let Err(e) = set {
         running.kill(libc::SIGKILL);
         let _ = running.child.wait();
@@ -79,7 +79,7 @@ pub fn start(program: &Path, env: &[(String, OsString)]) -> Result<Running> {
 }
 
 impl Running {
-    fn no_waiting(&self) -> std::io::Result<()> {
+    fn set_nonblocking(&self) -> std::io::Result<()> {
         let flag = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
         if let Some(out) = &self.stdout {
             fcntl(out.as_fd(), flag)?;

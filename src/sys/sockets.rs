@@ -73,12 +73,12 @@ fn open() -> nix::Result<OwnedFd> {
 fn request(family: u8) -> Vec<u8> {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let unlike = StateFlags::LISTEN | StateFlags::TIME_WAIT | StateFlags::SYN_RECV;
+    let excluded = StateFlags::LISTEN | StateFlags::TIME_WAIT | StateFlags::SYN_RECV;
     let request = InetRequest {
         family,
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::INFO,
-        states: StateFlags::all().difference(unlike),
+        states: StateFlags::all().difference(excluded),
         socket_id: match family {
             AF_INET => SocketId::new_v4(),
             _ => SocketId::new_v6(),

@@ -22,7 +22,7 @@ const ALIVE_S: (i32, i32, i32) = (20, 10, 3);
 const UNCONFIRMED_MS: u32 = 60_000;
 const NO_ROOM_MS: u32 = 300_000;
 /// How often a connection in use is checked for loss (ms).
-pub const LOSS_LOOK_MS: u64 = 10_000;
+pub const LOSS_CHECK_MS: u64 = 10_000;
 
 /// Waits for connections.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Listener {
     /// Listens on a free port of all addresses of this machine.
     pub fn open() -> Result<Listener> {
         let what = Path::new("a port");
-        let six = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
-        let listener = six
+        let ipv6 = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
+        let listener = ipv6
             .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))
             .at("listen on", what)?;
         listener.set_nonblocking(true).at("listen on", what)?;
@@ -118,7 +118,7 @@ pub fn connect_nonblocking(at: &ServerAddress) -> io::Result<File> {
     };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let fd = socket::socket(family, SockType::Stream, flags, None)?;
-    let called = match at {
+    let connected = match at {
         ServerAddress::Tcp(address) => {
             let _ = socket::setsockopt(&fd, socket::sockopt::TcpNoDelay, &true);
             socket::connect(fd.as_raw_fd(), &SockaddrStorage::from(*address))
@@ -128,7 +128,7 @@ pub fn connect_nonblocking(at: &ServerAddress) -> io::Result<File> {
             socket::connect(fd.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)
         }
     };
-    match called {
+    match connected {
         Ok(()) | Err(nix::errno::Errno::EINPROGRESS) => Ok(File::from(fd)),
         Err(e) => Err(e.into()),
     }
@@ -184,7 +184,7 @@ impl Wire {
     }
 
     /// Whether the other machine must be gone, because it confirms nothing that was sent. Must be
-    /// checked every `LOSS_LOOK_MS`; if nothing is in transit, the system itself checks the
+    /// checked every `LOSS_CHECK_MS`; if nothing is in transit, the system itself checks the
     /// connection.
     pub fn is_lost(&self) -> bool {
         let mut info = TcpInfo::default();

@@ -1,6 +1,6 @@
-//! A file to which another machine appends, kept open between looks if that saves requests.
+//! A file to which another machine appends, kept open between polls if that saves requests.
 //!
-//! On NFS a look that opens, reads and closes takes three requests. A descriptor that is kept open
+//! On NFS a poll that opens, reads and closes takes three requests. A descriptor that is kept open
 //! shows what this machine has cached, except with `O_DIRECT`: then each read is one request that
 //! the server answers. Therefore a file that grew a moment ago is kept open and read past the
 //! cache. Data that such a read does not find is looked for by open, read and close, and the file
@@ -72,11 +72,11 @@ impl Tail {
         }
         self.open = None;
         let direct = self.direct;
-        let how = OpenMode {
+        let mode = OpenMode {
             direct,
             ..OpenMode::LOOK
         };
-        let file = File::open(path, how).at("open", path)?;
+        let file = File::open(path, mode).at("open", path)?;
         let chunk = fs::read_open(&file, path, offset, max)?;
         if direct {
             let (path, ino, uid) = (path.to_path_buf(), chunk.ino, chunk.uid);

@@ -15,7 +15,7 @@ use std::sync::{LazyLock, Mutex};
 const CACHE_MS: u64 = 300_000;
 /// The same for "no such user": a directory service that was unavailable must not exclude a user
 /// for long.
-const CACHE_NOBODY_MS: u64 = 5_000;
+const CACHE_ABSENT_MS: u64 = 5_000;
 /// Number of answers that are kept before the cache is emptied.
 const CACHE_MAX: usize = 10_000;
 
@@ -66,7 +66,7 @@ pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some((at, facts)) = cache.get(&uid)
-        && now.saturating_sub(*at) < facts.as_ref().map_or(CACHE_NOBODY_MS, |_| CACHE_MS)
+        && now.saturating_sub(*at) < facts.as_ref().map_or(CACHE_ABSENT_MS, |_| CACHE_MS)
     {
         return Ok(facts.clone());
     }

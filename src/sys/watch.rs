@@ -70,10 +70,10 @@ impl Watcher {
         let (tx, hints) = bounded(1);
         let sender = tx.clone();
         let watched = Watched::default();
-        let hearing = watched.clone();
+        let watched_paths = watched.clone();
         let handler = move |event: notify::Result<notify::Event>| {
             if let Ok(e) = &event {
-                hearing.note_event(e);
+                watched_paths.note_event(e);
             }
             let counts = match &event {
                 Ok(e) => e.paths.is_empty() || e.paths.iter().any(|p| wanted(p)),

@@ -66,11 +66,11 @@ pub fn base(
     nice: i32,
     env: &[(String, String)],
     account: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
     stdin_file: Option<&str>,
 ) -> Result<TaskBase, String> {
-    if !place.may_switch && account.identity.uid != place.uid {
-        let (host, uid) = (&place.host, account.identity.uid);
+    if !properties.may_switch && account.identity.uid != properties.uid {
+        let (host, uid) = (&properties.host, account.identity.uid);
         return Err(format!(
             "host {host} runs without privilege and cannot become uid {uid}"
         ));
@@ -88,16 +88,16 @@ pub fn base(
         },
     };
     let report = ReportFacts {
-        cluster: place.cluster.clone(),
+        cluster: properties.cluster.clone(),
         user: account.name.clone(),
         home: account.home.clone(),
         queue: spec.queue.clone(),
         sub_host: spec.sub_host.clone(),
     };
     Ok(TaskBase {
-        env: base_env(spec, env, account, place),
-        user: place.may_switch.then(|| account.identity.clone()),
-        service: place.service.clone(),
+        env: base_env(spec, env, account, properties),
+        user: properties.may_switch.then(|| account.identity.clone()),
+        service: properties.service.clone(),
         cwd: spec.cwd.clone(),
         cwd_create: spec.cwd_create,
         umask: spec.umask,
@@ -121,7 +121,7 @@ pub(super) fn base_env(
     spec: &Spec,
     env: &[(String, String)],
     account: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) -> Vec<String> {
     // A job that another job submits does not inherit its units or parameters.
     let ours = |n: &str| {
@@ -146,21 +146,21 @@ pub(super) fn base_env(
     set("CB_QUEUE", &spec.queue);
     set("LSB_SUB_HOST", &spec.sub_host);
     set("CB_SUB_HOST", &spec.sub_host);
-    set("CB_EXEC_HOST", &place.host);
+    set("CB_EXEC_HOST", &properties.host);
     if spec.session.is_some() {
         set("LSB_INTERACTIVE", "Y");
         set("CB_INTERACTIVE", "Y");
     }
     for name in ["CB_ENVDIR", "LSF_ENVDIR"] {
-        set(name, &place.envdir);
+        set(name, &properties.envdir);
     }
     for name in ["CB_BINDIR", "LSF_BINDIR"] {
-        set(name, &place.bindir);
+        set(name, &properties.bindir);
     }
     for name in ["CB_SERVERDIR", "LSF_SERVERDIR"] {
-        set(name, &place.serverdir);
+        set(name, &properties.serverdir);
     }
-    if let Some(prefix) = Path::new(&place.bindir).parent() {
+    if let Some(prefix) = Path::new(&properties.bindir).parent() {
         set("LSF_LIBDIR", &prefix.join("lib").to_string_lossy());
     }
     // Variables that every program expects, also with `-env none`.
@@ -608,7 +608,7 @@ mod tests {
 
     #[test]
     fn an_empty_environment_has_what_programs_expect() {
-        let place = HostProperties {
+        let properties = HostProperties {
             may_switch: true,
             bindir: "/opt/bin".into(),
             serverdir: "/opt/sbin".into(),
@@ -620,7 +620,7 @@ mod tests {
             shell: "/bin/zsh".into(),
             ..Account::default()
         };
-        let b = base(&Spec::default(), 0, &[], &account, &place, None).unwrap();
+        let b = base(&Spec::default(), 0, &[], &account, &properties, None).unwrap();
         for e in [
             "PATH=/usr/local/bin:/usr/bin:/bin",
             "HOME=/users/ann",
@@ -632,7 +632,7 @@ mod tests {
             assert!(b.env.iter().any(|x| x == e), "{e}: {:?}", b.env);
         }
         let given = [("TMPDIR".to_owned(), "/scratch".to_owned())];
-        let b = base(&Spec::default(), 0, &given, &account, &place, None).unwrap();
+        let b = base(&Spec::default(), 0, &given, &account, &properties, None).unwrap();
         assert!(b.env.iter().any(|e| e == "TMPDIR=/scratch"));
     }
 
@@ -702,7 +702,7 @@ mod tests {
             ("BAD=".to_string(), "x".to_string()),
             ("NUL".to_string(), "a\0b".to_string()),
         ];
-        let place = HostProperties {
+        let properties = HostProperties {
             may_switch: true,
             ..HostProperties::default()
         };
@@ -710,7 +710,7 @@ mod tests {
             name: "ann".into(),
             ..Account::default()
         };
-        let b = base(&Spec::default(), 0, &env, &account, &place, None).unwrap();
+        let b = base(&Spec::default(), 0, &env, &account, &properties, None).unwrap();
         assert!(b.env.contains(&"A=b=c".to_string()) && b.env.contains(&"USER=ann".to_string()));
         assert!(
             !b.env
@@ -722,20 +722,20 @@ mod tests {
 
     #[test]
     fn without_privilege_only_own_jobs_run() {
-        let place = HostProperties {
+        let properties = HostProperties {
             uid: 1000,
             ..HostProperties::default()
         };
         let mut account = Account::default();
         account.identity.uid = 1000;
         assert!(
-            base(&Spec::default(), 0, &[], &account, &place, None)
+            base(&Spec::default(), 0, &[], &account, &properties, None)
                 .unwrap()
                 .user
                 .is_none()
         );
         account.identity.uid = 1001;
-        assert!(base(&Spec::default(), 0, &[], &account, &place, None).is_err());
+        assert!(base(&Spec::default(), 0, &[], &account, &properties, None).is_err());
     }
 
     #[test]

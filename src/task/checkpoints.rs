@@ -54,9 +54,9 @@ pub fn continues(a: AttemptId, order: &CheckpointOrder) -> bool {
 }
 
 /// A program of the method, `echkpnt` or `erestart`.
-fn program(order: &CheckpointOrder, kind: &str, place: &HostProperties) -> String {
+fn program(order: &CheckpointOrder, kind: &str, properties: &HostProperties) -> String {
     let dir = match order.methods.as_str() {
-        "" => &place.serverdir,
+        "" => &properties.serverdir,
         dir => dir,
     };
     format!("{dir}/{kind}.{}", order.what.method())
@@ -75,14 +75,14 @@ fn of_task(
     order: &CheckpointOrder,
     spec: &Spec,
     job: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) -> TaskCheckpoint {
     let ms = |s: u64| s.saturating_mul(1000);
     let period_ms = ms(order.what.period_s);
     TaskCheckpoint {
         dir: dir(&order.what, key, &spec.cwd),
-        program: program(order, "echkpnt", place),
-        env: clean_env(spec, job, job, place),
+        program: program(order, "echkpnt", properties),
+        env: clean_env(spec, job, job, properties),
         first_ms: match order.what.init_s {
             0 => period_ms,
             init => ms(init),
@@ -101,15 +101,15 @@ pub fn add(
     order: &CheckpointOrder,
     spec: &Spec,
     job: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) {
-    let task = of_task(a.j, order, spec, job, place);
+    let task = of_task(a.j, order, spec, job, properties);
     if continues(a, order) {
         let of_queue = |hook: &&Hook| hook.of == HookOf::Queue;
         let at = hooks.pre.iter().take_while(of_queue).count();
         hooks
             .pre
-            .insert(at, restore(a.j, order, spec, &task, place));
+            .insert(at, restore(a.j, order, spec, &task, properties));
     }
     hooks.checkpoint = Some(task);
 }
@@ -120,9 +120,9 @@ fn restore(
     order: &CheckpointOrder,
     spec: &Spec,
     task: &TaskCheckpoint,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) -> Hook {
-    let (dir, program) = (&task.dir, program(order, "erestart", place));
+    let (dir, program) = (&task.dir, program(order, "erestart", properties));
     let what = &order.what;
     let from = named_dir(what, key, &spec.cwd, &what.from);
     let (label, script) = match what.from.is_empty() {
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn each_job_has_a_directory_of_its_own_and_the_programs_come_from_the_administrator() {
-        let (key, place) = (
+        let (key, properties) = (
             JobKey::element(7, 2),
             HostProperties {
                 serverdir: "/opt/sbin".into(),
@@ -293,7 +293,7 @@ mod tests {
             ..Spec::default()
         };
         let job = Account::default();
-        let task = of_task(key, &order(), &spec, &job, &place);
+        let task = of_task(key, &order(), &spec, &job, &properties);
         assert_eq!(task.dir, "/w/ck/2/7.2");
         assert_eq!(task.program, "/opt/sbin/echkpnt.app");
         assert_eq!((task.first_ms, task.period_ms), (60_000, 300_000));
@@ -302,16 +302,16 @@ mod tests {
             methods: "/site".into(),
             ..order()
         };
-        let hook = restore(key, &own, &spec, &task, &place);
+        let hook = restore(key, &own, &spec, &task, &properties);
         assert_eq!(hook.checked, "/site/erestart.app");
         let words = ["/w/ck/2/7.2", "/site/erestart.app", ""];
         assert_eq!(hook.argv[4..7], words);
         assert_eq!((hook.of, hook.limit_ms), (HookOf::Queue, 9));
         let mut hooks = TaskHooks::default();
         let again = |at| AttemptId { j: key, at };
-        add(&mut hooks, again(1), &own, &spec, &job, &place);
+        add(&mut hooks, again(1), &own, &spec, &job, &properties);
         assert!(hooks.pre.is_empty() && hooks.checkpoint.is_some());
-        add(&mut hooks, again(2), &own, &spec, &job, &place);
+        add(&mut hooks, again(2), &own, &spec, &job, &properties);
         assert_eq!(hooks.pre, [hook]);
         let words = save_argv(&task, true, 55);
         assert_eq!(words[4..7], ["/w/ck/2/7.2", "/opt/sbin/echkpnt.app", "-f"]);
@@ -329,7 +329,7 @@ mod tests {
             force: true,
             ..order.what
         };
-        let (spec, job, place) = (
+        let (spec, job, properties) = (
             Spec::default(),
             Account::default(),
             HostProperties::default(),
@@ -339,7 +339,7 @@ mod tests {
             at: 1,
         };
         let mut hooks = TaskHooks::default();
-        add(&mut hooks, a, &order, &spec, &job, &place);
+        add(&mut hooks, a, &order, &spec, &job, &properties);
         let hook = &hooks.pre[0];
         assert!(hook.argv[2].starts_with("if [ -e "), "{:?}", hook.argv);
         assert_eq!(hook.argv[4], "/ck/%J/7");

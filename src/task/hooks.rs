@@ -13,7 +13,7 @@ use crate::record::report::Ended;
 use crate::text::hook::words;
 use crate::text::subst::subst;
 
-/// The search path and the working directory of hooks: `Launch::dir` of the shepherd is the same.
+/// The search path and the working directory of hooks: `HOOK_DIR` of the shepherd is the same.
 const PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const DIR: &str = "/tmp";
 /// How long `eexec` may take (ms).
@@ -37,7 +37,7 @@ pub fn of_task(
     spec: &Spec,
     job: &Account,
     queue: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) -> TaskHooks {
     let hook = |of: HookOf, command: &str, limit_ms: u64| {
         let argv = match of {
@@ -47,9 +47,9 @@ pub fn of_task(
         (!command.is_empty()).then(|| Hook {
             of,
             argv,
-            user: (place.may_switch && of == HookOf::Queue).then(|| queue.identity.clone()),
+            user: (properties.may_switch && of == HookOf::Queue).then(|| queue.identity.clone()),
             env: match of {
-                HookOf::Queue => clean_env(spec, job, queue, place),
+                HookOf::Queue => clean_env(spec, job, queue, properties),
                 HookOf::Job => Vec::new(),
             },
             limit_ms,
@@ -103,12 +103,12 @@ pub fn add_eexec(
     hooks: &mut TaskHooks,
     spec: &Spec,
     job: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
     data: &str,
 ) {
-    let program = format!("{}/eexec", place.esubdir);
+    let program = format!("{}/eexec", properties.esubdir);
     let at = |when: &str| {
-        let mut env = clean_env(spec, job, job, place);
+        let mut env = clean_env(spec, job, job, properties);
         env.push(format!("LS_EXEC_T={when}"));
         Hook {
             of: HookOf::Queue,
@@ -191,9 +191,9 @@ pub(super) fn clean_env(
     spec: &Spec,
     job: &Account,
     queue: &Account,
-    place: &HostProperties,
+    properties: &HostProperties,
 ) -> Vec<String> {
-    let mut env = base_env(spec, &[], queue, place);
+    let mut env = base_env(spec, &[], queue, properties);
     env.retain(|e| {
         !["PATH=", "PWD=", "LSFUSER="]
             .iter()
@@ -321,7 +321,7 @@ mod tests {
     }
 
     fn tasks() -> TaskHooks {
-        let place = HostProperties {
+        let properties = HostProperties {
             may_switch: true,
             ..HostProperties::default()
         };
@@ -334,7 +334,7 @@ mod tests {
             ..Account::default()
         };
         let (ann, site) = (account("ann", 1001), account("site", 7));
-        of_task(JobKey::job(1), &order(), &spec(), &ann, &site, &place)
+        of_task(JobKey::job(1), &order(), &spec(), &ann, &site, &properties)
     }
 
     #[test]
@@ -359,8 +359,8 @@ mod tests {
             runtime: crate::model::ContainerRuntime::Podman,
             ..order()
         };
-        let (job, place) = (Account::default(), HostProperties::default());
-        let hooks = of_task(JobKey::job(1), &order, &spec(), &job, &job, &place);
+        let (job, properties) = (Account::default(), HostProperties::default());
+        let hooks = of_task(JobKey::job(1), &order, &spec(), &job, &job, &properties);
         let remover = &hooks.post[0];
         let own = containers::remover(order.runtime).unwrap();
         assert_eq!((&remover.argv, remover.of), (&own, HookOf::Job));
@@ -394,9 +394,9 @@ mod tests {
             "/data/x >< x",
         ];
         spec.files = files.map(|text| FileCopy::parse(text).unwrap()).to_vec();
-        let (job, place) = (Account::default(), HostProperties::default());
+        let (job, properties) = (Account::default(), HostProperties::default());
         let key = JobKey { id: 7, idx: 3 };
-        let all = of_task(key, &order(), &spec, &job, &job, &place);
+        let all = of_task(key, &order(), &spec, &job, &job, &properties);
         let list = |hooks: &[Hook]| {
             let each = hooks.iter().map(|h| match h.label.as_str() {
                 "" => h.argv[0].clone(),
@@ -429,13 +429,13 @@ mod tests {
 
     #[test]
     fn eexec_stands_between_what_queue_and_job_run() {
-        let place = HostProperties {
+        let properties = HostProperties {
             esubdir: "/site".into(),
             ..HostProperties::default()
         };
         let mut hooks = tasks();
         let job = Account::default();
-        add_eexec(&mut hooks, &spec(), &job, &place, "ticket");
+        add_eexec(&mut hooks, &spec(), &job, &properties, "ticket");
         let list = |all: &[Hook]| -> Vec<String> {
             all.iter().map(|h| h.argv.last().unwrap().clone()).collect()
         };

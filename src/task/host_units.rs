@@ -36,10 +36,10 @@ pub fn units_here(config: Option<&Config>, host: &str, doc: &HostUnitsDoc) -> Ho
     }
     for (res, decl) in &config.hosts.resources {
         if let Some(all) = out.get_mut(res).filter(|_| !decl.devices.is_empty()) {
-            for (place, unit) in all.iter_mut().enumerate() {
+            for (index, unit) in all.iter_mut().enumerate() {
                 let of = |device: &String| {
                     let device = device.replace("%u", &unit.name);
-                    device.replace("%n", &place.to_string())
+                    device.replace("%n", &index.to_string())
                 };
                 unit.devices = decl.devices.iter().map(of).collect();
             }
@@ -55,10 +55,10 @@ pub fn units_here(config: Option<&Config>, host: &str, doc: &HostUnitsDoc) -> Ho
 }
 
 fn put_sizes(all: &mut [UnitDoc], own: &str, value: &ResourceValue) {
-    for (place, unit) in all.iter_mut().enumerate() {
+    for (index, unit) in all.iter_mut().enumerate() {
         let size = match value {
             ResourceValue::Number(n) => Some(*n),
-            ResourceValue::Sizes(sizes) => sizes.get(place).copied(),
+            ResourceValue::Sizes(sizes) => sizes.get(index).copied(),
             ResourceValue::Text(_) | ResourceValue::Units(_) => None,
         };
         if let Some(size) = size {

@@ -213,7 +213,7 @@ impl Machine {
 
     /// Sets its checkpoints.
     #[must_use]
-    pub fn saved(mut self, checkpoints: Option<Checkpoints>) -> Machine {
+    pub fn with_checkpoints(mut self, checkpoints: Option<Checkpoints>) -> Machine {
         self.saving = checkpoints;
         self
     }

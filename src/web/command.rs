@@ -235,13 +235,13 @@ async fn listen(options: &Options) -> Result<(Listener, PortalAddress), Refusal>
         since: sys::clock::wall_ms(),
     };
     let Some(path) = &options.socket else {
-        let place = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
-        let tcp = TcpListener::bind(place).await;
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+        let tcp = TcpListener::bind(listen).await;
         let tcp = tcp.map_err(|e| {
-            Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e)))
+            Refusal::system(format!("cannot listen on {listen}: {}", sys::reason(&e)))
         })?;
-        let place = tcp.local_addr().map_err(Refusal::system)?;
-        address.url = format!("http://{place}");
+        let listen = tcp.local_addr().map_err(Refusal::system)?;
+        address.url = format!("http://{listen}");
         return Ok((Listener::Tcp(tcp), address));
     };
     let unix = bind(path)?;

@@ -1,8 +1,8 @@
-//! Files of the requesting user: places within URLs, pieces of limited size, downloads.
+//! Files of the requesting user: locations within URLs, pieces of limited size, downloads.
 //!
-//! Owns how a place is written in a URL and how a name is shown. Paths are bytes: in a URL they are
-//! percent-encoded, on a page and in JSON a name is text with non-UTF-8 bytes written as `\xff`.
-//! Nothing here opens a file; that is [`crate::identity::AsUser::files`].
+//! Owns how a location is written in a URL and how a name is shown. Paths are bytes: in a URL they
+//! are percent-encoded; on a page and in JSON a name is text with non-UTF-8 bytes written as
+//! `\xff`. Nothing here opens a file; that is [`crate::identity::UserAccess::files`].
 
 use crate::error::WebError;
 use crate::guard::Caller;
@@ -83,11 +83,11 @@ impl ByteQuery {
     }
 }
 
-/// The place that a query names: `root` (default: the home directory) and `path` below it.
+/// The location that a query names: `root` (default: the home directory) and `path` below it.
 ///
 /// # Errors
 /// The user is not served, or the caller may not access files.
-pub fn place(app: &App, caller: &Caller, query: &ByteQuery) -> Result<FileLocation, WebError> {
+pub fn location(app: &App, caller: &Caller, query: &ByteQuery) -> Result<FileLocation, WebError> {
     allow(caller)?;
     let root = match query.get("root") {
         b"" => {
@@ -121,7 +121,7 @@ pub fn encoded(bytes: &[u8]) -> String {
     percent_encode(bytes, PLAIN).to_string()
 }
 
-/// The query of a place.
+/// The query of a location.
 pub fn query(root: &[u8], path: &[u8]) -> String {
     format!("root={}&path={}", encoded(root), encoded(path))
 }

@@ -291,8 +291,10 @@ pub fn comes_from<'h>(
         return Some(false);
     }
     let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
-    let place = origin.split_once("://").map_or("", |(_, place)| place);
-    Some(!place.is_empty() && hosts.any(|host| place.eq_ignore_ascii_case(host)))
+    let authority = origin
+        .split_once("://")
+        .map_or("", |(_, authority)| authority);
+    Some(!authority.is_empty() && hosts.any(|host| authority.eq_ignore_ascii_case(host)))
 }
 
 /// A token must have the scope, a session its CSRF token.

@@ -188,8 +188,8 @@ impl History {
         let users = users.into_iter().take(USERS_MAX);
         let users = users.map(|(name, sum)| (name.clone(), [sum.slots as f32, sum.pending as f32]));
         self.users.push(now, users, 0.0);
-        let there = view.hosts.iter();
-        let hosts = there
+        let hosts = view.hosts.iter();
+        let hosts = hosts
             .filter(|h| Reader::host_kind(h) != HostKind::Away)
             .map(|h| {
                 let load = &h.load;

@@ -11,7 +11,7 @@
 //!   logged in.
 //! - `guard`: the checks of every request; `peer`: its origin; `secret`: passwords typed by users;
 //!   `error`: the form of refusals; `translations`: texts for users.
-//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: places and pieces of files.
+//! - `pages`: HTML; `rest`, `rest_files`: JSON; `files`: locations and pieces of files.
 //! - `live`: events; `routes`: the table of all of them.
 //! - `terminal`: shells in a page; `apps`: programs of jobs, each with its own host name.
 

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 /// Events that wait for a slow reader.
 const WAITING: usize = 64;
 /// Pause between two checks of files, and minimum time between two `changed` events.
-const LOOK: Duration = Duration::from_millis(1_000);
+const CHECK_EVERY: Duration = Duration::from_millis(1_000);
 /// How often a silent connection gets a comment, so that both sides notice a lost connection.
 const ALIVE: Duration = Duration::from_secs(20);
 /// The last bytes of a log, which are sent first and kept to find what is new.
@@ -71,7 +71,7 @@ fn open(app: &App) -> Result<(mpsc::Sender<Event>, Response), WebError> {
 async fn goes_on(app: &App, caller: &Caller, to: &mpsc::Sender<Event>) -> bool {
     let mut ending = app.ending.clone();
     tokio::select! {
-        () = tokio::time::sleep(LOOK) => {}
+        () = tokio::time::sleep(CHECK_EVERY) => {}
         () = to.closed() => return false,
         _ = ending.wait_for(|ending| *ending) => return false,
     }

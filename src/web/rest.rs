@@ -317,11 +317,11 @@ pub(crate) async fn submit(
             "accepted_ms": accepted.accepted_ms,
             "warning": accepted.warning,
         });
-        let place = format!("{}/jobs/{}", routes::API, accepted.id);
+        let location = format!("{}/jobs/{}", routes::API, accepted.id);
         let mut response = object(&answer);
         *response.status_mut() = StatusCode::CREATED;
-        if let Ok(place) = place.parse() {
-            response.headers_mut().insert(header::LOCATION, place);
+        if let Ok(location) = location.parse() {
+            response.headers_mut().insert(header::LOCATION, location);
         }
         Ok(response)
     })

@@ -1,6 +1,6 @@
 //! Files, clones and the texts of jobs in the REST interface.
 //!
-//! Owns the shape of their responses. Places are in the query of every request: `root` (default:
+//! Owns the shape of their responses. Locations are in the query of every request: `root` (default:
 //! the home directory) and `path` below it, both percent-encoded.
 
 use crate::error::WebError;
@@ -46,7 +46,7 @@ async fn answer(
 ) -> RestResult {
     blocking(move || {
         let byte_query = ByteQuery::parse(query.as_deref())?;
-        let at = files::place(&app, &caller, &byte_query)?;
+        let at = files::location(&app, &caller, &byte_query)?;
         let root = shown(&at.root);
         let result = app.actor.files(&caller.identity, &ask(at, &byte_query)?)?;
         Ok(match result {
@@ -97,7 +97,7 @@ pub(crate) async fn content(
 ) -> RestResult {
     let byte_query = ByteQuery::parse(query.as_deref())?;
     let (app_copy, of) = (app.clone(), caller.clone());
-    let at = blocking(move || files::place(&app_copy, &of, &byte_query)).await?;
+    let at = blocking(move || files::location(&app_copy, &of, &byte_query)).await?;
     files::send_file(app, caller, at, &headers, Delivery::Download).await
 }
 
@@ -181,8 +181,8 @@ pub(crate) async fn clone_job(
             "accepted_ms": accepted.accepted_ms,
         }));
         *response.status_mut() = StatusCode::CREATED;
-        if let Ok(place) = format!("{}/jobs/{}", routes::API, accepted.id).parse() {
-            response.headers_mut().insert(header::LOCATION, place);
+        if let Ok(location) = format!("{}/jobs/{}", routes::API, accepted.id).parse() {
+            response.headers_mut().insert(header::LOCATION, location);
         }
         Ok(response)
     })

@@ -104,13 +104,13 @@ pub(crate) fn run(options: ServiceOptions, site: Site) -> Result<(), Refusal> {
         Some((certificate, key)) => Some(tls::acceptor(certificate, key).map_err(Refusal::system)?),
         None => None,
     };
-    let place = start.listen;
-    let listener = TcpListener::bind(place)
+    let listen = start.listen;
+    let listener = TcpListener::bind(listen)
         .and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp))
-        .map_err(|e| Refusal::system(format!("cannot listen on {place}: {}", sys::reason(&e))))?;
-    let place = listener.local_addr().map_err(Refusal::system)?;
-    let address = address(place, &start);
-    let name = format!("corral_{}", place.port());
+        .map_err(|e| Refusal::system(format!("cannot listen on {listen}: {}", sys::reason(&e))))?;
+    let listen = listener.local_addr().map_err(Refusal::system)?;
+    let address = address(listen, &start);
+    let name = format!("corral_{}", listen.port());
     let settings = Settings {
         names: start.names,
         metrics_open: start.metrics_open,
@@ -222,13 +222,13 @@ fn can_ask_pam(portal: &Portal) -> Result<(), Refusal> {
 }
 
 /// The address that is published.
-fn address(place: SocketAddr, start: &ServiceStart) -> PortalAddress {
+fn address(listen: SocketAddr, start: &ServiceStart) -> PortalAddress {
     let (encrypted, by_proxy) = (start.tls.is_some(), !start.portal.trust_proxy.is_empty());
     PortalAddress {
         url: match start.names.first() {
             // Browsers reach it through the proxy.
             Some(name) if by_proxy && !encrypted => format!("https://{name}"),
-            name => url(place, encrypted, name),
+            name => url(listen, encrypted, name),
         },
         socket: String::new(),
         host: sys::host::node_name(),
@@ -238,12 +238,12 @@ fn address(place: SocketAddr, start: &ServiceStart) -> PortalAddress {
 }
 
 /// The address that `clogin` prints. Certificates are for names.
-fn url(place: SocketAddr, encrypted: bool, name: Option<&String>) -> String {
+fn url(listen: SocketAddr, encrypted: bool, name: Option<&String>) -> String {
     match (encrypted, name) {
-        (false, _) => format!("http://{place}"),
-        (true, None) => format!("https://localhost:{}", place.port()),
-        (true, Some(name)) if place.port() == 443 => format!("https://{name}"),
-        (true, Some(name)) => format!("https://{name}:{}", place.port()),
+        (false, _) => format!("http://{listen}"),
+        (true, None) => format!("https://localhost:{}", listen.port()),
+        (true, Some(name)) if listen.port() == 443 => format!("https://{name}"),
+        (true, Some(name)) => format!("https://{name}:{}", listen.port()),
     }
 }
 

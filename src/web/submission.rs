@@ -138,9 +138,9 @@ impl JobForm {
             return Err(WebError::wrong(why));
         }
         let mut named_options = self.named()?;
-        let says_where = |word: &String| word.trim_start_matches('-').starts_with("cwd");
-        let elsewhere = named_options.iter().any(|(option, _)| *option == "cwd");
-        if !elsewhere && !self.options.iter().any(says_where) {
+        let sets_cwd = |word: &String| word.trim_start_matches('-').starts_with("cwd");
+        let has_cwd = named_options.iter().any(|(option, _)| *option == "cwd");
+        if !has_cwd && !self.options.iter().any(sets_cwd) {
             named_options.push(("cwd", home.to_owned()));
         }
         Ok(JobRequest {

@@ -34,7 +34,7 @@ pub const TERMINALS_MAX: usize = 64;
 /// How long a terminal waits for a page: during a reload or an interruption of the network.
 const AWAY: Duration = Duration::from_secs(60);
 /// Interval at which the session is checked, and interval of pings to a page.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 const ALIVE: Duration = Duration::from_secs(20);
 /// Time for a page to receive the last output.
 const LAST: Duration = Duration::from_secs(5);
@@ -279,7 +279,7 @@ async fn until_over(app: &App, session: &str) {
     loop {
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(CHECK_EVERY) => {}
         }
         if !app.sessions().is_there(session, sys::clock::wall_ms()) {
             return;

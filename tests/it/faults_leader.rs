@@ -96,8 +96,7 @@ fn journals(share: &Path) -> Vec<(PathBuf, u64)> {
     out
 }
 
-/// Row 5: stopped for longer than T, then woken. `late`: the record was written before the stop,
-/// so it may be in the journal; without, what is written after the waking is behind a seal.
+/// Row 5: stopped for longer than T, then woken.
 fn overtaken_at(cluster: &Cluster, point: &str, jobs: &mut Vec<(u32, String)>) {
     let name = point.replace('.', "_");
     let old = cluster.leader();

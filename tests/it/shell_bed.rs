@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use std::process::Command;
 
 /// How one shell line ended.
-pub struct Said {
+pub struct ShellOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -33,9 +33,9 @@ impl Shell {
         shell
     }
 
-    pub fn run(&self, line: &str) -> Said {
+    pub fn run(&self, line: &str) -> ShellOutput {
         let out = self.command(line).output().unwrap();
-        Said {
+        ShellOutput {
             code: out.status.code().unwrap(),
             out: String::from_utf8(out.stdout).unwrap(),
             err: String::from_utf8(out.stderr).unwrap(),

@@ -2,7 +2,7 @@
 //! long no job starts, and where that time goes.
 
 use crate::cluster::{Cluster, kill_9, lines, signal};
-use crate::soak::load::{Asked, Load, marks};
+use crate::soak::load::{Load, SubmittedTestJob, marks};
 use crate::soak::procs;
 use crate::soak::watch::{TaskLogs, line};
 use corral::record::leader::{EpochDoc, decode_fixed};
@@ -280,7 +280,7 @@ fn no_takeover_while_operations_are_slow() {
     });
     let takeovers = epoch(&cluster) - before;
     let submitted = load.asked.lock().unwrap().clone();
-    let ran = |a: &Asked| marks(&cluster, a).values().map(Vec::len).sum::<usize>();
+    let ran = |a: &SubmittedTestJob| marks(&cluster, a).values().map(Vec::len).sum::<usize>();
     let started: usize = submitted.iter().map(ran).sum();
     cluster.arm("");
     let all: usize = submitted
@@ -318,7 +318,7 @@ fn no_takeover_while_operations_are_slow() {
     line("slow_csub_p99", percentile(&took, 99), "ms");
     // All that was promised runs, once, when the share is itself again.
     let end = Instant::now() + Duration::from_secs(300);
-    let promised: Vec<&Asked> = submitted.iter().filter(|a| a.id.is_some()).collect();
+    let promised: Vec<&SubmittedTestJob> = submitted.iter().filter(|a| a.id.is_some()).collect();
     while promised.iter().map(|a| ran(a)).sum::<usize>() < all && Instant::now() < end {
         std::thread::sleep(Duration::from_secs(1));
     }

@@ -161,7 +161,7 @@ impl<'a> TerminalSession<'a> {
             let windows = peer.windows.iter();
             list.extend(windows.flat_map(|windows| windows.watched(*budget)));
         }
-        let ready = match stream::wait(&list, Some(stream::LOSS_LOOK_MS)) {
+        let ready = match stream::wait(&list, Some(stream::LOSS_CHECK_MS)) {
             Ok(ready) => ready,
             Err(_) => return Some(SessionEnd::Ended(Vec::new())),
         };

@@ -23,12 +23,12 @@ impl Exec {
         }
         let local = self.setup.local.clone();
         let mut over = Vec::new();
-        for note in command_records::list(&local) {
-            let RecordName { a, pid, .. } = note;
-            if !note.ended && self.parts.commands.contains(a, pid) {
+        for record_name in command_records::list(&local) {
+            let RecordName { a, pid, .. } = record_name;
+            if !record_name.ended && self.parts.commands.contains(a, pid) {
                 continue;
             }
-            match note.read(&local) {
+            match record_name.read(&local) {
                 Some(TaskRec::Start {
                     born: started_ms,
                     boot,

@@ -324,7 +324,7 @@ impl Exec {
             if !poll.more {
                 // An order after the unreadable one may cancel a start.
                 if !self.spawners.deferred.is_empty() && !poll.blocked {
-                    self.start_held_until(until?)?;
+                    self.start_deferred_until(until?)?;
                 }
                 break;
             }
@@ -334,7 +334,7 @@ impl Exec {
 
     /// Starts the tasks that no order read so far has cancelled, unless reading took so long that
     /// the leader may have dispatched them elsewhere.
-    pub(super) fn start_held_until(&mut self, until: u64) -> Result<(), String> {
+    pub(super) fn start_deferred_until(&mut self, until: u64) -> Result<(), String> {
         if clock::boot_ms() > until {
             return Err(
                 "reading the orders took longer than iso_timeout allows: no task is started \
@@ -342,12 +342,12 @@ impl Exec {
                     .to_owned(),
             );
         }
-        self.start_held();
+        self.start_deferred();
         Ok(())
     }
 
     /// Sends the spawner the tasks that no order read so far has cancelled.
-    fn start_held(&mut self) {
+    fn start_deferred(&mut self) {
         failpoint::hit("exe.after_ledger");
         self.drop_unnamed();
         for task in self.take_ready() {
@@ -419,7 +419,7 @@ impl Exec {
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Journal(point) => reached = Some(point),
                 Order::Restored { above } => {
-                    if self.share.is_restored(above) {
+                    if self.share.note_restored(above) {
                         self.record_share();
                         self.repeat_all_reports();
                     }
@@ -450,8 +450,8 @@ impl Exec {
         for (a, pending, _) in &acts {
             self.signal(*a, *pending);
         }
-        let until = "no task is started until the local directory can be written";
-        recorded.map_err(|e| format!("{e}; {until}"))?;
+        let consequence = "no task is started until the local directory can be written";
+        recorded.map_err(|e| format!("{e}; {consequence}"))?;
         self.prepare_parts();
         acts.into_iter()
             .for_each(|(a, p, mark)| self.signal_commands(a, p, mark));
@@ -511,7 +511,7 @@ impl Exec {
         let mut entry = Entry::new(Status::Sent(log), named, rerunnable);
         entry.grace_ms = o.grace_ms;
         (entry.resizes.notify, entry.resizes.done) = (notify, o.resizes);
-        (entry.limits.last_change, entry.limits.spawn_record) = (o.limit_changes, o.limit_changes);
+        (entry.limits.last_change, entry.limits.last_sent) = (o.limit_changes, o.limit_changes);
         entry.mark = o.mark;
         entry.given.boot = proc::boot_id().to_owned();
         let cpus_in_use = built.is_ok().then(|| self.cpus_in_use());

@@ -53,9 +53,9 @@ impl Hints {
     }
 
     /// Opens a socket, if the configuration enables hints here, and listens.
-    pub(super) fn open(place: &HostSetup, config: &Cluster) -> Hints {
+    pub(super) fn open(setup: &HostSetup, config: &Cluster) -> Hints {
         let mut hints = Hints::none();
-        let Some(ports) = config.hint_ports(place.share_is_local) else {
+        let Some(ports) = config.hint_ports(setup.share_is_local) else {
             return hints;
         };
         let Some(socket) = Socket::open(ports.clone()) else {
@@ -92,10 +92,10 @@ impl Hints {
             budget.spend(1);
             (left > 0).then_some(content)
         });
-        let share = place.layout.root();
+        let share = setup.layout.root();
         let addresses = datagram::addresses(share, socket.port(), ADDRESSES_MAX);
         hints.address = Some(Endpoint { tag, addresses }.to_string());
-        hints.name = hint::tag_of(&place.site.host);
+        hints.name = hint::tag_of(&setup.site.host);
         hints.received = receiver.unwrap_or_else(never);
         hints.socket = Some(socket);
         hints

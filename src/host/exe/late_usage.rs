@@ -74,7 +74,7 @@ impl LateParts {
     }
 
     /// Forgets a part whose usage can no longer grow. Returns true if it was forgotten.
-    fn leave(&mut self, a: AttemptId, now: u64) -> bool {
+    fn forget_old(&mut self, a: AttemptId, now: u64) -> bool {
         let old = |part: &LatePart| now.saturating_sub(part.since) > KEPT_MS;
         self.0.get(&a).is_some_and(old) && self.0.remove(&a).is_some()
     }
@@ -94,7 +94,7 @@ impl Exec {
             if let Some((report, run)) = self.parts.late_parts.renew(a, usage) {
                 self.reports.push_unlisted(&report, run);
             }
-            if self.parts.late_parts.leave(a, now) {
+            if self.parts.late_parts.forget_old(a, now) {
                 self.parts.commands.forget(a);
             }
         }

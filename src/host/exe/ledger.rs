@@ -167,7 +167,7 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
         }
         AttemptRec::Limited { a, n } => {
             if let Some(e) = out.table.get_mut(a) {
-                e.limits.spawn_record = e.limits.spawn_record.max(n);
+                e.limits.last_sent = e.limits.last_sent.max(n);
             }
         }
         AttemptRec::Acked { a } => {
@@ -244,8 +244,8 @@ fn records(identity: &LedgerIdentity, table: &Table, share: &KnownShare) -> Vec<
             let n = entry.resizes.done;
             out.push(AttemptRec::Resized { a, n });
         }
-        if entry.limits.spawn_record > 0 {
-            let n = entry.limits.spawn_record;
+        if entry.limits.last_sent > 0 {
+            let n = entry.limits.last_sent;
             out.push(AttemptRec::Limited { a, n });
         }
         if entry.acked {

@@ -94,7 +94,7 @@ impl Exec {
             return;
         };
         let n = e.limits.last_change;
-        if n <= e.limits.spawn_record {
+        if n <= e.limits.last_sent {
             return;
         }
         let (limits, shepherd) = ((**limits).clone(), shepherd.clone());
@@ -107,7 +107,7 @@ impl Exec {
         }
         deliver(&shepherd, TaskAct::Limits, TermReason::None, 0);
         if let Some(e) = self.table.get_mut(a) {
-            e.limits.spawn_record = n;
+            e.limits.last_sent = n;
         }
         self.ledger.push(&AttemptRec::Limited { a, n });
     }

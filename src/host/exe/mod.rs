@@ -141,7 +141,7 @@ pub fn adopt(setup: HostSetup, cgroups: bool, options: &Options) -> Result<Exec,
         Bell::open(&setup.local.bell()).map_err(text)?;
     }
     let (host, cluster) = (setup.site.host.clone(), setup.cluster.cluster.clone());
-    let about = place_of_tasks(&setup, options);
+    let properties = host_properties(&setup, options);
     let share = remembered.share;
     let fresh = remembered.identity.is_none();
     let identity = remembered
@@ -158,11 +158,11 @@ pub fn adopt(setup: HostSetup, cgroups: bool, options: &Options) -> Result<Exec,
         program: child::sibling("cbtask"),
         host: host.clone(),
         cgroups,
-        privileged: about.service.is_some(),
+        privileged: properties.service.is_some(),
         replacement: options.replacement.clone(),
     };
     let orders = orders_of(&setup, identity, share.epoch, options);
-    let starter = starts::Starter::new(&setup.layout, &setup.local, about);
+    let starter = starts::Starter::new(&setup.layout, &setup.local, properties);
     let logs = tasklogs::TaskLogs::new(&setup.local).map_err(text)?;
     let spawners = spawners::Spawners::new(how, logs);
     let remembered = (remembered.table, ledger);
@@ -190,7 +190,7 @@ fn begin(exec: &mut Exec, fresh: bool) {
 }
 
 /// The properties of this host that its tasks get.
-fn place_of_tasks(setup: &HostSetup, options: &Options) -> build::HostProperties {
+fn host_properties(setup: &HostSetup, options: &Options) -> build::HostProperties {
     let root = users::may_switch();
     let (uid, gid) = (setup.cluster.service_uid, setup.cluster.service_gid);
     let text = |dir: &std::path::Path| dir.to_string_lossy().into_owned();
@@ -241,7 +241,7 @@ fn orders_of(
     reader
 }
 
-/// Turns bells into messages.
+/// Sends a message for each ring of the shepherds' bell.
 fn listen(local: &Local) -> Result<Receiver<()>, String> {
     let bell = Bell::open(&local.bell()).map_err(|e| e.to_string())?;
     let (tx, rx) = bounded(1);
@@ -452,18 +452,19 @@ mod tests {
             service_uid: users::effective_uid(),
             service_gid: users::current_user().gid,
         };
-        let stand = |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
-            let (pid, cgroups, unheld) = (0, String::new(), Default::default());
-            let ready = crate::task::spec::FromSpawner::Ready {
-                pid,
-                cgroups,
-                unheld,
+        let start_replacement =
+            |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
+                let (pid, cgroups, unheld) = (0, String::new(), Default::default());
+                let ready = crate::task::spec::FromSpawner::Ready {
+                    pid,
+                    cgroups,
+                    unheld,
+                };
+                says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
+                Ok(Box::new(DyingSpawner { _says: says }) as Box<dyn spawn::Wire>)
             };
-            says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
-            Ok(Box::new(DyingSpawner { _says: says }) as Box<dyn spawn::Wire>)
-        };
         let options = Options {
-            replacement: Some(std::sync::Arc::new(stand)),
+            replacement: Some(std::sync::Arc::new(start_replacement)),
             ..Options::default()
         };
         let share_is_local = true;

@@ -194,7 +194,7 @@ impl ReportQueue {
 
     /// The leader cannot read the current file any more, or expects a file with a higher number:
     /// another file repeats everything that is not acknowledged.
-    pub(super) fn renew(&mut self, place: &HostSetup, (part, seq, at): (u64, u64, u64)) {
+    pub(super) fn renew(&mut self, setup: &HostSetup, (part, seq, at): (u64, u64, u64)) {
         let Some(number) = self.number().filter(|number| *number <= part) else {
             return;
         };
@@ -207,7 +207,7 @@ impl ReportQueue {
             self.known_file = part;
             return self.begin_new();
         }
-        let path = place.layout.reports(&place.site.host, part);
+        let path = setup.layout.reports(&setup.site.host, part);
         tracing::error!(
             "{}: the leader found damage at byte {at}, record {seq}; reports continue in a \
              new file",
@@ -252,13 +252,13 @@ impl ReportQueue {
     }
 
     /// Creates the next file; a failure is logged, and the creation is tried again later.
-    pub(super) fn create(&mut self, place: &HostSetup) -> Option<Reporter> {
-        let (host, cluster) = (&place.site.host, &place.cluster.cluster);
-        let sync = !place.share_is_local;
+    pub(super) fn create(&mut self, setup: &HostSetup) -> Option<Reporter> {
+        let (host, cluster) = (&setup.site.host, &setup.cluster.cluster);
+        let sync = !setup.share_is_local;
         // If the directory was lost, the leader still expects a number above the last one.
-        let above = self.known_file.max(read_reports_position(&place.local).0);
+        let above = self.known_file.max(read_reports_position(&setup.local).0);
         let named = (host.as_str(), above);
-        match Reporter::create(&place.layout, named, cluster, sync) {
+        match Reporter::create(&setup.layout, named, cluster, sync) {
             Ok(r) => Some(r),
             Err(e) => {
                 tracing::error!("{e}");
@@ -290,11 +290,11 @@ impl ReportQueue {
     }
 
     /// Publishes to `cbls` how far the file has grown.
-    pub(super) fn publish_place(&mut self, local: &Local) {
-        let place = self.file.as_ref().map(Reporter::position);
-        if let Some(place) = place.filter(|place| *place != self.published) {
-            self.published = place;
-            write_reports_position(local, place);
+    pub(super) fn publish_position(&mut self, local: &Local) {
+        let position = self.file.as_ref().map(Reporter::position);
+        if let Some(position) = position.filter(|position| *position != self.published) {
+            self.published = position;
+            write_reports_position(local, position);
         }
     }
 

@@ -37,7 +37,7 @@ impl Exec {
         if self.reports.flush() {
             self.hints.reported(self.orders.leader());
         }
-        self.reports.publish_place(&self.setup.local);
+        self.reports.publish_position(&self.setup.local);
     }
 
     /// Begins a reports file with everything that the leader has not acknowledged.

@@ -84,7 +84,7 @@ impl ShareWatch {
 
     /// An administrator has confirmed that the share was restored: acknowledgements of final
     /// reports may be lost. Returns false if this was known.
-    pub(super) fn is_restored(&mut self, above: u64) -> bool {
+    pub(super) fn note_restored(&mut self, above: u64) -> bool {
         if above <= self.recorded.restored {
             return false;
         }
@@ -98,7 +98,7 @@ impl ShareWatch {
     /// they were and no longer are, another machine or directory uses this host's name: the leader
     /// has given up the tasks of this one and may run them elsewhere, so they must not run here as
     /// well.
-    pub(super) fn check_identity(&mut self, foreign: Option<bool>, place: &HostSetup) {
+    pub(super) fn check_identity(&mut self, foreign: Option<bool>, setup: &HostSetup) {
         self.addressed |= foreign == Some(false);
         if foreign != Some(true) {
             self.foreign_since = 0;
@@ -108,8 +108,8 @@ impl ShareWatch {
         if self.foreign_since == 0 {
             self.foreign_since = now;
             if self.addressed {
-                let host = &place.site.host;
-                let ended = fence::end_all(&place.local);
+                let host = &setup.site.host;
+                let ended = fence::end_all(&setup.local);
                 tracing::error!(
                     "another cbexe runs as host {host}: this one starts no more tasks and ends \
                      its {ended} rerunnable tasks; set CB_HOST in the cb.conf of one of them"

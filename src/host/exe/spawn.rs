@@ -109,7 +109,7 @@ impl Spawner {
     pub fn start(mode: &SpawnMode, local: &Local, log: u64) -> Result<Spawner, String> {
         let (tx, events) = unbounded();
         let wire = match &mode.replacement {
-            Some(stand) => stand(local, log, tx)?,
+            Some(start_replacement) => start_replacement(local, log, tx)?,
             None => Box::new(start_process(mode, local, log, tx)?),
         };
         Ok(Spawner {

@@ -68,7 +68,7 @@ pub(super) struct Starter {
     forget: Option<u32>,
     /// Scripts and environments that were read last, by their hashes: the content of a hash never
     /// changes, and reading it costs requests to a file server.
-    read: VecDeque<(String, Arc<Vec<u8>>)>,
+    recent_blobs: VecDeque<(String, Arc<Vec<u8>>)>,
     pub(super) cpus: HostCpus,
     pub(super) units: KnownUnits,
 }
@@ -85,7 +85,7 @@ impl Starter {
             bases_bytes: 0,
             next: 1,
             forget: None,
-            read: VecDeque::new(),
+            recent_blobs: VecDeque::new(),
             cpus: HostCpus::default(),
             units: KnownUnits::default(),
         }
@@ -443,13 +443,14 @@ impl Starter {
 
     /// Reads a blob and checks it against its name.
     fn blob(&mut self, sha: &str) -> Result<Arc<Vec<u8>>, StartRefusal> {
-        if let Some((_, bytes)) = self.read.iter().find(|(known, _)| known == sha) {
+        if let Some((_, bytes)) = self.recent_blobs.iter().find(|(known, _)| known == sha) {
             return Ok(bytes.clone());
         }
         let bytes = Arc::new(self.read_blob(sha)?);
         if bytes.len() <= KEPT_BYTES {
-            self.read.truncate(KEPT_BLOBS - 1);
-            self.read.push_front((sha.to_owned(), bytes.clone()));
+            self.recent_blobs.truncate(KEPT_BLOBS - 1);
+            self.recent_blobs
+                .push_front((sha.to_owned(), bytes.clone()));
         }
         Ok(bytes)
     }
@@ -499,8 +500,8 @@ fn path_text(path: PathBuf) -> String {
 }
 
 /// The account of a job on this host.
-fn account(spec: &Spec, place: &HostProperties) -> Result<Account, StartRefusal> {
-    let own = !place.may_switch && spec.uid == place.uid;
+fn account(spec: &Spec, properties: &HostProperties) -> Result<Account, StartRefusal> {
+    let own = !properties.may_switch && spec.uid == properties.uid;
     let known = match users::look_up(spec.uid) {
         Err(_) if own => None,
         known => known?,
@@ -510,16 +511,16 @@ fn account(spec: &Spec, place: &HostProperties) -> Result<Account, StartRefusal>
         Some(facts) => facts,
         None if own => users::current_user(),
         None => {
-            let (host, user, uid) = (&place.host, &spec.user, spec.uid);
+            let (host, user, uid) = (&properties.host, &spec.user, spec.uid);
             let text = format!("host {host} has no account for user {user} (uid {uid})");
             return Err(text.into());
         }
     };
-    Ok(account_of(facts, place))
+    Ok(account_of(facts, properties))
 }
 
-fn account_of(facts: users::UserFacts, place: &HostProperties) -> Account {
-    let groups = match place.may_switch {
+fn account_of(facts: users::UserFacts, properties: &HostProperties) -> Account {
+    let groups = match properties.may_switch {
         true => users::groups_of(&facts),
         false => Vec::new(),
     };
@@ -536,19 +537,19 @@ fn account_of(facts: users::UserFacts, place: &HostProperties) -> Account {
 }
 
 /// The account `pre_post_exec_user` on this host. If it is missing, the host is at fault.
-fn hook_account(name: &str, place: &HostProperties) -> Result<Account, StartRefusal> {
+fn hook_account(name: &str, properties: &HostProperties) -> Result<Account, StartRefusal> {
     let refused = |why: &str| {
-        let host = &place.host;
+        let host = &properties.host;
         StartRefusal {
             text: format!("pre_post_exec_user {name}: host {host} {why}"),
             elsewhere: true,
         }
     };
     let facts = users::by_name(name).ok_or_else(|| refused("has no such account"))?;
-    if !place.may_switch && facts.uid != place.uid {
+    if !properties.may_switch && facts.uid != properties.uid {
         return Err(refused("runs without privilege and cannot become it"));
     }
-    Ok(account_of(facts, place))
+    Ok(account_of(facts, properties))
 }
 
 #[cfg(test)]
@@ -602,13 +603,13 @@ mod tests {
         let d = tempfile::tempdir().unwrap();
         let layout = Layout::new(d.path());
         let local = Local::at(&d.path().join("l"));
-        let place = HostProperties {
+        let properties = HostProperties {
             uid: users::effective_uid(),
             may_switch: users::may_switch(),
             ..HostProperties::default()
         };
-        let uid = place.uid;
-        let mut s = Starter::new(&layout, &local, place);
+        let uid = properties.uid;
+        let mut s = Starter::new(&layout, &local, properties);
         let mut sent = Vec::new();
         let mut send = |m: &ToSpawner| {
             sent.push(m.clone());
@@ -670,16 +671,16 @@ mod tests {
         for sha in &many {
             s.blob(sha).unwrap();
         }
-        assert_eq!(s.read.len(), KEPT_BLOBS);
+        assert_eq!(s.recent_blobs.len(), KEPT_BLOBS);
     }
 
     fn starter(dir: &std::path::Path) -> Starter {
-        let place = HostProperties {
+        let properties = HostProperties {
             uid: users::effective_uid(),
             may_switch: users::may_switch(),
             ..HostProperties::default()
         };
-        Starter::new(&Layout::new(dir), &Local::at(&dir.join("l")), place)
+        Starter::new(&Layout::new(dir), &Local::at(&dir.join("l")), properties)
     }
 
     #[test]

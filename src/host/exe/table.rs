@@ -125,7 +125,7 @@ pub(super) struct HeldLimits {
     /// The last change that is included in `limits`.
     pub last_change: u32,
     /// The last change that its shepherd was sent.
-    pub spawn_record: u32,
+    pub last_sent: u32,
 }
 
 /// How an attempt was given to a spawner, as recorded.

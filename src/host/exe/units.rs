@@ -52,7 +52,7 @@ impl<'a> InUse<'a> {
 }
 
 impl Exec {
-    /// Takes the held tasks that may start now.
+    /// Takes the deferred tasks that may start now.
     pub(super) fn take_ready(&mut self) -> Vec<TaskSpec> {
         let deferred = std::mem::take(&mut self.spawners.deferred);
         let units = |task: &TaskSpec| self.table.get(task.a).map_or(&[][..], |e| &e.given.units);

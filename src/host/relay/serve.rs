@@ -306,7 +306,7 @@ impl RelayLoop {
         let wait = match (room && !reads, self.finish.is_some()) {
             (true, _) => Some(QUIET_MS),
             (false, true) => Some(1_000),
-            (false, false) => Some(stream::LOSS_LOOK_MS),
+            (false, false) => Some(stream::LOSS_CHECK_MS),
         };
         let ready = stream::wait(&list, wait).map_err(|_| WorkEnd::Lost)?;
         let mut moved = false;
@@ -441,8 +441,8 @@ impl RelayLoop {
                     }
                 }
                 Message::Signal(n) => self.signal(n),
-                Message::X(failure) => match &mut self.windows {
-                    Some(windows) => windows.handle_message(failure, &mut self.link)?,
+                Message::X(x11_message) => match &mut self.windows {
+                    Some(windows) => windows.handle_message(x11_message, &mut self.link)?,
                     None => return Err(WorkEnd::Lost),
                 },
                 _ => return Err(WorkEnd::Lost),

@@ -62,7 +62,7 @@ impl Shepherd<'_> {
         let machine = machine.warned(self.task.limits.warn);
         let machine = machine.controlled(super::ends_by_program(self.task));
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
-        let machine = machine.saved(self.checkpoints(now));
+        let machine = machine.with_checkpoints(self.checkpoints(now));
         self.follow_with(machine.ends_at(deadline));
         (self.phase, self.times.command_start) = (Phase::Command, clock::wall_ms());
     }
@@ -70,7 +70,11 @@ impl Shepherd<'_> {
     /// Runs all post-exec commands that apply to this end. Returns the problems with them.
     /// `stopped_at`: the owner of the pre-exec after which the job was stopped, so that the command
     /// never ran.
-    pub(super) fn after(&mut self, end: &Ended, stopped_at: Option<HookOf>) -> Option<String> {
+    pub(super) fn run_post_exec(
+        &mut self,
+        end: &Ended,
+        stopped_at: Option<HookOf>,
+    ) -> Option<String> {
         let all = self.task.hooks.as_deref()?;
         let status = hooks::end_env(end, stopped_at.is_none());
         self.phase = Phase::Post;

@@ -54,17 +54,17 @@ impl HostNames {
     }
 
     /// Names of hosts that are not `known`, if a search is due and something changed. `hinted`:
-    /// something changed anywhere. `eager_ms`: how often to search while hosts start up.
+    /// something changed anywhere. `frequent_ms`: how often to search while hosts start up.
     pub(super) fn find_new(
         &mut self,
         now_ms: u64,
         hinted: bool,
-        eager_ms: Option<u64>,
+        frequent_ms: Option<u64>,
         known: impl Fn(&str) -> bool,
     ) -> Vec<String> {
         let age = now_ms.saturating_sub(self.listed_at);
-        let eager = eager_ms.is_some_and(|pace| age > pace);
-        let list = eager || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
+        let frequent = frequent_ms.is_some_and(|pace| age > pace);
+        let list = frequent || age > LIST_IDLE_MS || (hinted && age > LIST_EVERY_MS);
         if self.listed_at != 0 && !list {
             return Vec::new();
         }

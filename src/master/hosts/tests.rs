@@ -28,7 +28,7 @@ fn one_host(every_ms: u64) -> (tempfile::TempDir, Hosts) {
 fn a_host_may_say_any_pace() {
     let (_dir, mut hosts) = one_host(u64::MAX);
     let mut inputs = Vec::new();
-    hosts.read_news(
+    hosts.read_all(
         (1, i64::MIN),
         HostSelection::All,
         1000,
@@ -42,14 +42,14 @@ fn a_host_may_say_any_pace() {
 fn a_host_that_this_leader_has_not_heard_is_silent_since_it_listens() {
     let (_dir, mut hosts) = one_host(1_000);
     let mut inputs = Vec::new();
-    hosts.read_news(
+    hosts.read_all(
         (1, 1 << 40),
         HostSelection::All,
         1000,
         &|_| false,
         &mut inputs,
     );
-    hosts.read_news(
+    hosts.read_all(
         (50_001, 1 << 40),
         HostSelection::All,
         1000,
@@ -69,7 +69,7 @@ fn a_load_that_cannot_be_read_any_more_is_silence() {
     let path = Layout::new(dir.path()).load("h1");
     let mut silence = |now: u64| {
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
         inputs.iter().find_map(|input| match input {
             Input::Load { silent_ms, .. } => Some(*silent_ms),
             _ => None,
@@ -147,7 +147,7 @@ fn an_idle_second_costs_no_more_with_many_listed_hosts() {
             }
             let mut inputs = Vec::new();
             let before = crate::sys::failpoint::calls();
-            hosts.read_news((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
+            hosts.read_all((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
             // In its first seconds, a new leader checks more.
             if now > 60_000 {
                 calls += crate::sys::failpoint::calls() - before;
@@ -176,7 +176,7 @@ fn hosts_are_listed_only_when_their_directory_changed() {
     let mut listen = |from: u64, to: u64| {
         let before = hosts.readers.len();
         for now in (from..to).step_by(1_000) {
-            hosts.read_news((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
+            hosts.read_all((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
         }
         (
             hosts.readers.len() - before,
@@ -199,7 +199,7 @@ fn news_in_a_beat_is_read_from_whoever_has_it() {
     let mut out = fs::read_small(&layout.reports("n0000", 1), 9999).unwrap();
     let mut listen = |now: u64| {
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
         let reports = |i: &&Input| matches!(i, Input::Reports { .. });
         inputs.iter().filter(reports).count()
     };
@@ -222,7 +222,7 @@ fn a_host_whose_name_stands_still_is_silent_after_as_long_as_ever() {
             beat_by_name(&layout, "n0000", now, 0);
         }
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
         for input in inputs {
             if let Input::Load { silent_ms, .. } = input
                 && now > 10_000
@@ -261,7 +261,7 @@ fn a_host_with_work_whose_name_stands_still_is_looked_at_each_time() {
             fs::publish(&layout.load("n0000"), &load::encode(&doc).unwrap()).unwrap();
         }
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::Due, 1000, &busy, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::Due, 1000, &busy, &mut inputs);
         for input in inputs {
             if let Input::Load { doc, silent_ms, .. } = input {
                 told = Some((doc.iso_ms, silent_ms));
@@ -284,7 +284,7 @@ fn a_directory_of_beats_that_is_missing_is_made_and_one_that_cannot_be_read_is_t
     std::fs::remove_dir(layout.beats()).unwrap();
     let mut inputs = Vec::new();
     let mut listen = |hosts: &mut Hosts, now| {
-        hosts.read_news((now, 0), HostSelection::All, 1000, &|_| true, &mut inputs)
+        hosts.read_all((now, 0), HostSelection::All, 1000, &|_| true, &mut inputs)
     };
     listen(&mut hosts, 1_000);
     assert!(fs::exists(&layout.beats()));
@@ -312,7 +312,7 @@ fn reports_that_do_not_go_on_are_looked_at_when_their_poll_is_due() {
     for now in (1_000..40_000).step_by(10) {
         let mut inputs = Vec::new();
         let before = crate::sys::failpoint::calls();
-        hosts.read_news((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::Due, 1000, &|_| true, &mut inputs);
         calls += crate::sys::failpoint::calls() - before;
         let told = |i: &&Input| matches!(i, Input::ReportsDamaged { .. });
         given_up += inputs.iter().filter(told).count();
@@ -339,7 +339,7 @@ fn only_hosts_whose_reports_are_due_or_named_are_read() {
     };
     let listen = |hosts: &mut Hosts, now: u64, which: HostSelection<'_>| {
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), which, 1000, &|_| false, &mut inputs);
+        hosts.read_all((now, 0), which, 1000, &|_| false, &mut inputs);
         let reports = |i: &Input| matches!(i, Input::Reports { .. });
         inputs.iter().any(reports)
     };
@@ -381,7 +381,7 @@ fn a_load_that_cannot_be_read_any_more_names_no_limit() {
     };
     let mut limit = |now: u64| {
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
         inputs.iter().find_map(|input| match input {
             Input::Load { doc, .. } => Some(doc.iso_ms),
             _ => None,
@@ -447,7 +447,7 @@ fn a_lasting_flip_in_reports_is_told_once_and_nothing_behind_it_is_believed() {
     fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
     let listen = |hosts: &mut Hosts, now: u64| {
         let mut inputs = Vec::new();
-        hosts.read_news((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
+        hosts.read_all((now, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
         inputs.retain(|input| !matches!(input, Input::Load { .. }));
         inputs
     };
@@ -484,7 +484,7 @@ fn a_pipe_or_directory_in_the_place_of_reports_hides_no_others_and_holds_nobody(
     crate::record::frame::write(&mut bytes, 1, &report).unwrap();
     fs::publish(&layout.reports("h1", 1), &bytes).unwrap();
     let mut inputs = Vec::new();
-    hosts.read_news((1, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
+    hosts.read_all((1, 0), HostSelection::All, 1000, &|_| false, &mut inputs);
     let read = |input: &Input| matches!(input, Input::Reports { part: 1, .. });
     assert!(inputs.iter().any(read));
     assert!(

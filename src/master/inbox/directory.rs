@@ -123,10 +123,13 @@ impl Directory {
     /// The alarm for administrators about the last listing, once for each; there is something to
     /// remove.
     pub(super) fn take_alarm(&mut self) -> Option<String> {
-        let met = self.listed.take().filter(|met| met.names >= HIDDEN_MIN)?;
-        let found = self.stat(&met.first).ok().flatten();
+        let listed = self
+            .listed
+            .take()
+            .filter(|listed| listed.names >= HIDDEN_MIN)?;
+        let found = self.stat(&listed.first).ok().flatten();
         let owner = found.map_or_else(String::new, |f| format!(" of uid {}", f.uid));
-        let first = met.first.to_string_lossy();
+        let first = listed.first.to_string_lossy();
         Some(format!(
             "{} holds at least {HIDDEN_MIN} hidden names that no command of Corral created, the \
              first is {}{owner}: they are being removed; contact their owner",

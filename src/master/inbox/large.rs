@@ -54,31 +54,36 @@ pub(super) enum Progress {
 impl LargeRead {
     /// Whether it has been read: its user's box must be checked.
     pub(super) fn is_ready(&self, uid: u32) -> bool {
-        let ready = |under: &ReadInProgress| under.location.uid == uid && !under.done.is_empty();
+        let ready =
+            |reading: &ReadInProgress| reading.location.uid == uid && !reading.done.is_empty();
         self.0.as_ref().is_some_and(ready)
     }
 
     /// When to check whether it has been read.
     pub(super) fn due_ms(&self) -> Option<u64> {
-        self.0.as_ref().map(|under| under.searched_ms + POLL_MS)
+        self.0.as_ref().map(|reading| reading.searched_ms + POLL_MS)
     }
 
     /// Notes that a turn looks for requests.
     pub(super) fn note_search(&mut self, now_ms: u64) {
-        let late = |under: &ReadInProgress| now_ms.saturating_sub(under.begun_ms) > KEPT_MS;
+        let late = |reading: &ReadInProgress| now_ms.saturating_sub(reading.begun_ms) > KEPT_MS;
         self.0
-            .take_if(|under| late(under) && !under.done.is_empty());
-        if let Some(under) = &mut self.0 {
-            under.searched_ms = now_ms;
+            .take_if(|reading| late(reading) && !reading.done.is_empty());
+        if let Some(reading) = &mut self.0 {
+            reading.searched_ms = now_ms;
         }
     }
 
     /// Takes this request, if it has been read.
-    pub(super) fn take_read(&mut self, place: &RequestLocation) -> Progress {
-        let Some(under) = self.0.as_ref().filter(|under| under.location == *place) else {
+    pub(super) fn take_read(&mut self, location: &RequestLocation) -> Progress {
+        let Some(reading) = self
+            .0
+            .as_ref()
+            .filter(|reading| reading.location == *location)
+        else {
             return Progress::Other;
         };
-        match under.done.try_recv() {
+        match reading.done.try_recv() {
             Err(TryRecvError::Empty) => Progress::Waits,
             Ok(decoded) => {
                 self.0 = None;
@@ -93,7 +98,7 @@ impl LargeRead {
     }
 
     /// Starts to read the request unless another one is being read.
-    pub(super) fn begin(&mut self, place: &RequestLocation, file: DroppedFile, now_ms: u64) {
+    pub(super) fn begin(&mut self, location: &RequestLocation, file: DroppedFile, now_ms: u64) {
         if self.0.is_some() {
             return;
         }
@@ -102,13 +107,15 @@ impl LargeRead {
         match thread::spawn("request", 2 << 20, work) {
             Ok(_) => {
                 self.0 = Some(ReadInProgress {
-                    location: place.clone(),
+                    location: location.clone(),
                     done,
                     begun_ms: now_ms,
                     searched_ms: now_ms,
                 });
             }
-            Err(e) => tracing::error!("{place}: the thread that reads it cannot be started: {e}"),
+            Err(e) => {
+                tracing::error!("{location}: the thread that reads it cannot be started: {e}")
+            }
         }
     }
 }

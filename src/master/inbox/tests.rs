@@ -63,8 +63,8 @@ impl TestInbox {
         for bad in &rejected {
             self.inbox.set_aside(bad, 1);
         }
-        let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
-        self.inbox.remove_done(&places);
+        let locations: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
+        self.inbox.remove_done(&locations);
         (taken.len(), rejected.len())
     }
 
@@ -311,13 +311,13 @@ fn a_request_that_cannot_be_removed_is_answered_once() {
     s.request(&own, 1);
     s.inbox.find_users(clock::boot_ms()).unwrap();
     let (taken, _) = s.inbox.take(1, BoxSelection::All);
-    let places: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
+    let locations: Vec<&RequestLocation> = taken.iter().map(|t| &t.location).collect();
     // Root can remove the contents of a directory with any mode, but not a directory that is not
     // empty.
-    let path = own.join(&places[0].name);
+    let path = own.join(&locations[0].name);
     fs::remove(&path).unwrap();
     fs::mkdir_p(&path.join("x"), 0o755).unwrap();
-    s.inbox.remove_done(&places);
+    s.inbox.remove_done(&locations);
     fs::remove_tree(&path).unwrap();
     s.request(&own, 1);
     assert_eq!(
@@ -468,8 +468,8 @@ fn while_a_request_is_on_its_way_nothing_more_of_its_user_is_taken() {
     s.request(&own, 2);
     assert!(s.inbox.take(2, BoxSelection::All).0.is_empty());
     assert_eq!(s.inbox.due_ms(), None, "no look is due meanwhile");
-    let places = s.inbox.release(&[number], 3);
-    s.inbox.remove_done(&places.iter().collect::<Vec<_>>());
+    let locations = s.inbox.release(&[number], 3);
+    s.inbox.remove_done(&locations.iter().collect::<Vec<_>>());
     assert_eq!(s.inbox.due_ms(), Some(3));
     let (taken, _) = s.inbox.take(3, BoxSelection::Named(&NamedBoxes::new()));
     assert_eq!(taken[0].head.token, Token(2));

@@ -9,7 +9,7 @@ type LimitKey = (String, String, String);
 
 /// See the head of this file.
 #[derive(Debug, Default)]
-pub(super) struct UndocumentedCounts {
+pub(super) struct CountsSinceDocuments {
     /// The moment of the last change.
     moment: u64,
     hosts: BTreeMap<String, HostCounts>,
@@ -18,7 +18,7 @@ pub(super) struct UndocumentedCounts {
     limits: BTreeMap<LimitKey, LimitChange>,
 }
 
-impl UndocumentedCounts {
+impl CountsSinceDocuments {
     /// The moment of a document that is written now.
     pub(crate) fn moment(&self) -> u64 {
         self.moment

@@ -95,7 +95,7 @@ fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Decision)>) -> (Outco
         .unwrap();
     }
     let w = b.finish();
-    let parties = vec![(0, 0); w.requests.len()];
+    let principals = vec![(0, 0); w.requests.len()];
     let width = w.jobs.iter().map(|j| w.request(j).min).collect();
     let limit = w.jobs.iter().map(|j| j.est_ms).collect();
     let mut fifo = Fifo {
@@ -105,7 +105,7 @@ fn replay(jobs: &[(i64, u64, u64, u32)], script: Vec<(i64, Decision)>) -> (Outco
         script,
         ..Fifo::default()
     };
-    let out = Replay::new(&w, &parties, None).run(&mut fifo);
+    let out = Replay::new(&w, &principals, None).run(&mut fifo);
     (out, fifo.seen)
 }
 
@@ -201,8 +201,8 @@ fn work_that_had_started_goes_on_from_where_it_was() {
         limit: vec![None, None],
         ..Fifo::default()
     };
-    let parties = [(0, 0)];
-    let mut replay = Replay::new(&w, &parties, None);
+    let principals = [(0, 0)];
+    let mut replay = Replay::new(&w, &principals, None);
     replay.begin_at(0);
     let begun = StartedProgress {
         start_ms: -40_000,

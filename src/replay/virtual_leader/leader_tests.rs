@@ -206,10 +206,10 @@ fn live_through(seed: u64) {
     let mut rng = Rng::new(seed);
     let config = crate::replay::trace::load(CONFIG.as_bytes(), "cb.yaml").unwrap();
     let workload = workload(&mut rng);
-    let parties = Principals::of(&workload);
+    let principals = Principals::of(&workload);
     let mut sim = VirtualLeader::new(ClusterSetting {
         workload: &workload,
-        principals: &parties,
+        principals: &principals,
         config: config.clone(),
         base_ms: BASE_MS,
         cores: 1,
@@ -251,7 +251,7 @@ fn live_through(seed: u64) {
                 command: "-".to_owned(),
                 ..Submission::default()
             };
-            let who = &sim.users[parties.by_request[next as usize].0 as usize];
+            let who = &sim.users[principals.by_request[next as usize].0 as usize];
             leader.submit(who, job, next + 1);
             sim.submit(next, now_ms).unwrap();
             next += 1;

@@ -58,7 +58,7 @@ fn with_checkpoints(controls: &Controls) -> Machine {
         limit_ms: 500,
         ..TaskCheckpoint::default()
     };
-    Machine::new(0, None, 20).saved(Some(Checkpoints::new(&task, controls, 0)))
+    Machine::new(0, None, 20).with_checkpoints(Some(Checkpoints::new(&task, controls, 0)))
 }
 
 #[test]

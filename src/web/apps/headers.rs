@@ -93,16 +93,16 @@ pub(super) fn for_program(
     {
         out.insert(header::COOKIE, value);
     }
-    let place = format!("127.0.0.1:{port}");
+    let address = format!("127.0.0.1:{port}");
     let mut put = |name: HeaderName, text: &str| {
         if let Ok(value) = HeaderValue::from_str(text) {
             out.insert(name, value);
         }
     };
-    put(header::HOST, &place);
+    put(header::HOST, &address);
     // The origin was compared with the name by which the browser knows the program.
     if headers.contains_key(header::ORIGIN) {
-        put(header::ORIGIN, &format!("http://{place}"));
+        put(header::ORIGIN, &format!("http://{address}"));
     }
     if is_websocket {
         put(header::CONNECTION, "upgrade");
@@ -296,18 +296,21 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("chunked"));
-        let place = |text: &str| {
+        let location = |text: &str| {
             let value = HeaderValue::from_str(text).unwrap();
             location_for_browser(&value, 99)
                 .to_str()
                 .unwrap()
                 .to_owned()
         };
-        assert_eq!(place("/x"), "/x");
-        assert_eq!(place("http://localhost:99"), "/");
-        assert_eq!(place("http://localhost:99//evil.example"), "/evil.example");
+        assert_eq!(location("/x"), "/x");
+        assert_eq!(location("http://localhost:99"), "/");
         assert_eq!(
-            place("http://localhost:99.evil/"),
+            location("http://localhost:99//evil.example"),
+            "/evil.example"
+        );
+        assert_eq!(
+            location("http://localhost:99.evil/"),
             "http://localhost:99.evil/"
         );
     }

@@ -104,8 +104,8 @@ fn make_room<T>(
     if own < OF_SESSION_MAX && !full {
         return;
     }
-    let gives_way = all.iter().filter(|(_, one)| full || of_session(one));
-    let oldest = gives_way.min_by_key(|(_, one)| since(one));
+    let removable = all.iter().filter(|(_, one)| full || of_session(one));
+    let oldest = removable.min_by_key(|(_, one)| since(one));
     if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
         all.remove(&oldest);
     }
@@ -188,16 +188,16 @@ impl Apps {
         lock(&self.visits).remove(&digest(secret));
     }
 
-    /// The place of the tunnel to a job; the tunnel may not have been started yet.
+    /// The cell of the tunnel to a job; the tunnel may not have been started yet.
     fn tunnel_for(&self, right: &AccessRight) -> Result<SharedTunnel, WebError> {
         let mut all = lock(&self.tunnels);
-        // A place without a tunnel is kept while the tunnel is being started.
+        // A cell without a tunnel is kept while the tunnel is being started.
         all.retain(|_, (_, tunnel_cell)| match tunnel_cell.get() {
             Some(tunnel) => !tunnel.is_over(),
             None => Arc::strong_count(tunnel_cell) > 1,
         });
-        let place = (right.key, right.session.clone());
-        if let Some((_, tunnel_cell)) = all.get(&place) {
+        let tunnel_key = (right.key, right.session.clone());
+        if let Some((_, tunnel_cell)) = all.get(&tunnel_key) {
             return Ok(tunnel_cell.clone());
         }
         let of_user = all
@@ -209,7 +209,7 @@ impl Apps {
             (_, true) => TUNNELS_MAX,
             _ => {
                 let tunnel_cell = SharedTunnel::default();
-                all.insert(place, (right.identity.uid, tunnel_cell.clone()));
+                all.insert(tunnel_key, (right.identity.uid, tunnel_cell.clone()));
                 return Ok(tunnel_cell);
             }
         };
@@ -269,7 +269,7 @@ pub(crate) async fn open(
     session_only(&caller)?;
     let key = key_of(&id)?;
     let host = guard::text(&headers, header::HOST);
-    let place = names::host_of(key, host, &app.settings).ok_or_else(|| WebError {
+    let program_host = names::host_of(key, host, &app.settings).ok_or_else(|| WebError {
         hint: "its administrator starts it with --apps-domain".to_owned(),
         ..WebError::new(
             StatusCode::CONFLICT,
@@ -293,7 +293,7 @@ pub(crate) async fn open(
     let now = sys::clock::wall_ms();
     let ticket = app.apps.give_ticket(right, announced, now);
     // Without a scheme, so that the browser keeps the one by which it called the portal.
-    Ok(Redirect::to(&format!("//{place}{ENTER}?ticket={ticket}")).into_response())
+    Ok(Redirect::to(&format!("//{program_host}{ENTER}?ticket={ticket}")).into_response())
 }
 
 /// Only the user's own program, and only while the job runs.
@@ -377,9 +377,11 @@ async fn serve(
     };
     let secret = guard::cookie(headers, &cookie_name(&app.settings)).ok_or_else(closed)?;
     let now = sys::clock::wall_ms();
-    let (right, port, tells) = app.apps.visit(secret, key, now).ok_or_else(closed)?;
+    let (right, port, counts) = app.apps.visit(secret, key, now).ok_or_else(closed)?;
     user.clone_from(&right.identity.name);
-    if !app.sessions().is_there(&right.session, now) || (tells && !uses(app, &right, now).await) {
+    if !app.sessions().is_there(&right.session, now)
+        || (counts && !count_use(app, &right, now).await)
+    {
         app.apps.end_visit(secret);
         return Err(closed());
     }
@@ -394,7 +396,7 @@ async fn serve(
 }
 
 /// Counts a request as a use of the session; false: the session has ended.
-async fn uses(app: &App, right: &AccessRight, now: i64) -> bool {
+async fn count_use(app: &App, right: &AccessRight, now: i64) -> bool {
     let is_there = app.sessions().find(&right.session, now).is_some();
     let (actor, session) = (app.actor.clone(), right.session.clone());
     is_there
@@ -429,7 +431,7 @@ async fn redeem_ticket(
     if !app.sessions().is_there(&access_right.session, now) {
         return Err(used());
     }
-    let first = first_place(&announced);
+    let first = start_path(&announced);
     let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, first)]).into_response();
     for cookie in log_in(app, &access_right, &announced).await {
         response.headers_mut().append(header::SET_COOKIE, cookie);
@@ -459,7 +461,7 @@ async fn redeem_ticket(
 }
 
 /// The program's start page. The token is where this kind of program expects it.
-fn first_place(announced: &ProgramAnnouncement) -> String {
+fn start_path(announced: &ProgramAnnouncement) -> String {
     let (path, token) = (&announced.path, &announced.token);
     let is_plain = token.bytes().all(|b| b.is_ascii_alphanumeric());
     if token.is_empty() || !is_plain {
@@ -624,7 +626,7 @@ mod tests {
 
     #[test]
     fn each_kind_gets_what_it_asks_for_where_it_looks() {
-        let first = |kind, path, token| first_place(&announced(kind, path, token));
+        let first = |kind, path, token| start_path(&announced(kind, path, token));
         assert_eq!(first("jupyter", "/lab", "5f"), "/lab?token=5f");
         assert_eq!(first("jupyter", "/lab?a=b", "5f"), "/lab?a=b&token=5f");
         assert_eq!(

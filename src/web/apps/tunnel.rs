@@ -26,7 +26,7 @@ const WAITING: usize = 64;
 /// A tunnel that was unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(600);
 /// Interval at which use and session are checked.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 /// Maximum wait for the program's description: the job's host polls for this connection.
 const ABOUT_TIME: Duration = Duration::from_secs(60);
 
@@ -148,7 +148,7 @@ impl Tunnel {
         while idle < IDLE {
             tokio::select! {
                 _ = ending.wait_for(|ending| *ending) => return,
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(CHECK_EVERY) => {}
             }
             if !app
                 .sessions()
@@ -159,7 +159,7 @@ impl Tunnel {
             let mut state = lock(&self.state);
             state.forget_gone();
             idle = match state.streams.is_empty() && state.description_requests.is_empty() {
-                true => idle + LOOK,
+                true => idle + CHECK_EVERY,
                 false => Duration::ZERO,
             };
         }

@@ -51,7 +51,7 @@ pub const ATTENDED_OF_USER_MAX: usize = 16;
 /// Maximum lifetime of a process, ms: the leader's answer is awaited for a minute.
 const LIFE_MS: u64 = 80_000;
 /// Interval at which the sessions of attending processes are checked, ms.
-const SESSION_LOOK_MS: u64 = 5_000;
+const SESSION_CHECK_MS: u64 = 5_000;
 /// Interval at which a process that is ending is checked, ms.
 const ENDING_MS: u64 = 20;
 /// Time that the HTTP process gets to end, ms.
@@ -59,7 +59,7 @@ const END_MS: u64 = 10_000;
 /// Random bytes of a session's secret.
 const SECRET: usize = 32;
 /// Maximum size of what a process reports to the broker, bytes: a user, or settings.
-const SAID_MAX: usize = 1024;
+const REPORT_MAX: usize = 1024;
 /// Interval at which the settings of the portal are read again, ms.
 const SETTINGS_MS: u64 = 60_000;
 
@@ -256,7 +256,7 @@ impl Broker {
         for worker in &mut self.workers {
             let session = worker.session.as_ref().filter(|_| worker.deadline <= now);
             if session.is_some_and(|session| self.sessions.is_there(session, wall)) {
-                worker.deadline = now + SESSION_LOOK_MS;
+                worker.deadline = now + SESSION_CHECK_MS;
             }
         }
         let late = |worker: &&mut Worker| worker.deadline <= now;
@@ -280,9 +280,9 @@ impl Broker {
             if !events.get(at).is_some_and(|event| event.0) {
                 continue;
             }
-            let mut bytes = [0u8; SAID_MAX];
+            let mut bytes = [0u8; REPORT_MAX];
             match (&worker.reports).read(&mut bytes) {
-                Ok(n) if n > 0 && worker.report.len() + n <= SAID_MAX => {
+                Ok(n) if n > 0 && worker.report.len() + n <= REPORT_MAX => {
                     worker.report.extend_from_slice(&bytes[..n]);
                 }
                 _ => over.push(at),
@@ -441,7 +441,7 @@ impl Broker {
                 self.add_worker(made, uid, LIFE_MS, WorkerTask::Call);
                 if let Some(worker) = self.workers.last_mut() {
                     worker.session = Some(session);
-                    worker.deadline = clock::boot_ms() + SESSION_LOOK_MS;
+                    worker.deadline = clock::boot_ms() + SESSION_CHECK_MS;
                 }
             }
             Err(e) => refuse(socket, system(e)),

@@ -119,11 +119,11 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
     match pam::check(service, user, &password, from) {
         Verdict::Accepted(name) => match users::by_name(&name) {
             Some(facts) if facts.uid != 0 => {
-                let known = VerifiedUser {
+                let verified = VerifiedUser {
                     uid: facts.uid,
                     name: facts.name,
                 };
-                let text = serde_json::to_vec(&known).unwrap_or_default();
+                let text = serde_json::to_vec(&verified).unwrap_or_default();
                 let mut to = tell;
                 if to.write_all(&text).is_ok() { GOOD } else { 1 }
             }
@@ -152,22 +152,22 @@ pub(super) fn ask_pam(service: &str, user: &str, from: &str, socket: &File, tell
 
 /// The user that the process has reported; `None`: it reported none.
 pub(super) fn reported_user(report: &[u8]) -> Option<VerifiedUser> {
-    let known: VerifiedUser = serde_json::from_slice(report).ok()?;
-    (known.uid != 0 && !known.name.is_empty()).then_some(known)
+    let verified: VerifiedUser = serde_json::from_slice(report).ok()?;
+    (verified.uid != 0 && !verified.name.is_empty()).then_some(verified)
 }
 
 impl Broker {
     /// Begins an attempt, if one is allowed now.
     pub(super) fn try_password(&mut self, user: String, address: Option<IpAddr>, socket: File) {
-        let say = |result: PasswordResult| answer(&socket, &Ok::<_, Failure>(result));
+        let reply = |result: PasswordResult| answer(&socket, &Ok::<_, Failure>(result));
         if !self.portal.pam {
-            return say(PasswordResult::Unchecked);
+            return reply(PasswordResult::Unchecked);
         }
         let now = clock::boot_ms();
         let wait = self.throttle.wait(&user, address, now);
         if wait > 0 {
             audit(&user, address, "must wait");
-            return say(PasswordResult::Wait(wait.div_ceil(1000)));
+            return reply(PasswordResult::Wait(wait.div_ceil(1000)));
         }
         let all = self.workers.iter().chain(&self.ending);
         let asking = all.filter(|worker| matches!(worker.task, WorkerTask::Password(_)));
@@ -175,7 +175,7 @@ impl Broker {
         if asking.count() + self.delayed_answers.len() >= PASSWORDS_MAX
             || self.count() >= PROCESSES_MAX
         {
-            return say(PasswordResult::Busy);
+            return reply(PasswordResult::Busy);
         }
         let service = self.portal.pam_service.clone();
         let shown = address.map_or_else(String::new, |address| address.to_string());
@@ -195,7 +195,7 @@ impl Broker {
             }
             Err(e) => {
                 tracing::error!("no password is checked: {e}");
-                say(PasswordResult::Unchecked);
+                reply(PasswordResult::Unchecked);
             }
         }
     }
@@ -214,8 +214,8 @@ impl Broker {
             requested_at,
         } = tried;
         let end = PasswordOutcome::of(code);
-        let known = reported_user(report).filter(|_| end == PasswordOutcome::Right);
-        let end = if end == PasswordOutcome::Right && known.is_none() {
+        let verified = reported_user(report).filter(|_| end == PasswordOutcome::Right);
+        let end = if end == PasswordOutcome::Right && verified.is_none() {
             PasswordOutcome::Unchecked
         } else {
             end
@@ -228,8 +228,8 @@ impl Broker {
             PasswordOutcome::Unchecked => self.throttle.was_none(&user, address),
             PasswordOutcome::Wrong => {}
         }
-        let now = match (end, known) {
-            (_, Some(known)) => PasswordResult::Begun(self.begin(known.uid, known.name)),
+        let now = match (end, verified) {
+            (_, Some(verified)) => PasswordResult::Begun(self.begin(verified.uid, verified.name)),
             (PasswordOutcome::Refused(why), None) => PasswordResult::Refused(why),
             (PasswordOutcome::Wrong, None) => {
                 let at = answer_at(requested_at, clock::boot_ms());

@@ -57,7 +57,7 @@ pub struct Throttle {
 /// An address as it is counted: for IPv6 the /64 network, which belongs to one caller.
 type ThrottleKey = [u8; 8];
 
-fn place(from: IpAddr) -> ThrottleKey {
+fn address_key(from: IpAddr) -> ThrottleKey {
     let mut out = [0; 8];
     match from.to_canonical() {
         IpAddr::V4(v4) => out[..4].copy_from_slice(&v4.octets()),
@@ -67,16 +67,16 @@ fn place(from: IpAddr) -> ThrottleKey {
 }
 
 /// A name as it is counted: some directories ignore its case.
-fn name(user: &str) -> String {
+fn user_key(user: &str) -> String {
     user.to_lowercase()
 }
 
 impl Throttle {
     /// How long an attempt must wait, ms; 0: it is allowed now.
     pub fn wait(&self, user: &str, from: Option<IpAddr>, now: u64) -> u64 {
-        let of_user = self.users.get(&name(user));
+        let of_user = self.users.get(&user_key(user));
         let until = of_user.map_or(0, |w| w.until(FREE_OF_USER, LONGEST_OF_USER_MS));
-        let of_address = from.and_then(|from| self.addresses.get(&place(from)));
+        let of_address = from.and_then(|from| self.addresses.get(&address_key(from)));
         let longest = LONGEST_OF_ADDRESS_MS;
         let until = until.max(of_address.map_or(0, |w| w.until(FREE_OF_ADDRESS, longest)));
         let (since, n) = self.in_minute;
@@ -89,9 +89,9 @@ impl Throttle {
 
     /// Counts an attempt at its beginning.
     pub fn begin(&mut self, user: &str, from: Option<IpAddr>, now: u64) {
-        note(&mut self.users, name(user), now);
+        note(&mut self.users, user_key(user), now);
         if let Some(from) = from {
-            note(&mut self.addresses, place(from), now);
+            note(&mut self.addresses, address_key(from), now);
         }
         let (since, n) = self.in_minute;
         self.in_minute = match now.saturating_sub(since) < MINUTE_MS {
@@ -103,19 +103,19 @@ impl Throttle {
     /// The password was right: the name starts again from zero. For the address, only this attempt
     /// is taken back: knowing one password must not give a caller more attempts at others.
     pub fn was_right(&mut self, user: &str, from: Option<IpAddr>) {
-        self.users.remove(&name(user));
+        self.users.remove(&user_key(user));
         self.take_back_others(from);
     }
 
     /// The password was not checked: the attempt does not count.
     pub fn was_none(&mut self, user: &str, from: Option<IpAddr>) {
-        less(&mut self.users, &name(user));
+        less(&mut self.users, &user_key(user));
         self.take_back_others(from);
     }
 
     fn take_back_others(&mut self, from: Option<IpAddr>) {
         if let Some(from) = from {
-            less(&mut self.addresses, &place(from));
+            less(&mut self.addresses, &address_key(from));
         }
         self.in_minute.1 = self.in_minute.1.saturating_sub(1);
     }

@@ -1,10 +1,10 @@
 //! Pages of administrators: problems of the cluster, opening and closing queues and hosts, the
 //! checks of `cadmin check`, and cb.yaml, which can be read, checked and saved.
 //!
-//! Owns which buttons exist. [`AsUser::administer`] and the leader check the user's rights; a token
-//! for programs, which may have fewer rights than its owner, is refused here.
+//! Owns which buttons exist. [`UserAccess::administer`] and the leader check the user's rights; a
+//! token for programs, which may have fewer rights than its owner, is refused here.
 //!
-//! [`AsUser::administer`]: crate::identity::AsUser::administer
+//! [`UserAccess::administer`]: crate::identity::UserAccess::administer
 
 use super::frame::{Frame, page};
 use super::jobs::{ActedPage, action_result};

@@ -383,7 +383,7 @@ fn filled(templates: &[Template], job: &ViewJob, script: String) -> String {
     link("/submit", all)
 }
 
-fn link(place: &str, mut fields: Vec<(String, String)>) -> String {
+fn link(path: &str, mut fields: Vec<(String, String)>) -> String {
     fields.retain(|(_, value)| !value.is_empty());
-    format!("{place}?{}", Fields(fields).with("", ""))
+    format!("{path}?{}", Fields(fields).with("", ""))
 }

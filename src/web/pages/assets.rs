@@ -23,14 +23,14 @@ pub(super) async fn give_vendored(Path(name): Path<String>) -> Result<Response, 
     answer(&name, &format!("vendor/{name}"))
 }
 
-fn answer(name: &str, place: &str) -> Result<Response, WebError> {
+fn answer(name: &str, path: &str) -> Result<Response, WebError> {
     let kind = match name.rsplit_once('.').map(|(_, kind)| kind) {
         Some("css") => "text/css; charset=utf-8",
         Some("js") => "text/javascript; charset=utf-8",
         Some("svg") => "image/svg+xml",
         _ => return Err(WebError::not_found("")),
     };
-    let file = Assets::get(place).ok_or_else(|| WebError::not_found(""))?;
+    let file = Assets::get(path).ok_or_else(|| WebError::not_found(""))?;
     let headers = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, KEEP)];
     Ok((headers, file.data.into_owned()).into_response())
 }

@@ -77,7 +77,7 @@ impl NameRow {
     }
 }
 
-/// The directories above a place, starting with the selected root: name and link.
+/// The directories above a location, starting with the selected root: name and link.
 fn trail(at: &FileLocation) -> Vec<(String, String)> {
     let mut out = vec![(shown(&at.root), format!("/files?{}", query(&at.root, b"")))];
     let mut path = Vec::new();
@@ -98,7 +98,7 @@ struct FilesPage {
     f: Frame,
     trail: Vec<(String, String)>,
     root: String,
-    /// The place as a query of a URL.
+    /// The location as a query of a URL.
     here: String,
     rows: Vec<NameRow>,
     first: usize,
@@ -111,13 +111,13 @@ struct FilesPage {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(byte_query): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let byte_query = ByteQuery::parse(byte_query.as_deref())?;
-        let at = files::place(&app, &caller, &byte_query)?;
+        let at = files::location(&app, &caller, &byte_query)?;
         let from = usize::try_from(byte_query.number("from", 0)?).unwrap_or(usize::MAX);
         let ask = FileRequest::List {
             at: at.clone(),
@@ -130,7 +130,7 @@ pub(super) async fn list(
             .files(&caller.identity, &ask)
             .map_err(WebError::from);
         let result = match result {
-            // The place may be a link to a file.
+            // The location may be a link to a file.
             Err(e) if e.status == StatusCode::BAD_REQUEST && !at.path.is_empty() => {
                 return Ok(Redirect::to(&format!("/files/view?{url}")).into_response());
             }
@@ -148,7 +148,7 @@ pub(super) async fn list(
         let to = |from: usize| format!("/files?{url}&from={from}");
         let last = from.saturating_add(entries.len());
         page(&FilesPage {
-            f: Frame::new(look, &caller, &now, "/files", format!("/files?{url}")),
+            f: Frame::new(display, &caller, &now, "/files", format!("/files?{url}")),
             trail: trail(&at),
             root: String::from_utf8_lossy(&at.root).into_owned(),
             rows: entries
@@ -188,13 +188,13 @@ struct FilePage {
 
 pub(super) async fn view(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     RawQuery(byte_query): RawQuery,
 ) -> Result<Response, WebError> {
     blocking(move || {
         let byte_query = ByteQuery::parse(byte_query.as_deref())?;
-        let at = files::place(&app, &caller, &byte_query)?;
+        let at = files::location(&app, &caller, &byte_query)?;
         let read = files::read(&app, &caller.identity, &at, 0, SHOWN);
         let now = app.cluster.now();
         let url = query(&at.root, &at.path);
@@ -202,7 +202,13 @@ pub(super) async fn view(
         let mut trail = trail(&at);
         trail.pop();
         let mut out = FilePage {
-            f: Frame::new(look, &caller, &now, "/files", format!("/files/view?{url}")),
+            f: Frame::new(
+                display,
+                &caller,
+                &now,
+                "/files",
+                format!("/files/view?{url}"),
+            ),
             trail,
             name: shown(name),
             here: url,
@@ -252,7 +258,7 @@ async fn give(
 ) -> Result<Response, WebError> {
     let query = ByteQuery::parse(query.as_deref())?;
     let (app_copy, of) = (app.clone(), caller.clone());
-    let at = blocking(move || files::place(&app_copy, &of, &query)).await?;
+    let at = blocking(move || files::location(&app_copy, &of, &query)).await?;
     files::send_file(app, caller, at, &headers, delivery).await
 }
 
@@ -293,7 +299,7 @@ async fn change(
 ) -> Result<Response, WebError> {
     blocking(move || {
         let byte_query = ByteQuery::parse(byte_query.as_deref())?;
-        let at = files::place(&app, &caller, &byte_query)?;
+        let at = files::location(&app, &caller, &byte_query)?;
         let (ask, dir) = ask(&at)?;
         app.actor.files(&caller.identity, &ask)?;
         let back = format!("/files?{}", query(&at.root, &dir));

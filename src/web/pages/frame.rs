@@ -77,12 +77,11 @@ impl Frame {
 
     /// The menu: path, name, whether it is the entry of this page.
     pub(super) fn menu(&self) -> Vec<(&'static str, &'static str, bool)> {
-        let entry = |(place, key): &(&'static str, &'static str)| {
-            (*place, self.w.t(key), *place == self.menu)
-        };
+        let entry =
+            |(path, key): &(&'static str, &'static str)| (*path, self.w.t(key), *path == self.menu);
         let shown = MENU
             .iter()
-            .filter(|(place, _)| *place != ADMIN || self.administers);
+            .filter(|(path, _)| *path != ADMIN || self.administers);
         shown.map(entry).collect()
     }
 

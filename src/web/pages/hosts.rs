@@ -89,7 +89,7 @@ struct HostsPage {
 
 pub(super) async fn list(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
@@ -111,7 +111,7 @@ pub(super) async fn list(
         total: found.len(),
         rows: found.into_iter().take(ROWS_MAX).map(Row::of).collect(),
         find,
-        f: Frame::new(look, &caller, &now, "/hosts", url),
+        f: Frame::new(display, &caller, &now, "/hosts", url),
     })
 }
 
@@ -142,7 +142,7 @@ fn charts(app: &App, w: Translations, host: &str) -> Vec<Chart> {
 
 pub(super) async fn one(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(name): Path<String>,
 ) -> Result<Response, WebError> {
@@ -160,9 +160,9 @@ pub(super) async fn one(
             load: reader
                 .answer(ReadCommand::Load, &["-l", &host.name])
                 .unwrap_or_default(),
-            charts: charts(&app, look.words, &name),
+            charts: charts(&app, display.words, &name),
             jobs: format!("/jobs?filter=host%3A{link}"),
-            f: Frame::new(look, &caller, &now, "/hosts", format!("/hosts/{link}")),
+            f: Frame::new(display, &caller, &now, "/hosts", format!("/hosts/{link}")),
         })
     })
     .await

@@ -119,7 +119,7 @@ impl Texts {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(fields): RestQuery,
@@ -140,16 +140,16 @@ pub(super) async fn show(
         let history = reader.answer(ReadCommand::History, &["-l", &id]);
         let url = format!("/jobs/{}", in_path(&id));
         page(&JobPage {
-            f: Frame::new(look, &caller, &now, "/jobs", url),
+            f: Frame::new(display, &caller, &now, "/jobs", url),
             is_array,
             is_live: !job.row.stat.is_finished() && !output.is_empty(),
             tasks: job.row.usage.tasks.clone(),
-            charts: charts(&app, look.words, &job),
+            charts: charts(&app, display.words, &job),
             files: output.iter().map(|file| shown(file, &find)).collect(),
             find,
             long: reader.answer(ReadCommand::Jobs, words)?,
             history: history.unwrap_or_else(|failure| failure.text),
-            acts: acts(look.words),
+            acts: acts(display.words),
             texts: Texts::of(&app, &caller, &job)?,
             program: program(&app, &caller, &job),
             job: Facts::of(&reader, &job, &id),
@@ -231,8 +231,8 @@ fn moments(job: &ViewJob) -> Vec<(&'static str, String)> {
         ("job.started", row.start),
         ("job.ended", row.end),
     ];
-    let there = all.into_iter().filter(|(_, ms)| *ms > 0);
-    there.map(|(key, ms)| (key, moment(ms, now))).collect()
+    let passed = all.into_iter().filter(|(_, ms)| *ms > 0);
+    passed.map(|(key, ms)| (key, moment(ms, now))).collect()
 }
 
 /// The end of a file, or those of its lines that a search finds.

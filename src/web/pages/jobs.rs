@@ -122,7 +122,7 @@ struct JobsPage {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
@@ -139,7 +139,7 @@ pub(super) async fn show(
             own: query.own_only,
             finished: query.finished,
             array: query.array,
-            titles: titles(&fields, look.words),
+            titles: titles(&fields, display.words),
             rows: found.rows.iter().map(|job| Row::of(job, at)).collect(),
             counts: found
                 .counts
@@ -151,9 +151,9 @@ pub(super) async fn show(
             total: found.total,
             before,
             after,
-            acts: acts(look.words),
+            acts: acts(display.words),
             warnings: now.jobs.warnings.iter().take(3).cloned().collect(),
-            f: Frame::new(look, &caller, &now, "/jobs", url),
+            f: Frame::new(display, &caller, &now, "/jobs", url),
             asked: fields,
         })
     })
@@ -223,14 +223,14 @@ const ACT_MAX: usize = 1_000;
 
 pub(super) async fn act(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Extension(form): Extension<Fields>,
 ) -> Result<Response, WebError> {
     let act = JobAction::parse(form.get("act")).ok_or_else(|| WebError::wrong("no such action"))?;
     let ids = form.all("id");
     if ids.is_empty() {
-        return Err(WebError::wrong(look.words.t("jobs.none_marked")));
+        return Err(WebError::wrong(display.words.t("jobs.none_marked")));
     }
     if ids.len() > ACT_MAX {
         return Err(WebError::wrong(format!("at most {ACT_MAX} jobs at once")));
@@ -249,7 +249,7 @@ pub(super) async fn act(
         page(&ActedPage {
             results: outcomes.iter().map(action_result).collect(),
             back,
-            f: Frame::new(look, &caller, &now, "/jobs", "/jobs".to_owned()),
+            f: Frame::new(display, &caller, &now, "/jobs", "/jobs".to_owned()),
         })
     })
     .await

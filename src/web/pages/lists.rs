@@ -59,13 +59,13 @@ struct QueuesPage {
 
 pub(super) async fn queues(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     let now = app.cluster.now();
     page(&QueuesPage {
         rows: now.queues.iter().map(QueueLine::of).collect(),
-        f: Frame::new(look, &caller, &now, "/queues", "/queues".to_owned()),
+        f: Frame::new(display, &caller, &now, "/queues", "/queues".to_owned()),
     })
 }
 
@@ -78,7 +78,7 @@ struct LimitsPage {
 
 pub(super) async fn limits(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -95,7 +95,7 @@ pub(super) async fn limits(
         };
         page(&LimitsPage {
             rows: rows.into_iter().map(row).collect(),
-            f: Frame::new(look, &caller, &now, "/limits", "/limits".to_owned()),
+            f: Frame::new(display, &caller, &now, "/limits", "/limits".to_owned()),
         })
     })
     .await
@@ -111,7 +111,7 @@ struct SharesPage {
 
 pub(super) async fn shares(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -129,7 +129,7 @@ pub(super) async fn shares(
         };
         page(&SharesPage {
             rows: rows.into_iter().map(row).collect(),
-            f: Frame::new(look, &caller, &now, "/shares", "/shares".to_owned()),
+            f: Frame::new(display, &caller, &now, "/shares", "/shares".to_owned()),
         })
     })
     .await
@@ -148,7 +148,7 @@ struct TextsPage {
 
 pub(super) async fn crons(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -158,10 +158,10 @@ pub(super) async fn crons(
             .reader(&caller.identity)?
             .answer(ReadCommand::Crons, &[])?;
         page(&TextsPage {
-            title: look.words.t("menu.cron"),
+            title: display.words.t("menu.cron"),
             parts: vec![("", text)],
-            empty: look.words.t("cron.none"),
-            f: Frame::new(look, &caller, &now, "/cron", "/cron".to_owned()),
+            empty: display.words.t("cron.none"),
+            f: Frame::new(display, &caller, &now, "/cron", "/cron".to_owned()),
         })
     })
     .await
@@ -169,11 +169,11 @@ pub(super) async fn crons(
 
 pub(super) async fn resources(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
-        let (now, w) = (app.cluster.now(), look.words);
+        let (now, w) = (app.cluster.now(), display.words);
         let reader = app.actor.reader(&caller.identity)?;
         let text = |what| reader.answer(what, &["-s"]).unwrap_or_default();
         page(&TextsPage {
@@ -183,7 +183,13 @@ pub(super) async fn resources(
                 (w.t("resources.reserved"), text(ReadCommand::Hosts)),
             ],
             empty: w.t("resources.none"),
-            f: Frame::new(look, &caller, &now, "/resources", "/resources".to_owned()),
+            f: Frame::new(
+                display,
+                &caller,
+                &now,
+                "/resources",
+                "/resources".to_owned(),
+            ),
         })
     })
     .await

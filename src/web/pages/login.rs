@@ -252,9 +252,9 @@ pub(super) async fn set(Extension(form): Extension<Fields>) -> Response {
 
 /// A path of this portal, whatever the form contains.
 fn return_path(text: &str) -> String {
-    let is_place = text.starts_with('/') && !text.starts_with("//") && !text.contains('\\');
+    let is_path = text.starts_with('/') && !text.starts_with("//") && !text.contains('\\');
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic());
-    match is_place && is_plain {
+    match is_path && is_plain {
         true => text.to_owned(),
         false => "/".to_owned(),
     }

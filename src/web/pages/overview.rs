@@ -57,7 +57,7 @@ struct WaitTable {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, WebError> {
     blocking(move || {
@@ -65,17 +65,17 @@ pub(super) async fn show(
         let visible = Cluster::visible_jobs(&reader)?;
         let now = app.cluster.now();
         let sums = now.jobs.sums(&visible, sys::clock::wall_ms());
-        let there = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;
+        let present = |host: &&HostRow| Reader::host_kind(host) != HostKind::Away;
         let slots = now
             .hosts
             .iter()
-            .filter(there)
+            .filter(present)
             .map(|h| u64::from(h.slots))
             .sum();
         let used = now
             .hosts
             .iter()
-            .filter(there)
+            .filter(present)
             .map(|h| u64::from(h.njobs))
             .sum();
         let total = |of: fn(&JobSum) -> u64| sums.by_queue.values().map(of).sum();
@@ -101,13 +101,13 @@ pub(super) async fn show(
             past: OverviewHistory {
                 charts: charts(
                     &app,
-                    look.words,
+                    display.words,
                     reader.may_see_all()?,
                     &caller.identity.name,
                 ),
-                waits: waits(&app, look.words),
+                waits: waits(&app, display.words),
             },
-            f: Frame::new(look, &caller, &now, "/", "/".to_owned()),
+            f: Frame::new(display, &caller, &now, "/", "/".to_owned()),
         })
     })
     .await

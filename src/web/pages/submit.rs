@@ -183,9 +183,9 @@ pub(super) async fn check(
 pub(super) fn answer(text: &str, w: Translations) -> Vec<(String, String)> {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
-    let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    let has_value = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
     let mut all: Vec<(String, String)> = members
-        .filter(|(name, value)| says(value) || name.as_str() == "accepted")
+        .filter(|(name, value)| has_value(value) || name.as_str() == "accepted")
         .map(|(name, value)| {
             let label = w.t_or(&format!("check.{name}"), &name.replace('_', " "));
             (label, words_of(value, w))

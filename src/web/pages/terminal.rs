@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use corral::api::attach::AttachRequest;
 
 /// The menu entry of the page.
-const PLACE: &str = "/terminal";
+const PATH: &str = "/terminal";
 /// The size of the screen until the page reports its own.
 const SCREEN: (u16, u16) = (24, 80);
 
@@ -48,7 +48,7 @@ fn form(
     let mut response = page(&TerminalsPage {
         queues: now.queues.iter().map(|queue| queue.name.clone()).collect(),
         open: app.terminals.of_session(&caller.secret),
-        f: Frame::new(display, caller, &now, PLACE, PLACE.to_owned()),
+        f: Frame::new(display, caller, &now, PATH, PATH.to_owned()),
         asked: fields,
         failure,
     })?;
@@ -116,7 +116,7 @@ pub(super) async fn begin(
         terminal::begin(&app, &caller, label_of(&fields, display.words), program)
     };
     match begun.await {
-        Ok(name) => Ok(Redirect::to(&format!("{PLACE}/{name}")).into_response()),
+        Ok(name) => Ok(Redirect::to(&format!("{PATH}/{name}")).into_response()),
         Err(failure) => form(&app, display, &caller, fields, Some(failure)),
     }
 }
@@ -130,11 +130,11 @@ pub(super) async fn show(
     session_only(&caller)?;
     let Some(label) = app.terminals.label(&caller, &name) else {
         // The terminal has ended.
-        return Ok(Redirect::to(PLACE).into_response());
+        return Ok(Redirect::to(PATH).into_response());
     };
-    let url = format!("{PLACE}/{name}");
+    let url = format!("{PATH}/{name}");
     page(&TerminalPage {
-        f: Frame::new(display, &caller, &app.cluster.now(), PLACE, url),
+        f: Frame::new(display, &caller, &app.cluster.now(), PATH, url),
         name,
         label,
     })
@@ -147,5 +147,5 @@ pub(super) async fn close(
 ) -> Result<Response, WebError> {
     session_only(&caller)?;
     app.terminals.end(&caller, &name);
-    Ok(Redirect::to(PLACE).into_response())
+    Ok(Redirect::to(PATH).into_response())
 }

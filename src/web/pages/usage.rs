@@ -176,13 +176,13 @@ fn newest(text: &str, now: i64) -> Vec<Used> {
 
 pub(super) async fn show(
     State(app): State<App>,
-    Extension(look): Extension<DisplaySettings>,
+    Extension(display): Extension<DisplaySettings>,
     Extension(caller): Extension<Caller>,
     Query(fields): RestQuery,
 ) -> Result<Response, WebError> {
     let fields = Fields(fields);
     blocking(move || {
-        let (now, w) = (app.cluster.now(), look.words);
+        let (now, w) = (app.cluster.now(), display.words);
         let reader = app.actor.reader(&caller.identity)?;
         let words = words(&fields)?;
         let by = match BY.iter().find(|(name, _)| *name == fields.get("by")) {
@@ -220,7 +220,7 @@ pub(super) async fn show(
             by_text,
             advice,
             jobs,
-            f: Frame::new(look, &caller, &now, "/usage", link(fields.get("view"))),
+            f: Frame::new(display, &caller, &now, "/usage", link(fields.get("view"))),
         })
     })
     .await

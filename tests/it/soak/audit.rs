@@ -2,7 +2,7 @@
 //! other: the marks that jobs wrote, the journal, the hosts' logs, the answers of csub. Owns the
 //! verdict, changes nothing.
 
-use super::load::{Asked, marks};
+use super::load::{SubmittedTestJob, marks};
 use super::watch::TaskLogs;
 use crate::cluster::Cluster;
 use corral::journal::{History, HistoryEntry};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// What the journal says of one job or element.
 #[derive(Default, Debug)]
-struct Told {
+struct JobEvents {
     bound: Vec<u32>,
     /// Attempts that are over without a start.
     unbound: Vec<u32>,
@@ -22,7 +22,7 @@ struct Told {
     /// Attempt, exit code, reason.
     ended: Vec<(u32, Option<i32>, TermReason)>,
     /// What the ends say about themselves.
-    said: String,
+    end_texts: String,
 }
 
 #[derive(Default, Debug)]
@@ -41,13 +41,13 @@ pub struct Verdict {
     pub unpromised: u64,
 }
 
-fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
+fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, JobEvents> {
     let layout = Layout::new(cluster.share());
     let bytes = std::fs::read(layout.cluster()).unwrap();
     let id = decode_fixed::<ClusterDoc>(&bytes)
         .or_else(|_| serde_json::from_slice(&bytes))
         .unwrap();
-    let mut by_job: BTreeMap<JobKey, Told> = BTreeMap::new();
+    let mut by_job: BTreeMap<JobKey, JobEvents> = BTreeMap::new();
     let mut history = History::new(&layout, &id.cluster);
     let read = history.read(&mut |entry| match entry {
         HistoryEntry::Problem(text) => verdict.odd.push(text),
@@ -60,7 +60,7 @@ fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
                 let end = (e.a.at, e.code, e.reason);
                 let job = by_job.entry(e.a.j).or_default();
                 job.ended.push(end);
-                job.said += &e.text;
+                job.end_texts += &e.text;
             }
             _ => {}
         },
@@ -71,7 +71,7 @@ fn journal(cluster: &Cluster, verdict: &mut Verdict) -> BTreeMap<JobKey, Told> {
 }
 
 /// Holds the witnesses against each other.
-pub fn judge(cluster: &Cluster, submitted: &[Asked], logs: &TaskLogs) -> Verdict {
+pub fn judge(cluster: &Cluster, submitted: &[SubmittedTestJob], logs: &TaskLogs) -> Verdict {
     let mut verdict = Verdict::default();
     let journalled = journal(cluster, &mut verdict);
     let mut ids: Vec<u32> = submitted.iter().filter_map(|a| a.id).collect();
@@ -108,10 +108,10 @@ pub fn judge(cluster: &Cluster, submitted: &[Asked], logs: &TaskLogs) -> Verdict
 
 fn job(
     verdict: &mut Verdict,
-    one: &Asked,
+    one: &SubmittedTestJob,
     element: u32,
     runs: &[(u32, u32)],
-    journalled: &BTreeMap<JobKey, Told>,
+    journalled: &BTreeMap<JobKey, JobEvents>,
 ) {
     let what = format!("submission {} element {element} (job {:?})", one.n, one.id);
     let Some(id) = one.id.or(runs.first().map(|r| r.0)) else {
@@ -154,7 +154,7 @@ fn job(
                 .or_default() += 1;
             verdict.odd.push(format!(
                 "{what} ended as {code:?} {reason:?}: {}",
-                job_events.said
+                job_events.end_texts
             ));
         }
     }

@@ -13,7 +13,7 @@ const WAITING_MAX: u64 = 200;
 
 /// One thing that was asked for: elements of it run one after the other in files of their own.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SubmittedTestJob {
     pub n: u64,
     /// Elements 1 to this; 0: no array.
     pub elements: u32,
@@ -23,7 +23,7 @@ pub struct Asked {
 
 #[derive(Default)]
 pub struct Load {
-    pub asked: Mutex<Vec<Asked>>,
+    pub asked: Mutex<Vec<SubmittedTestJob>>,
     pub stop: AtomicBool,
     /// Commands given up or not begun, because too many waited.
     pub failed: AtomicU64,
@@ -150,7 +150,10 @@ impl Load {
         };
         let output = self.csub(cluster, &["-J", &name, "-oo", "/dev/null", &command(n)]);
         let id = crate::cluster::job_id(&output);
-        self.asked.lock().unwrap().push(Asked { n, elements, id });
+        self.asked
+            .lock()
+            .unwrap()
+            .push(SubmittedTestJob { n, elements, id });
     }
 
     fn pack(&self, cluster: &Cluster, first: u64, jobs: u64) {
@@ -164,7 +167,7 @@ impl Load {
         std::fs::remove_file(&file).unwrap();
         let mut ids = output.lines().flat_map(line_ids);
         let mut submitted = self.asked.lock().unwrap();
-        submitted.extend(all.map(|n| Asked {
+        submitted.extend(all.map(|n| SubmittedTestJob {
             n,
             elements: 0,
             id: ids.next(),
@@ -189,7 +192,7 @@ fn line_ids(line: &str) -> std::ops::RangeInclusive<u32> {
 }
 
 /// Lines of mark files by element: (job id, attempt) of each run.
-pub fn marks(cluster: &Cluster, submitted: &Asked) -> BTreeMap<u32, Vec<(u32, u32)>> {
+pub fn marks(cluster: &Cluster, submitted: &SubmittedTestJob) -> BTreeMap<u32, Vec<(u32, u32)>> {
     let base = mark(cluster, submitted.n);
     let elements = match submitted.elements {
         0 => 0..=0,

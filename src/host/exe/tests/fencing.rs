@@ -132,10 +132,12 @@ fn nothing_is_started_when_the_reading_of_orders_took_longer_than_the_limit() {
     exec.turn(true);
     assert_eq!(exec.spawners.deferred.len(), 1, "cbls has not written yet");
     let now = clock::boot_ms();
-    let refused = exec.start_held_until(now.saturating_sub(1)).unwrap_err();
+    let refused = exec
+        .start_deferred_until(now.saturating_sub(1))
+        .unwrap_err();
     assert!(refused.contains("read again"), "{refused}");
     assert!(exec.spawners.deferred.len() == 1 && exec.spawners.is_ready());
-    exec.start_held_until(now + 60_000).unwrap();
+    exec.start_deferred_until(now + 60_000).unwrap();
     assert!(
         exec.spawners.deferred.is_empty() && !exec.spawners.is_ready(),
         "it dies of it"

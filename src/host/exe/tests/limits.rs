@@ -84,7 +84,7 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     assert_eq!(on_file(&exec, a), Some((2, Some(120_000))));
     exec.rewrite();
     let remembered = ledger::read(&exec.setup.local).unwrap();
-    let given = remembered.table.get(a).unwrap().limits.spawn_record;
+    let given = remembered.table.get(a).unwrap().limits.last_sent;
     assert_eq!(given, 2);
     // The state after a restart: the limits are not recorded, but the number is.
     let entry = exec.table.get_mut(a).unwrap();
@@ -92,7 +92,7 @@ fn an_order_of_limits_that_is_read_again_after_a_restart_brings_no_earlier_ones_
     entry.limits = table::HeldLimits {
         limits,
         last_change,
-        spawn_record: given,
+        last_sent: given,
     };
     exec.take_limits((a, 0), &Limits::default(), 1);
     exec.limit_all();
