@@ -2,7 +2,7 @@
 //! job, an old attempt) changes nothing, so that replay never stops at one bad record.
 
 use super::job::{Array, Body, HostId, Job, Run, Work};
-use super::{SpecEntry, State};
+use super::{SpecEntry, SpecTraits, State};
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, Token};
 use crate::record::cron::CronRun;
 use crate::record::event::{Event, Submitted};
@@ -109,7 +109,7 @@ impl State {
         let named = self.backlog.users.entry(owner.uid);
         named.or_insert_with(|| spec.user.clone());
         self.numbers.by_spec.insert(spec.clone(), id);
-        let depends = !spec.depend.is_empty();
+        let traits = SpecTraits::of(&spec);
         self.specs.insert(
             id,
             SpecEntry {
@@ -118,7 +118,7 @@ impl State {
                 class,
                 waiting: 0,
                 owner,
-                depends,
+                traits,
             },
         );
         self.changes.specs.insert(id);
@@ -178,7 +178,7 @@ impl State {
                 ..Work::default()
             }),
         };
-        let depend = self.specs[&s.s].depends;
+        let depend = self.specs[&s.s].traits.depends;
         let boxed = |text: &str| (!text.is_empty()).then(|| Box::from(text));
         let job = Job {
             id: s.id,
@@ -205,7 +205,7 @@ impl State {
     /// Adds a job from a snapshot.
     pub(super) fn restore_indexed(&mut self, job: Job) {
         let (id, s) = (job.id, job.spec);
-        let watches = job.is_waiting() && !self.spec(s).depend.is_empty();
+        let watches = job.is_waiting() && self.specs[&s].traits.depends;
         self.add_spec_ref(s);
         if watches {
             self.watch(id, s);
@@ -261,7 +261,7 @@ impl State {
         });
         if waiting > 0 {
             let (before, after) = if plus { (0, waiting) } else { (waiting, 0) };
-            backlog.change(entry.owner, entry.spec.min, before, after);
+            backlog.change(entry.owner, entry.traits.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
         job.each_retry(&mut |at, j| {
@@ -340,10 +340,13 @@ impl State {
         });
         let after = job.weight(j.idx);
         if after != before {
-            backlog.change(entry.owner, entry.spec.min, before, after);
+            backlog.change(entry.owner, entry.traits.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let (spec, watch) = (job.spec, job.watch_changes(entry.depends, was_waiting));
+        let (spec, watch) = (
+            job.spec,
+            job.watch_changes(entry.traits.depends, was_waiting),
+        );
         if job.is_finished() {
             times.finished.insert((job.end_learned_at(), j.id));
         }
@@ -507,7 +510,7 @@ impl State {
         self.index_name(id, false);
         let job = self.jobs.remove(id).expect("just seen");
         self.drop_deadline(id, job.spec);
-        self.drop_messages(id, self.spec(job.spec).uid);
+        self.drop_messages(id, self.specs[&job.spec].owner.uid);
         self.drop_spec(job.spec);
         self.dependencies.watchers.remove(&id);
         self.changes.rows.note(JobKey::job(id));
@@ -516,19 +519,23 @@ impl State {
     /// Notes when this specification ends a job, regardless of what it does or whether it has
     /// started.
     fn note_deadlines(&mut self, id: u32, s: u32) {
-        let spec = self.spec(s);
-        let all = [spec.deadline, spec.start_by];
-        for at in all.into_iter().flatten() {
+        for at in self.deadlines_of(s).into_iter().flatten() {
             self.times.deadlines.insert((at, id));
         }
     }
 
     /// Removes these times.
     fn drop_deadline(&mut self, id: u32, s: u32) {
-        let spec = self.spec(s);
-        let all = [spec.deadline, spec.start_by];
-        for at in all.into_iter().flatten() {
+        for at in self.deadlines_of(s).into_iter().flatten() {
             self.times.deadlines.remove(&(at, id));
+        }
+    }
+
+    fn deadlines_of(&self, s: u32) -> [Option<Stamp>; 2] {
+        let entry = &self.specs[&s];
+        match entry.traits.timed {
+            true => [entry.spec.deadline, entry.spec.start_by],
+            false => [None; 2],
         }
     }
 

@@ -27,7 +27,7 @@ impl State {
             .collect();
         let preparing = ids.iter().any(|(h, _)| *h != ids[0].0);
         let rerun = Rerun {
-            allowed: self.spec_of(a.j.id).is_some_and(|spec| spec.rerunnable),
+            allowed: self.spec_traits(a.j.id).is_some_and(|of| of.rerunnable),
             copied: false,
         };
         self.change_job(a.j, |job| {

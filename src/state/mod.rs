@@ -66,8 +66,31 @@ pub struct SpecEntry {
     pub waiting: u64,
     /// The owners of what its started jobs hold.
     owner: UsageOwner,
+    traits: SpecTraits,
+}
+
+/// What most events read of a specification. It is kept beside the counters of [`SpecEntry`]: the
+/// specification itself is elsewhere in memory, and reading it costs as much as the rest of a start.
+#[derive(Clone, Copy, Debug)]
+struct SpecTraits {
+    /// Minimum number of slots of a job.
+    min: u32,
     /// Its jobs wait for others.
     depends: bool,
+    rerunnable: bool,
+    /// Its jobs have a deadline or a time by which they must start.
+    timed: bool,
+}
+
+impl SpecTraits {
+    fn of(spec: &Spec) -> SpecTraits {
+        SpecTraits {
+            min: spec.min,
+            depends: !spec.depend.is_empty(),
+            rerunnable: spec.rerunnable,
+            timed: spec.deadline.is_some() || spec.start_by.is_some(),
+        }
+    }
 }
 
 /// Everything that is derived from the journal.
@@ -177,6 +200,10 @@ impl State {
             .get(&s)
             .expect("jobs refer to live specifications")
             .spec
+    }
+
+    fn spec_traits(&self, id: u32) -> Option<SpecTraits> {
+        Some(self.specs.get(&self.jobs.get(id)?.spec)?.traits)
     }
 
     pub fn spec_of(&self, id: u32) -> Option<&Arc<Spec>> {
