@@ -88,14 +88,11 @@ impl State {
     }
 
     pub(super) fn intern_host(&mut self, host: &str) -> HostId {
-        if let Some(id) = self.hosts.ids.get(host) {
-            return *id;
+        if let Some(id) = self.hosts.numbers.id(host) {
+            return id;
         }
-        let id = HostId(u32::try_from(self.hosts.names.len()).expect("fewer than 2^32 hosts"));
-        let name: Arc<str> = Arc::from(host);
-        self.hosts.names.push(name.clone());
-        self.hosts.ids.insert(name, id);
-        self.used.grow(self.hosts.names.len());
+        let id = self.hosts.numbers.add(host);
+        self.used.grow(self.hosts.numbers.names().len());
         id
     }
 
@@ -273,7 +270,7 @@ impl State {
             };
         });
         job.each_started(&mut |j, run, stat| {
-            used.charge(j, entry.owner, run, stat, plus, hosts);
+            used.charge(j, entry.owner, run, stat, plus, &hosts.numbers);
             if let Some(log) = changes.changed_work.as_mut() {
                 log.push(j);
             }
@@ -317,24 +314,23 @@ impl State {
         let before = job.weight(j.idx);
         let mut started = false;
         let array = job.array().is_some();
+        let mut charge = |job: &Job, plus| {
+            job.charge(j.idx, |run, stat| {
+                started = true;
+                used.charge(j, entry.owner, run, stat, plus, &hosts.numbers)
+            });
+        };
         job.each_removable(j.idx, |order, key| {
             pending.take(entry.class, order, key, array)
         });
-        job.charge(j.idx, |run, stat| {
-            started = true;
-            used.charge(j, entry.owner, run, stat, false, hosts)
-        });
-        if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
-            times.retries.remove(&(at, j));
+        charge(job, false);
+        let retry = |job: &Job| Some((job.work(j.idx)?.retry_at()?, j));
+        if let Some(entry) = retry(job) {
+            times.retries.remove(&entry);
         }
         f(job);
-        if let Some(at) = job.work(j.idx).and_then(Work::retry_at) {
-            times.retries.insert((at, j));
-        }
-        job.charge(j.idx, |run, stat| {
-            started = true;
-            used.charge(j, entry.owner, run, stat, true, hosts)
-        });
+        times.retries.extend(retry(job));
+        charge(job, true);
         job.list(j.idx, |order, key| {
             pending.put(entry.class, order, key, array)
         });
@@ -343,13 +339,10 @@ impl State {
             backlog.change(entry.owner, entry.traits.min, before, after);
             entry.waiting = entry.waiting + after - before;
         }
-        let (spec, watch) = (
-            job.spec,
-            job.watch_changes(entry.traits.depends, was_waiting),
-        );
-        if job.is_finished() {
-            times.finished.insert((job.end_learned_at(), j.id));
-        }
+        let watch = job.watch_changes(entry.traits.depends, was_waiting);
+        let spec = job.spec;
+        let finished = job.is_finished().then(|| (job.end_learned_at(), j.id));
+        times.finished.extend(finished);
         if started {
             self.note_work(j);
         }

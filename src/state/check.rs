@@ -44,7 +44,9 @@ impl State {
         let mut listed = BTreeSet::new();
         for job in self.jobs.values() {
             let who = self.specs[&job.spec].owner;
-            job.each_started(&mut |j, run, stat| used.charge(j, who, run, stat, true, &self.hosts));
+            job.each_started(&mut |j, run, stat| {
+                used.charge(j, who, run, stat, true, &self.hosts.numbers)
+            });
             job.each_pending(&mut |order, j, n, ready| {
                 pend_total += n;
                 if ready {

@@ -1,8 +1,8 @@
 //! Indices derived from the jobs: which jobs wait in which class, and usage by user.
 
 use super::chunked_set::ChunkedSet;
+use super::host_numbers::HostNumbers;
 use super::job::{HostId, Run};
-use super::parts::Hosts;
 use super::table::Table;
 use super::units::UnitsInUse;
 use crate::model::{JobKey, JobStat, PendReason, Spec, Stamp};
@@ -318,7 +318,7 @@ impl StartedUsage {
         run: &Run,
         stat: JobStat,
         plus: bool,
-        known: &Hosts,
+        numbers: &HostNumbers,
     ) {
         let mut all = 0;
         for (host, slots) in &run.hosts {
@@ -339,8 +339,8 @@ impl StartedUsage {
         for units in run.units() {
             // A job has units only on hosts where it has slots; usually that is one host.
             let host = match run.hosts[..] {
-                [(host, _)] if *known.names[host.0 as usize] == *units.host => Some(host),
-                _ => known.ids.get(units.host.as_str()).copied(),
+                [(host, _)] if **numbers.name(host) == *units.host => Some(host),
+                _ => numbers.id(&units.host),
             };
             if let Some(host) = host {
                 self.units.charge(j, host, units, plus);

@@ -11,6 +11,7 @@ mod dependency_watch;
 mod dirty;
 mod ends;
 mod from_rows;
+mod host_numbers;
 mod index;
 mod job;
 mod job_groups;
@@ -23,6 +24,7 @@ mod running;
 mod snapshot;
 mod table;
 mod tokens;
+mod unit_conflicts;
 mod units;
 
 #[cfg(test)]
@@ -69,8 +71,8 @@ pub struct SpecEntry {
     traits: SpecTraits,
 }
 
-/// What most events read of a specification. It is kept beside the counters of [`SpecEntry`]: the
-/// specification itself is elsewhere in memory, and reading it costs as much as the rest of a start.
+/// What most events read of a specification. It is kept beside the counters of [`SpecEntry`]: with
+/// many specifications, reading one is a cache miss for each event.
 #[derive(Clone, Copy, Debug)]
 struct SpecTraits {
     /// Minimum number of slots of a job.
@@ -284,11 +286,11 @@ impl State {
     }
 
     pub fn host_id(&self, host: &str) -> Option<HostId> {
-        self.hosts.ids.get(host).copied()
+        self.hosts.numbers.id(host)
     }
 
     pub fn host_name(&self, id: HostId) -> &Arc<str> {
-        &self.hosts.names[id.0 as usize]
+        self.hosts.numbers.name(id)
     }
 
     /// Slots and jobs in use by host, queue and user.

@@ -1,8 +1,8 @@
 //! The parts of the state that are plain records. Owns no rules: the files that change them do.
 
 use super::dirty::Dirty;
+use super::host_numbers::HostNumbers;
 use super::index::UsageOwner;
-use super::job::HostId;
 use super::names::Names;
 use crate::model::{JobKey, Spec, Stamp, Token};
 use crate::record::acct::AttemptRecord;
@@ -159,8 +159,7 @@ pub(super) struct JobGroups {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     pub ctl: BTreeMap<String, HostCtl>,
-    pub ids: FxHashMap<Arc<str>, HostId>,
-    pub names: Vec<Arc<str>>,
+    pub numbers: HostNumbers,
 }
 
 /// Which jobs wait for which others, and the names by which they refer to them.

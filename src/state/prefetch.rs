@@ -61,7 +61,7 @@ impl State {
     /// Prefetches what a start reads in addition: the host by its name, and the class that the job
     /// leaves.
     fn prefetch_for_start(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
-        let id = self.hosts.ids.get(self.host_name((*host)?))?;
+        let id = self.hosts.numbers.id(self.host_name((*host)?))?;
         let entry = self.specs.get(&self.jobs.get(j.id)?.spec)?;
         let (order, _) = self.pending.class(entry.class)?.jobs.first()?;
         Some(id.0 as usize ^ order as usize)

@@ -1,9 +1,8 @@
-//! Who holds which unit of which host: derived from the runs of started jobs, like slots in use. No
-//! more than the whole of a unit is held; code that binds jobs checks here first. Chooses no unit.
+//! Who holds which unit of which host: derived from the runs of started jobs, like slots in use.
+//! Chooses no unit and refuses none: see `unit_conflicts.rs`.
 
-use super::State;
 use super::job::HostId;
-use crate::model::{JobKey, Units, WHOLE_UNIT};
+use crate::model::{JobKey, Units};
 use smallvec::SmallVec;
 
 /// A job's share of a unit.
@@ -16,9 +15,6 @@ pub struct UnitHolder {
     pub amounts: Vec<(String, i64)>,
 }
 
-/// Host, resource and name of a unit.
-type UnitPath<'a> = (&'a str, &'a str, &'a str);
-
 /// A unit in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitInUse {
@@ -29,12 +25,12 @@ pub struct UnitInUse {
 }
 
 impl UnitInUse {
-    fn is_named(&self, res: &str, name: &str) -> bool {
+    pub(super) fn is_named(&self, res: &str, name: &str) -> bool {
         self.name == name && self.res == res
     }
 
     /// What all holders have together, in thousandths.
-    fn used(&self) -> u32 {
+    pub(super) fn used(&self) -> u32 {
         let parts = self.holders.iter().map(|of| of.part);
         parts.fold(0, u32::saturating_add)
     }
@@ -67,7 +63,7 @@ impl UnitsInUse {
         self.hosts.iter().all(Vec::is_empty)
     }
 
-    fn used_on(&self, host: HostId) -> &[UnitInUse] {
+    pub(super) fn used_on(&self, host: HostId) -> &[UnitInUse] {
         &self.hosts[host.0 as usize]
     }
 }
@@ -113,103 +109,5 @@ fn remove(of_host: &mut Vec<UnitInUse>, j: JobKey, units: &Units) {
         if holders.is_empty() {
             of_host.remove(at);
         }
-    }
-}
-
-impl State {
-    /// Units of a host that are in use, in the order of resources and names.
-    pub fn units_on(&self, host: &str) -> &[UnitInUse] {
-        let host = self.host_id(host);
-        host.map_or(&[], |host| self.used.units().used_on(host))
-    }
-
-    /// Why `j` may not get these units: together with what other jobs, or `j` itself, hold of one
-    /// of them, it would be more than the whole unit.
-    pub fn unit_conflict(&self, j: JobKey, units: &[Units]) -> Option<String> {
-        let mut wanted: SmallVec<[(UnitPath, u32); 4]> = SmallVec::new();
-        for of in units {
-            let unit = |name| ((of.host.as_str(), of.res.as_str(), name), of.part_of_each());
-            wanted.extend(of.names.iter().map(|name| unit(name.as_str())));
-        }
-        if wanted.len() > 1 {
-            wanted.sort_unstable();
-        }
-        for same in wanted.chunk_by(|a, b| a.0 == b.0) {
-            let (host, res, name) = same[0].0;
-            let parts = same.iter().map(|(_, part)| *part);
-            let part = parts.fold(0, u32::saturating_add);
-            let mut of_host = self.units_on(host).iter();
-            let known = of_host.find(|unit| unit.is_named(res, name));
-            let before = known.map_or(0, UnitInUse::used);
-            if before.saturating_add(part) <= WHOLE_UNIT {
-                continue;
-            }
-            return Some(match known.and_then(|unit| unit.holders.first()) {
-                None => format!("job {j} would have unit {name} of {res} on {host} twice"),
-                Some(other) => {
-                    format!(
-                        "unit {name} of {res} on {host} is assigned to job {j}, but job \
-                        {} holds it",
-                        other.j
-                    )
-                }
-            });
-        }
-        None
-    }
-
-    /// Units of which more than the whole is held, as sentences; empty = the state is sound.
-    pub(super) fn over_allocated_units(&self) -> Vec<String> {
-        let mut broken = Vec::new();
-        let hosts = self.hosts.names.iter().zip(&self.used.units().hosts);
-        for (host, of_host) in hosts {
-            for unit in of_host.iter().filter(|unit| unit.used() > WHOLE_UNIT) {
-                let holders: Vec<String> = unit.holders.iter().map(|of| of.j.to_string()).collect();
-                let (name, res) = (&unit.name, &unit.res);
-                let holders = holders.join(" ");
-                broken.push(format!(
-                    "unit {name} of {res} on {host} has holders {holders}"
-                ));
-            }
-        }
-        broken.sort();
-        broken
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn part(names: &[&str], part: u32) -> Units {
-        Units {
-            host: "h".into(),
-            res: "gpu".into(),
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
-            part,
-            ..Units::default()
-        }
-    }
-
-    #[test]
-    fn parts_of_a_unit_are_held_up_to_the_whole() {
-        let mut state = State::new();
-        let host = state.intern_host("h");
-        let charge = |state: &mut State, j, of, plus| state.used.units.charge(j, host, &of, plus);
-        let [a, b] = [1, 2].map(JobKey::job);
-        charge(&mut state, a, part(&["0", "0"], 250), true);
-        assert_eq!(state.unit_conflict(b, &[part(&["0"], 500)]), None);
-        let refused = |state: &State, of| state.unit_conflict(b, &[of]).is_some();
-        assert!(refused(&state, part(&["0", "0"], 300)));
-        assert!(refused(&state, part(&["0"], 0)));
-        assert!(refused(&state, part(&["1", "1"], 0)));
-        charge(&mut state, b, part(&["0"], 501), true);
-        let broken = ["unit 0 of gpu on h has holders 1 1 2"];
-        assert_eq!(state.over_allocated_units(), broken);
-        charge(&mut state, b, part(&["0"], 501), false);
-        charge(&mut state, a, part(&["0"], 250), false);
-        assert_eq!(state.unit_conflict(b, &[part(&["0"], 750)]), None);
-        charge(&mut state, a, part(&["0"], 250), false);
-        assert!(state.used.units.is_empty());
     }
 }

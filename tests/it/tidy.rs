@@ -467,7 +467,6 @@ fn on_disk(path: &str) -> bool {
 /// or the name of the value that is searched for.
 const PARSED: &[(&str, &str)] = &[
     ("src/admin/config_file.rs", "prefix"),
-    ("src/admin/dev/demo.rs", "Job <"),
     ("src/commands/complete/live.rs", "word"),
     ("src/host/exe/mod.rs", "orders."),
     ("src/host/shepherd.rs", "PATH="),
