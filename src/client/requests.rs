@@ -373,13 +373,14 @@ impl<'a> PendingRequest<'a> {
         let mut soon = !local && limit_ms > 0;
         loop {
             let now = sys::clock::boot_ms() - start;
+            // Before the share is looked at: a look can hang.
+            if now >= QUIET_MS && signals.is_none() && command.is_some() {
+                signals = sys::signals::catch_term().ok();
+            }
             if !std::mem::take(&mut soon)
                 && let Some(ack) = self.poll_answer(now).map_err(NoAnswer::Silence)?
             {
                 return Ok(ack);
-            }
-            if now >= QUIET_MS && signals.is_none() && command.is_some() {
-                signals = sys::signals::catch_term().ok();
             }
             if signals.as_ref().is_some_and(|s| s.try_recv().is_ok()) {
                 return Err(NoAnswer::Interrupted(self.stays("interrupted")));

@@ -1,4 +1,5 @@
-//! Documents that name tests say the truth: what they name exists. Owns no test of the product.
+//! Documents that name tests say the truth: what they name exists; no file has a leftover of a merge.
+//! Owns no test of the product.
 
 use crate::source;
 
@@ -36,6 +37,33 @@ fn tests_that_the_documents_name_exist() {
     }
     assert!(seen >= 90, "the table was not understood: {seen} names");
     assert_eq!(missing, [] as [&str; 0], "named in docs/fault-matrix.md");
+}
+
+/// A merge that was resolved in a hurry leaves such a line where no compiler looks.
+#[test]
+fn no_file_has_a_conflict_marker() {
+    let mut files: Vec<String> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+        .map(str::to_owned)
+        .into();
+    files.extend(source::files("docs", &["md"]));
+    files.extend(source::files("man", &[]));
+    files.extend(source::files("etc", &["yaml", "yml", "conf"]));
+    files.extend(source::files("src", &["rs", "po"]));
+    files.extend(source::files("tests", &["rs", "txt", "sh", "py"]));
+    let marks = ["<<<<<<<", "|||||||", ">>>>>>>"];
+    let is_marker = |line: &str| {
+        let mark = marks.iter().find_map(|mark| line.strip_prefix(mark));
+        mark.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+    };
+    assert!(is_marker("||||||| 5345e5c1") && !is_marker("|||||||||"));
+    let mut found = Vec::new();
+    for file in &files {
+        let text = source::read(file);
+        let lines = text.lines().enumerate();
+        let marked = lines.filter(|(_, line)| is_marker(line));
+        found.extend(marked.map(|(n, _)| format!("{file}:{}", n + 1)));
+    }
+    assert_eq!(found, [] as [&str; 0], "lines of an unresolved merge");
 }
 
 /// So does the list of expectations.

@@ -80,6 +80,10 @@ fn ran(c: &Cluster, options: &[&str], script: &str) -> String {
         .output()
         .unwrap();
     assert!(out.status.success(), "{}\n{}", text(&out), c.logs());
+    // csub ends with the job's output; until the leader knows of the end, the job has its units.
+    until_said(c, &["cjobs", "-a", "-noheader"], |output| {
+        !output.contains(" RUN ")
+    });
     String::from_utf8(out.stdout).unwrap()
 }
 
