@@ -46,7 +46,7 @@ const VANISHED_MS: u64 = 5000;
 /// ms: an answer usually comes earlier.
 const FULL_MS: (u64, u64) = (300, 500);
 /// The same on a local disk, where a look costs no round trip: the answer of a leader that has just
-/// taken over is found soon.
+/// taken over is found soon. A pause of HINTED can be longer.
 const FULL_LOCAL_MS: (u64, u64) = (20, 40);
 /// Hints are repeated for this time, ms.
 const HINT_FOR_MS: u64 = 2000;

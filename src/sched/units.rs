@@ -36,7 +36,7 @@ pub(super) struct HeldUnits {
 pub(super) struct UnitRequest {
     pub res: ResourceId,
     pub count: u32,
-    /// Thousandths of each unit; [`UNIT`] = whole units.
+    /// Thousandths of each unit, at least 1; [`UNIT`] = whole units.
     pub part: i64,
     /// Amounts of each unit, by resource; 0 = none.
     pub amounts: [(ResourceId, i64); UNIT_AMOUNTS_MAX],

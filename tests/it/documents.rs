@@ -46,7 +46,9 @@ fn no_file_has_a_conflict_marker() {
         .map(str::to_owned)
         .into();
     files.extend(source::files("docs", &["md"]));
-    files.extend(source::files("man", &[]));
+    for dir in ["man", "sbin", "ress.d"] {
+        files.extend(source::files(dir, &[]));
+    }
     files.extend(source::files("etc", &["yaml", "yml", "conf"]));
     files.extend(source::files("src", &["rs", "po"]));
     files.extend(source::files("tests", &["rs", "txt", "sh", "py"]));
