@@ -292,6 +292,32 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Whether nothing was observed.
+    pub fn is_empty(&self) -> bool {
+        let Usage {
+            cpu_ms,
+            mem_kb,
+            maxmem_kb,
+            swap_kb,
+            maxswap_kb,
+            procs,
+            threads,
+            read_kb,
+            write_kb,
+            devices,
+            pids,
+            tasks,
+            wrong_units,
+        } = self;
+        let memory = mem_kb | maxmem_kb | swap_kb | maxswap_kb;
+        (cpu_ms | memory | read_kb | write_kb) == 0
+            && (procs | threads) == 0
+            && devices.is_none()
+            && pids.is_empty()
+            && tasks.is_empty()
+            && wrong_units.is_empty()
+    }
+
     /// Sums and maxima: the figures that remain after the end.
     pub fn totals(&self) -> Usage {
         Usage {

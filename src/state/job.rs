@@ -1,6 +1,7 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
+use super::prefetch::first_bytes;
 use crate::model::{
     Binding, JobKey, JobStat, PartBinding, PendReason, Stamp, SuspReason, TermReason, Units,
 };
@@ -102,7 +103,7 @@ static NOTHING: Usage = Usage {
 
 /// Usage in the form that a run stores.
 pub(super) fn reported(usage: &Usage) -> Option<Box<Usage>> {
-    (*usage != NOTHING).then(|| Box::new(usage.clone()))
+    (!usage.is_empty()).then(|| Box::new(usage.clone()))
 }
 
 /// The last attempt of a job or element, running or finished.
@@ -296,7 +297,9 @@ impl Run {
     /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
-        host ^ self.orders.resizes as usize ^ usize::from(self.end.is_some())
+        let units = self.units().iter().flat_map(|of| &of.names);
+        let units = first_bytes(units.map(String::as_str));
+        host ^ self.orders.resizes as usize ^ usize::from(self.end.is_some()) ^ units
     }
 
     /// Its usage as its host last reported it.

@@ -14,6 +14,15 @@ pub const PREFETCH_BATCH: usize = 64;
 /// Size of a cache line (bytes).
 const LINE: usize = 64;
 
+/// Number of units of a host or a job that are prefetched.
+const UNITS: usize = 8;
+
+/// Prefetches the first of some names of units: reads one byte of each.
+pub fn first_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    let first = |name: &str| usize::from(name.as_bytes().first().copied().unwrap_or(0));
+    names.take(UNITS).map(first).fold(0, |a, b| a ^ b)
+}
+
 impl State {
     /// Prefetches what events about these jobs or elements read; best called for [`PREFETCH_BATCH`]
     /// of them right before the events. `Some`: the host where it is about to start; `None`: where
@@ -26,10 +35,13 @@ impl State {
             let mut sum = self.prefetch_records(some.iter().map(|(j, _)| j));
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.prefetch(host));
-                sum ^= self.prefetch_for_start(work).unwrap_or(0);
+                sum ^= self.prefetch_entry(work).unwrap_or(0);
             }
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.prefetch_work(host, LINE));
+            }
+            for work in some {
+                sum ^= host(work).map_or(0, |host| self.used.units().prefetch(host));
             }
             black_box(sum);
         }
@@ -58,13 +70,17 @@ impl State {
         sum
     }
 
-    /// Prefetches what a start reads in addition: the host by its name, and the class that the job
-    /// leaves.
-    fn prefetch_for_start(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
-        let id = self.hosts.numbers.id(self.host_name((*host)?))?;
+    /// Prefetches the entry of a job's specification, and what a start reads in addition: the host
+    /// by its name, and the class that the job leaves.
+    fn prefetch_entry(&self, (j, host): &(JobKey, Option<HostId>)) -> Option<usize> {
         let entry = self.specs.get(&self.jobs.get(j.id)?.spec)?;
+        let sum = entry.waiting as usize ^ entry.traits.min as usize;
+        let Some(host) = host else {
+            return Some(sum);
+        };
+        let id = self.hosts.numbers.id(self.host_name(*host))?;
         let (order, _) = self.pending.class(entry.class)?.jobs.first()?;
-        Some(id.0 as usize ^ order as usize)
+        Some(sum ^ id.0 as usize ^ order as usize)
     }
 
     fn run(&self, j: &JobKey) -> Option<&Run> {

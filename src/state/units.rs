@@ -2,6 +2,7 @@
 //! Chooses no unit and refuses none: see `unit_conflicts.rs`.
 
 use super::job::HostId;
+use super::prefetch::first_bytes;
 use crate::model::{JobKey, Units};
 use smallvec::SmallVec;
 
@@ -56,6 +57,12 @@ impl UnitsInUse {
             true => add(of_host, j, units),
             false => remove(of_host, j, units),
         }
+    }
+
+    /// Prefetches the first units in use on a host by reading one byte of each name.
+    pub(super) fn prefetch(&self, host: HostId) -> usize {
+        let units = self.hosts.get(host.0 as usize).into_iter().flatten();
+        first_bytes(units.map(|unit| unit.name.as_str()))
     }
 
     /// Whether no unit of any host is in use.

@@ -12,7 +12,7 @@ use crate::sched::load_thresholds::released_when_stopped;
 use crate::sched::request_table::SpecInfo;
 use crate::sched::run_length::{RunLength, end_at};
 use crate::sched::share::{Meter, ShareTree};
-use crate::state::{HostId, Run, State};
+use crate::state::{HostId, Run, State, first_bytes};
 use smallvec::SmallVec;
 
 impl Picture {
@@ -25,6 +25,11 @@ impl Picture {
                 let host = self.usage.get(*at as usize);
                 sum ^= host.version as usize ^ host.have.len() ^ host.reserved.len();
                 sum ^= self.quotas.prefetch(&allocation.ident, *at);
+            }
+            if let Some(held) = allocation.units.first() {
+                let units = self.usage.get(held.host as usize).units();
+                sum ^= units.map_or(0, |units| units.prefetch(held.res));
+                sum ^= first_bytes(held.names.iter().map(String::as_str));
             }
             let tree = self.queues.tree(allocation.queue);
             if let (Some(tree), Some(charge)) = (tree, &allocation.charge) {
