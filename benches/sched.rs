@@ -59,6 +59,7 @@ const BENCHES: &[Bench] = &[
     ("fill", fill),
     ("steady", steady),
     ("shapes", shapes),
+    ("counted", counted),
     ("kinds", kinds),
     ("units", units),
     ("events", events),
@@ -96,7 +97,7 @@ fn main() -> ExitCode {
 fn config() -> Arc<Config> {
     let mut text = String::from(
         "cluster: {name: bench, administrators: [root]}\nhosts:\n\
-         - {name: default, slots: 50, resources: {gpu: 4, memory: 200}}\n\
+         - {name: default, slots: 50, resources: {gpu: 4, device: 4, memory: 200}}\n\
          - {names: 'n[00000-09999]'}\nhostgroups:\n",
     );
     for g in 0..10 {
@@ -426,6 +427,13 @@ fn bare_shapes() -> f64 {
 
 fn shapes() {
     shapes_of("shapes", &FOUR);
+}
+
+/// The same requests, with a resource that is counted instead of one that has units: the difference
+/// from `shapes` is what units cost.
+fn counted() {
+    let counted = FOUR.map(|request| request.replace("gpu", "device"));
+    shapes_of("counted", &counted.each_ref().map(String::as_str));
 }
 
 /// Ten requests in five queues: the rates must not fall with the number of classes.

@@ -35,7 +35,7 @@ fn record(n: u32) -> AttemptRecord<'static> {
     let slots = 1 + mixed % 8;
     let failed = mixed.is_multiple_of(20);
     let gpu = Units {
-        host: format!("node{:04}", mixed % 500),
+        host: format!("node{:04}", mixed % 500).into(),
         res: "gpu".into(),
         names: vec!["0".into(), "1".into()],
         ..Units::default()

@@ -36,16 +36,20 @@ impl UnitCheck {
     }
 }
 
+/// The name of a unit, of its resource or of its host. Each start copies some of them, and up to 24
+/// bytes are copied without an allocation.
+pub type ShortName = compact_str::CompactString;
+
 /// Units of one resource on one host.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Units {
     #[serde(rename = "h")]
-    pub host: String,
+    pub host: ShortName,
     #[serde(rename = "r")]
-    pub res: String,
+    pub res: ShortName,
     /// In the order of the host's list. A repeated name is another part of the same unit.
     #[serde(rename = "u")]
-    pub names: Vec<String>,
+    pub names: Vec<ShortName>,
     /// Their positions in that list, counted from 0, if these are not their names.
     #[serde(rename = "i", default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<u32>,
@@ -54,7 +58,7 @@ pub struct Units {
     pub part: u32,
     /// Amounts of each unit in thousandths, by resource (`gpu_mem`).
     #[serde(rename = "b", default, skip_serializing_if = "Vec::is_empty")]
-    pub amounts: Vec<(String, i64)>,
+    pub amounts: Vec<(ShortName, i64)>,
 }
 
 fn is_whole(part: &u32) -> bool {
@@ -168,7 +172,7 @@ mod tests {
         Units {
             host: host.into(),
             res: "gpu".into(),
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            names: names.iter().map(|n| (*n).into()).collect(),
             places: places.to_vec(),
             ..Units::default()
         }

@@ -3,6 +3,7 @@
 
 use super::amount::Bundle;
 use super::units::{Chosen, HeldUnits, HostUnits, PartOrder, UnitRequest};
+use crate::model::ShortName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
@@ -79,7 +80,7 @@ impl HostUsage {
     }
 
     /// How many of these units the host lists.
-    pub(super) fn listed_units(&self, res: ResourceId, names: &[String]) -> usize {
+    pub(super) fn listed_units(&self, res: ResourceId, names: &[ShortName]) -> usize {
         self.units
             .as_ref()
             .map_or(0, |units| units.count_listed(res, names))

@@ -4,7 +4,7 @@
 //! are counted with all others in `host_usage.rs`.
 
 use super::host_usage::ResourceId;
-use crate::state::first_bytes;
+use crate::model::ShortName;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -13,6 +13,9 @@ use std::cmp::Reverse;
 pub(super) const UNIT: i64 = 1000;
 /// Maximum number of resources of units (such as their memory) that one item of units can request.
 pub(super) const UNIT_AMOUNTS_MAX: usize = 2;
+
+/// Number of units of a host that are prefetched.
+const PREFETCH_UNITS: usize = 8;
 
 /// Amounts requested of each unit, by resource; a resource of which nothing is requested has no
 /// entry.
@@ -25,7 +28,7 @@ pub(super) struct HeldUnits {
     pub host: u32,
     pub res: ResourceId,
     /// A name that occurs again stands for one more part of that unit.
-    pub names: Vec<String>,
+    pub names: Vec<ShortName>,
     /// Thousandths of each unit.
     pub part: i64,
     pub amounts: UnitAmounts,
@@ -70,13 +73,15 @@ struct UnitKind {
     /// Units that the host lists, in its order; then those that jobs still hold.
     units: Vec<Unit>,
     listed: usize,
+    /// Number of listed units of which nothing is held.
+    unused: u32,
     /// The amounts of each listed unit, in thousandths, by resource.
     sizes: Vec<(ResourceId, Vec<i64>)>,
 }
 
 #[derive(Clone, Debug)]
 struct Unit {
-    name: Box<str>,
+    name: ShortName,
     /// Thousandths that jobs hold; more than [`UNIT`] only if the journal states it.
     used: i64,
     amounts: UnitAmounts,
@@ -153,9 +158,10 @@ impl HostUnits {
         kind.map_or(&[], |kind| &kind.units[..kind.listed])
     }
 
-    /// Prefetches the first units of a resource by reading one byte of each name.
+    /// Prefetches the first units of a resource by reading one value of each.
     pub(super) fn prefetch(&self, res: ResourceId) -> usize {
-        first_bytes(self.listed(res).iter().map(|unit| &*unit.name))
+        let units = self.listed(res).iter().take(PREFETCH_UNITS);
+        units.map(|unit| unit.name.len()).sum()
     }
 
     fn kind_mut(&mut self, res: ResourceId) -> &mut UnitKind {
@@ -165,6 +171,7 @@ impl HostUnits {
                 res,
                 units: Vec::new(),
                 listed: 0,
+                unused: 0,
                 sizes: Vec::new(),
             });
             self.kinds.len() - 1
@@ -197,6 +204,11 @@ impl HostUnits {
             });
         }
         kind.listed = names.len();
+        kind.unused = kind
+            .units
+            .iter()
+            .map(|unit| u32::from(unit.used == 0))
+            .sum();
         kind.units.append(&mut old);
     }
 
@@ -226,8 +238,13 @@ impl HostUnits {
             });
             let unit = &mut kind.units[at];
             let sign = if plus { 1 } else { -1 };
+            let was_unused = unit.used == 0;
             unit.used += sign * units.part;
             assert!(unit.used >= 0, "a unit is given back once");
+            let is_unused = unit.used == 0;
+            if at < kind.listed {
+                kind.unused = kind.unused + u32::from(is_unused) - u32::from(was_unused);
+            }
             for (res, n) in &units.amounts {
                 match unit.amounts.iter_mut().find(|(of, _)| of == res) {
                     Some((_, taken)) => *taken += sign * n,
@@ -235,16 +252,16 @@ impl HostUnits {
                 }
             }
             unit.amounts.retain(|(_, n)| *n != 0);
-            if unit.used == 0 && at >= kind.listed {
+            if is_unused && at >= kind.listed {
                 kind.units.remove(at);
             }
         }
     }
 
     /// How many of these the host lists; each counts as often as it is named.
-    pub(super) fn count_listed(&self, res: ResourceId, names: &[String]) -> usize {
+    pub(super) fn count_listed(&self, res: ResourceId, names: &[ShortName]) -> usize {
         let listed = self.listed(res);
-        let is_listed = |name: &&String| listed.iter().any(|unit| *unit.name == ***name);
+        let is_listed = |name: &&ShortName| listed.iter().any(|unit| *unit.name == ***name);
         names.iter().filter(is_listed).count()
     }
 
@@ -258,15 +275,15 @@ impl HostUnits {
 
     /// Whether a request without amounts fits alone: as many parts of its size are free.
     fn has_parts(&self, ask: &UnitRequest) -> bool {
+        if ask.part == UNIT {
+            return self.kind(ask.res).map_or(0, |kind| kind.unused) >= ask.count;
+        }
         let mut missing = i64::from(ask.count);
         for unit in self.listed(ask.res) {
             if missing <= 0 {
                 break;
             }
-            missing -= match ask.part {
-                UNIT => i64::from(unit.used <= 0),
-                part => (UNIT - unit.used).max(0) / part,
-            };
+            missing -= (UNIT - unit.used).max(0) / ask.part;
         }
         missing <= 0
     }
@@ -301,7 +318,7 @@ impl HostUnits {
             .listed(ask.res)
             .iter()
             .enumerate()
-            .filter(|(_, unit)| unit.used <= 0);
+            .filter(|(_, unit)| unit.used == 0);
         let chosen = free.map(|(at, unit)| (at as u32, &*unit.name));
         let chosen: Chosen<'_> = chosen.take(ask.count as usize).collect();
         (chosen.len() == ask.count as usize).then_some(chosen)
@@ -397,6 +414,12 @@ mod tests {
                 if n > 0 {
                     units.hold(&held(&[name], n, 0), true);
                 }
+                if n > 0 && rng.below(3) == 0 {
+                    units.hold(&held(&[name], n, 0), false);
+                }
+            }
+            if rng.below(4) == 0 {
+                set(&mut units, &["gone", "b"][..1 + rng.below(2) as usize]);
             }
             let part = [UNIT, 250, 300, 999][rng.below(4) as usize];
             let asks = [ask(rng.below(6) as u32, part, 0)];
@@ -421,7 +444,7 @@ mod tests {
         HeldUnits {
             host: 0,
             res: GPU,
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            names: names.iter().map(|n| (*n).into()).collect(),
             part,
             amounts: (mem > 0).then_some((MEM, mem)).into_iter().collect(),
         }

@@ -104,7 +104,7 @@ impl JobSums {
             } else {
                 units.part
             };
-            let all = usage.units.entry(units.res.clone()).or_default();
+            let all = usage.units.entry(units.res.to_string()).or_default();
             *all += u64::from(one) * units.names.len() as u64;
         }
         match row.stat.is_waiting() {

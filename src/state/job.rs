@@ -1,7 +1,6 @@
 //! A job in memory: small, since there may be a million of them. What all jobs of one submission
 //! share is the specification (by number); what only started work has is boxed apart.
 
-use super::prefetch::first_bytes;
 use crate::model::{
     Binding, JobKey, JobStat, PartBinding, PendReason, Stamp, SuspReason, TermReason, Units,
 };
@@ -297,8 +296,8 @@ impl Run {
     /// Prefetches its parts by reading one value of each.
     pub(super) fn prefetch(&self) -> usize {
         let host = self.hosts.first().map_or(0, |(host, _)| host.0 as usize);
-        let units = self.units().iter().flat_map(|of| &of.names);
-        let units = first_bytes(units.map(String::as_str));
+        let units = self.units().first().and_then(|units| units.names.first());
+        let units = units.map_or(0, |name| name.len());
         host ^ self.orders.resizes as usize ^ usize::from(self.end.is_some()) ^ units
     }
 

@@ -14,15 +14,6 @@ pub const PREFETCH_BATCH: usize = 64;
 /// Size of a cache line (bytes).
 const LINE: usize = 64;
 
-/// Number of units of a host or a job that are prefetched.
-const UNITS: usize = 8;
-
-/// Prefetches the first of some names of units: reads one byte of each.
-pub fn first_bytes<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    let first = |name: &str| usize::from(name.as_bytes().first().copied().unwrap_or(0));
-    names.take(UNITS).map(first).fold(0, |a, b| a ^ b)
-}
-
 impl State {
     /// Prefetches what events about these jobs or elements read; best called for [`PREFETCH_BATCH`]
     /// of them right before the events. `Some`: the host where it is about to start; `None`: where
@@ -40,8 +31,8 @@ impl State {
             for work in some {
                 sum ^= host(work).map_or(0, |host| self.used.prefetch_work(host, LINE));
             }
-            for work in some {
-                sum ^= host(work).map_or(0, |host| self.used.units().prefetch(host));
+            for (j, start) in some {
+                sum ^= start.map_or_else(|| self.prefetch_units(j).unwrap_or(0), |_| 0);
             }
             black_box(sum);
         }
@@ -81,6 +72,12 @@ impl State {
         let id = self.hosts.numbers.id(self.host_name(*host))?;
         let (order, _) = self.pending.class(entry.class)?.jobs.first()?;
         Some(sum ^ id.0 as usize ^ order as usize)
+    }
+
+    /// Prefetches the units in use on the host of a started job that has some of them.
+    fn prefetch_units(&self, j: &JobKey) -> Option<usize> {
+        let run = self.run(j).filter(|run| !run.units().is_empty())?;
+        Some(self.used.units().prefetch(run.hosts.first()?.0))
     }
 
     fn run(&self, j: &JobKey) -> Option<&Run> {

@@ -81,7 +81,7 @@ mod tests {
         Units {
             host: "h".into(),
             res: "gpu".into(),
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            names: names.iter().map(|n| (*n).into()).collect(),
             part,
             ..Units::default()
         }

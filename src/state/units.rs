@@ -2,9 +2,11 @@
 //! Chooses no unit and refuses none: see `unit_conflicts.rs`.
 
 use super::job::HostId;
-use super::prefetch::first_bytes;
-use crate::model::{JobKey, Units};
+use crate::model::{JobKey, ShortName, Units};
 use smallvec::SmallVec;
+
+/// Number of units of a host that are prefetched.
+const PREFETCH_UNITS: usize = 8;
 
 /// A job's share of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,14 +15,14 @@ pub struct UnitHolder {
     /// Thousandths.
     pub part: u32,
     /// Amounts of the unit in thousandths, by resource.
-    pub amounts: Vec<(String, i64)>,
+    pub amounts: Vec<(ShortName, i64)>,
 }
 
 /// A unit in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitInUse {
-    pub res: String,
-    pub name: String,
+    pub res: ShortName,
+    pub name: ShortName,
     /// At least one; a job occurs once for each part.
     pub holders: SmallVec<[UnitHolder; 1]>,
 }
@@ -59,10 +61,10 @@ impl UnitsInUse {
         }
     }
 
-    /// Prefetches the first units in use on a host by reading one byte of each name.
+    /// Prefetches the first units in use on a host by reading one value of each.
     pub(super) fn prefetch(&self, host: HostId) -> usize {
-        let units = self.hosts.get(host.0 as usize).into_iter().flatten();
-        first_bytes(units.map(|unit| unit.name.as_str()))
+        let units = self.used_on(host).iter().take(PREFETCH_UNITS);
+        units.map(|unit| unit.name.len()).sum()
     }
 
     /// Whether no unit of any host is in use.

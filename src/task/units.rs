@@ -141,7 +141,7 @@ mod tests {
         Units {
             host: "h1".into(),
             res: res.into(),
-            names: names.iter().map(|n| (*n).to_owned()).collect(),
+            names: names.iter().map(|n| (*n).into()).collect(),
             places: places.to_vec(),
             ..Units::default()
         }

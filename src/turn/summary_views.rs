@@ -57,10 +57,10 @@ fn units_in_use(core: &Core, host: &str) -> HeldUnits {
                 .flat_map(|unit| unit.holders.iter().map(move |of| (&unit.name, of)))
         };
         let res = &same[0].res;
-        let names = each().map(|(name, of)| (name.clone(), of.j));
-        units.insert(res.clone(), names.collect());
+        let names = each().map(|(name, of)| (name.to_string(), of.j));
+        units.insert(res.to_string(), names.collect());
         if each().any(|(_, of)| of.part < WHOLE_UNIT) {
-            parts.insert(res.clone(), each().map(|(_, of)| of.part).collect());
+            parts.insert(res.to_string(), each().map(|(_, of)| of.part).collect());
         }
     }
     (units, parts)

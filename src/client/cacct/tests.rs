@@ -232,7 +232,7 @@ fn golden_output() {
     let gpu = |host: &str, names: &[&str]| Units {
         host: host.into(),
         res: "gpu".into(),
-        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        names: names.iter().map(|name| (*name).into()).collect(),
         ..Units::default()
     };
     let wide = AttemptRecord {

@@ -12,7 +12,7 @@ use crate::sched::load_thresholds::released_when_stopped;
 use crate::sched::request_table::SpecInfo;
 use crate::sched::run_length::{RunLength, end_at};
 use crate::sched::share::{Meter, ShareTree};
-use crate::state::{HostId, Run, State, first_bytes};
+use crate::state::{HostId, Run, State};
 use smallvec::SmallVec;
 
 impl Picture {
@@ -29,7 +29,7 @@ impl Picture {
             if let Some(held) = allocation.units.first() {
                 let units = self.usage.get(held.host as usize).units();
                 sum ^= units.map_or(0, |units| units.prefetch(held.res));
-                sum ^= first_bytes(held.names.iter().map(String::as_str));
+                sum ^= held.names.first().map_or(0, |name| name.len());
             }
             let tree = self.queues.tree(allocation.queue);
             if let (Some(tree), Some(charge)) = (tree, &allocation.charge) {

@@ -2,7 +2,7 @@
 //! state; those that a start or a growth gets.
 
 use super::Picture;
-use crate::model::{JobKey, Share, Units};
+use crate::model::{JobKey, Share, ShortName, Units};
 use crate::sched::allocation::Allocation;
 use crate::sched::engine::Engine;
 use crate::sched::host_usage::ResourceId;
@@ -172,9 +172,12 @@ impl Picture {
         let by_number = |(place, name): &(u32, &str)| name.parse() == Ok(*place);
         let amounts = ask.amounts.iter().filter(|(_, n)| *n > 0);
         Units {
-            host: host.to_owned(),
-            res: self.resources.name(ask.res).to_owned(),
-            names: units.iter().map(|(_, name)| (*name).to_owned()).collect(),
+            host: host.into(),
+            res: self.resources.name(ask.res).into(),
+            names: units
+                .iter()
+                .map(|(_, name)| ShortName::from(*name))
+                .collect(),
             places: match units.iter().all(by_number) {
                 true => Vec::new(),
                 false => units.iter().map(|(place, _)| *place).collect(),
@@ -184,7 +187,7 @@ impl Picture {
                 part => u32::try_from(part).expect("less than a unit"),
             },
             amounts: amounts
-                .map(|(res, n)| (self.resources.name(*res).to_owned(), *n))
+                .map(|(res, n)| (self.resources.name(*res).into(), *n))
                 .collect(),
         }
     }

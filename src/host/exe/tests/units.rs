@@ -84,7 +84,7 @@ fn memory_of_a_unit_is_used_together_up_to_what_it_has() {
 fn units_are_named_with_the_part_that_an_attempt_has() {
     let units = |names: &[&str], part: u32| crate::model::Units {
         res: "gpu".into(),
-        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        names: names.iter().map(|name| (*name).into()).collect(),
         part,
         ..Default::default()
     };
