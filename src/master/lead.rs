@@ -38,8 +38,6 @@ use std::sync::Arc;
 const IDLE_HINTED_MS: u64 = 5000;
 /// Distance of turns while inputs keep arriving, in milliseconds, so that one sync serves many.
 const BUSY_GAP_MS: u64 = 3;
-/// Number of events in one turn after which freed memory is returned to the system.
-const BURST: usize = 5000;
 /// Pause between checks while the share is full, in milliseconds.
 const FULL_MS: u64 = 1000;
 
@@ -289,14 +287,13 @@ impl Leader {
         } else if !ready.events.is_empty() {
             self.view.summary.jobs_changed();
         }
-        let burst = ready.events.len() > BURST;
-        let changed = !ready.events.is_empty();
+        let count = ready.events.len();
         let more = self.carry_out(ready, now)?;
         self.keep_config();
         if let Some(witness) = &self.witness {
-            witness.after_turn(self.core.state.epoch(), &self.core.state, changed);
+            witness.after_turn(self.core.state.epoch(), &self.core.state, count > 0);
         }
-        if burst {
+        if self.view.burst_is_over(count) {
             crate::sys::memory::release_freed();
         }
         Ok(more)

@@ -320,13 +320,18 @@ impl Publisher {
         done.map(|ended| !ended)
     }
 
+    /// Whether every change has been published.
+    pub(super) fn is_up_to_date(&self) -> bool {
+        self.round.is_none() && self.dirty.is_empty() && self.complete
+    }
+
     /// Publishes every change now, regardless of the cost.
     ///
     /// # Errors
     /// The disk is full or fails.
     pub(super) fn finish(&mut self, state: &State) -> sys::Result<()> {
         self.flush()?;
-        while self.round.is_some() || !self.dirty.is_empty() || !self.complete {
+        while !self.is_up_to_date() {
             self.slice(state, clock::boot_ms(), u64::MAX)?;
         }
         Ok(())

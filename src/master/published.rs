@@ -16,6 +16,8 @@ const TICK_MS: u64 = 5;
 const TICK_EVERY_MS: u64 = 100;
 /// Longest wait while a round is in progress, and shortest one for the summary, in milliseconds.
 const SOON_MS: u64 = 250;
+/// Number of events after which memory is returned to the system. A turn has fewer of them.
+const BURST: usize = 5000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
 const CLOCK_EVERY_MS: u64 = 30_000;
 
@@ -35,6 +37,8 @@ pub(super) struct PublishedView {
     pub shown_groups: Option<u64>,
     /// A round of the publisher is in progress.
     in_round: bool,
+    /// Number of events since memory was last returned to the system.
+    burst: usize,
     /// When it last got its time (boot clock, ms).
     ticked_at: u64,
     /// When the leader's clock was last compared with the file server's (boot clock, ms).
@@ -58,6 +62,7 @@ impl PublishedView {
             shown_crons: None,
             shown_groups: None,
             in_round: false,
+            burst: 0,
             ticked_at: 0,
             clock_compared_at: None,
         }
@@ -82,6 +87,17 @@ impl PublishedView {
         Ok(())
     }
 
+    /// Counts the events of a turn. Returns true if memory should be returned to the system: many
+    /// events came, no more come, and what they changed is published, so that its rows are freed.
+    pub(super) fn burst_is_over(&mut self, events: usize) -> bool {
+        self.burst = self.burst.saturating_add(events);
+        let over = self.burst > BURST && events == 0 && self.publisher.is_up_to_date();
+        if over {
+            self.burst = 0;
+        }
+        over
+    }
+
     /// Whether the documents are due, given the number of hosts.
     pub(super) fn documents_are_due(&self, hosts: usize, now: u64) -> bool {
         self.summary
@@ -98,7 +114,7 @@ impl PublishedView {
     pub(super) fn wait_ms(&self, hosts: usize, now: u64) -> u64 {
         let summary = self.summary.due_ms(hosts);
         let summary = summary.map(|at| at.saturating_sub(now).max(SOON_MS));
-        let round = self.in_round.then_some(SOON_MS);
+        let round = (self.in_round || self.burst > BURST).then_some(SOON_MS);
         summary.into_iter().chain(round).min().unwrap_or(u64::MAX)
     }
 
@@ -110,5 +126,36 @@ impl PublishedView {
             self.clock_compared_at = Some(now);
         }
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Stamp;
+    use crate::spool::Layout;
+    use crate::state::ShardKey;
+
+    /// A turn has fewer events than a burst, and rows of the last ones are still to be written when
+    /// no more come.
+    #[test]
+    fn memory_of_a_burst_is_returned_once_when_all_of_it_is_published() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("view")).unwrap();
+        let layout = Layout::new(dir.path());
+        let publisher = Publisher::new(&layout, "c", 1).unwrap();
+        let meter = LeaderMetrics::new(&layout, 1, Stamp(1));
+        let mut view = PublishedView::new(publisher, Alarms::new(Vec::new(), false), meter, true);
+        let state = State::default();
+        view.publisher.finish(&state).unwrap();
+        assert!(!view.burst_is_over(BURST));
+        assert!(!view.burst_is_over(0), "too few events");
+        assert!(!view.burst_is_over(1), "they still come");
+        assert_eq!(view.wait_ms(1, 0), SOON_MS);
+        view.publisher.mark_changed([ShardKey::Jobs(0)]);
+        assert!(!view.burst_is_over(0), "a shard is not written");
+        view.publisher.finish(&state).unwrap();
+        assert!(view.burst_is_over(0));
+        assert!(!view.burst_is_over(0), "once");
     }
 }
