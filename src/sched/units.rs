@@ -5,6 +5,7 @@
 
 use super::host_usage::ResourceId;
 use crate::model::ShortName;
+use crate::state::PREFETCH_UNITS;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -13,9 +14,6 @@ use std::cmp::Reverse;
 pub(super) const UNIT: i64 = 1000;
 /// Maximum number of resources of units (such as their memory) that one item of units can request.
 pub(super) const UNIT_AMOUNTS_MAX: usize = 2;
-
-/// Number of units of a host that are prefetched.
-const PREFETCH_UNITS: usize = 8;
 
 /// Amounts requested of each unit, by resource; a resource of which nothing is requested has no
 /// entry.

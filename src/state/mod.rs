@@ -40,7 +40,7 @@ pub use job::{Array, Body, HostId, Job, JobEnd, Run, Work};
 pub use parts::{
     HostCtl, JobRuns, KnownAnswer, PartialRequest, PendingCounts, QueueCtl, RestoredShare,
 };
-pub use prefetch::PREFETCH_BATCH;
+pub use prefetch::{PREFETCH_BATCH, PREFETCH_UNITS};
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
 pub use units::{UnitHolder, UnitInUse, UnitsInUse};
