@@ -37,7 +37,7 @@ fn record(n: u32) -> AttemptRecord<'static> {
     let gpu = Units {
         host: format!("node{:04}", mixed % 500).into(),
         res: "gpu".into(),
-        names: vec!["0".into(), "1".into()],
+        names: vec!["0".into(), "1".into()].into(),
         ..Units::default()
     };
     AttemptRecord {

@@ -177,7 +177,7 @@ mod tests {
                 units: vec![Units {
                     host: "h".into(),
                     res: "gpu".into(),
-                    names: vec!["GPU-1".into(), "GPU-2".into()],
+                    names: vec!["GPU-1".into(), "GPU-2".into()].into(),
                     places: vec![0, 3],
                     part: 250,
                     amounts: vec![("gpu_mem".into(), 1024)],

@@ -53,7 +53,7 @@ pub use slurm::{SlurmArray, SlurmJob};
 pub use spec::{CloneOf, Limits, Orphans, Restart, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
-pub use units::{HeldUnit, ShortName, UnitCheck, Units, WHOLE_UNIT};
+pub use units::{HeldUnit, ShortName, UnitCheck, UnitNames, Units, WHOLE_UNIT};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,7 @@
 //! Units of a resource that an attempt has: their names, and the part of each.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 use std::fmt::Write as _;
 
 /// A whole unit in thousandths.
@@ -40,6 +41,9 @@ impl UnitCheck {
 /// bytes are copied without an allocation.
 pub type ShortName = compact_str::CompactString;
 
+/// Names of units: most jobs have one unit of a host.
+pub type UnitNames = SmallVec<[ShortName; 1]>;
+
 /// Units of one resource on one host.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Units {
@@ -49,7 +53,7 @@ pub struct Units {
     pub res: ShortName,
     /// In the order of the host's list. A repeated name is another part of the same unit.
     #[serde(rename = "u")]
-    pub names: Vec<ShortName>,
+    pub names: UnitNames,
     /// Their positions in that list, counted from 0, if these are not their names.
     #[serde(rename = "i", default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<u32>,
@@ -107,7 +111,7 @@ impl Units {
     }
 
     /// Adds units to entries with the same host, resource, part and amounts.
-    pub fn merge(all: &mut Vec<Units>, more: &[Units]) {
+    pub fn merge(all: &mut SmallVec<[Units; 1]>, more: &[Units]) {
         for units in more {
             let same = |known: &&mut Units| {
                 known.host == units.host
@@ -120,7 +124,7 @@ impl Units {
                     let named = known.places.is_empty() && units.places.is_empty();
                     let places =
                         (!named).then(|| [known.all_places(), units.all_places()].concat());
-                    known.names.extend_from_slice(&units.names);
+                    known.names.extend(units.names.iter().cloned());
                     known.places = places.unwrap_or_default();
                 }
                 None => all.push(units.clone()),
@@ -180,13 +184,13 @@ mod tests {
 
     #[test]
     fn more_units_join_those_of_their_host_and_resource() {
-        let mut all = vec![units("a", &["1"], &[])];
+        let mut all = SmallVec::from([units("a", &["1"], &[])]);
         Units::merge(
             &mut all,
             &[units("a", &["3"], &[]), units("b", &["x"], &[7])],
         );
         assert_eq!(
-            all,
+            all[..],
             [units("a", &["1", "3"], &[]), units("b", &["x"], &[7])]
         );
         Units::merge(
@@ -204,9 +208,12 @@ mod tests {
             amounts: vec![("gpu_mem".into(), 10_240_000)],
             ..units("a", names, &[])
         };
-        let mut all = vec![units("a", &["3"], &[]), quarter(&["0"])];
+        let mut all = SmallVec::from_vec(vec![units("a", &["3"], &[]), quarter(&["0"])]);
         Units::merge(&mut all, &[quarter(&["0", "1"])]);
-        assert_eq!(all, [units("a", &["3"], &[]), quarter(&["0", "0", "1"])]);
+        assert_eq!(
+            all[..],
+            [units("a", &["3"], &[]), quarter(&["0", "0", "1"])]
+        );
         let held: Vec<_> = all[1].held();
         let of = |unit: &HeldUnit<'_>| (unit.name.to_owned(), unit.position, unit.part, unit.times);
         assert_eq!(of(&held[0]), ("0".into(), Some(0), 500, 2));

@@ -266,7 +266,7 @@ mod tests {
         let units = |part| Units {
             host: "h".into(),
             res: "gpu".into(),
-            names: vec!["0".into(), "1".into()],
+            names: vec!["0".into(), "1".into()].into(),
             part,
             ..Units::default()
         };

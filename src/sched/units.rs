@@ -4,7 +4,7 @@
 //! are counted with all others in `host_usage.rs`.
 
 use super::host_usage::ResourceId;
-use crate::model::ShortName;
+use crate::model::{ShortName, UnitNames};
 use crate::state::PREFETCH_UNITS;
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ pub(super) struct HeldUnits {
     pub host: u32,
     pub res: ResourceId,
     /// A name that occurs again stands for one more part of that unit.
-    pub names: Vec<ShortName>,
+    pub names: UnitNames,
     /// Thousandths of each unit.
     pub part: i64,
     pub amounts: UnitAmounts,

@@ -38,7 +38,7 @@ impl State {
                 return;
             }
             let extras = RunExtras {
-                units: units.to_vec(),
+                units: units.iter().cloned().collect(),
                 ..RunExtras::default()
             };
             let run = Run {

@@ -177,7 +177,7 @@ pub struct OrderNumbers {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunExtras {
     /// Units of resources with `assign` that it has on its hosts, until it ends.
-    pub(super) units: Vec<Units>,
+    pub(super) units: SmallVec<[Units; 1]>,
     /// When it will be stopped or ended to make room, according to the warning; 0 = it was not
     /// warned.
     pub(super) preempt_at: Stamp,

@@ -40,10 +40,10 @@ pub use job::{Array, Body, HostId, Job, JobEnd, Run, Work};
 pub use parts::{
     HostCtl, JobRuns, KnownAnswer, PartialRequest, PendingCounts, QueueCtl, RestoredShare,
 };
-pub use prefetch::{PREFETCH_BATCH, PREFETCH_UNITS};
+pub use prefetch::PREFETCH_BATCH;
 pub use rows::ShardKey;
 pub use snapshot::SnapRecord;
-pub use units::{UnitHolder, UnitInUse, UnitsInUse};
+pub use units::{PREFETCH_UNITS, UnitHolder, UnitInUse, UnitsInUse};
 
 use crate::model::{AttemptId, JobKey, JobStat, PendReason, Spec, Stamp, TermReason, Token};
 use crate::record::event::UserShareHistory;

@@ -11,9 +11,6 @@ use std::hint::black_box;
 /// enough to stay in the cache until they are used.
 pub const PREFETCH_BATCH: usize = 64;
 
-/// Number of units of a host that are prefetched.
-pub const PREFETCH_UNITS: usize = 8;
-
 /// Size of a cache line (bytes).
 const LINE: usize = 64;
 

@@ -530,7 +530,7 @@ impl State {
 
     fn restore_run(&mut self, run: SnapRun, again: bool) -> Run {
         let extras = RunExtras {
-            units: run.un,
+            units: run.un.into(),
             preempt_at: run.warn.0,
             warn_signal: run.warn.1,
             bind: run.bind,

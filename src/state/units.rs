@@ -2,9 +2,11 @@
 //! Chooses no unit and refuses none: see `unit_conflicts.rs`.
 
 use super::job::HostId;
-use super::prefetch::PREFETCH_UNITS;
 use crate::model::{JobKey, ShortName, Units};
 use smallvec::SmallVec;
+
+/// Number of units of a host that are prefetched.
+pub const PREFETCH_UNITS: usize = 8;
 
 /// A job's share of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

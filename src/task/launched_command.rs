@@ -159,7 +159,7 @@ mod tests {
         let gpu = crate::model::Units {
             host: "h2".into(),
             res: "gpu".into(),
-            names: vec!["GPU-2".into()],
+            names: vec!["GPU-2".into()].into(),
             ..crate::model::Units::default()
         };
         let units = TaskUnits {

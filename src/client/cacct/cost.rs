@@ -305,7 +305,7 @@ mod tests {
         let half = |host: &str| Units {
             host: host.into(),
             res: "gpu".into(),
-            names: vec!["0".into()],
+            names: vec!["0".into()].into(),
             part: 500,
             ..Units::default()
         };

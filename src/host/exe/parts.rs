@@ -212,7 +212,7 @@ mod tests {
         let gpu = Units {
             host: "h1".into(),
             res: "gpu".into(),
-            names: vec!["0".into()],
+            names: vec!["0".into()].into(),
             ..Units::default()
         };
         let units = TaskUnits {

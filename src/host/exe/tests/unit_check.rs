@@ -152,7 +152,7 @@ fn with_part(dir: &std::path::Path, check: UnitCheck, (unit, pid): (usize, u32))
     let gpu = Units {
         host: "h1".into(),
         res: "gpu".into(),
-        names: vec!["1".into()],
+        names: vec!["1".into()].into(),
         ..Units::default()
     };
     let units = TaskUnits {
