@@ -201,12 +201,9 @@ impl HostUnits {
                 amounts,
             });
         }
+        let unused = kind.units.iter().map(|unit| u32::from(unit.used == 0));
+        kind.unused = unused.sum();
         kind.listed = names.len();
-        kind.unused = kind
-            .units
-            .iter()
-            .map(|unit| u32::from(unit.used == 0))
-            .sum();
         kind.units.append(&mut old);
     }
 
