@@ -16,7 +16,8 @@ const TICK_MS: u64 = 5;
 const TICK_EVERY_MS: u64 = 100;
 /// Longest wait while a round is in progress, and shortest one for the summary, in milliseconds.
 const SOON_MS: u64 = 250;
-/// Number of events after which memory is returned to the system. A turn has fewer of them.
+/// Number of events after which memory is returned to the system. The requests of one turn make
+/// fewer of them.
 const BURST: usize = 5000;
 /// How often the leader's clock is compared with the file server's, in milliseconds.
 const CLOCK_EVERY_MS: u64 = 30_000;
@@ -136,8 +137,8 @@ mod tests {
     use crate::spool::Layout;
     use crate::state::ShardKey;
 
-    /// A turn has fewer events than a burst, and rows of the last ones are still to be written when
-    /// no more come.
+    /// A burst takes several turns, and rows of its last events are still to be written when no more
+    /// come.
     #[test]
     fn memory_of_a_burst_is_returned_once_when_all_of_it_is_published() {
         let dir = tempfile::tempdir().unwrap();

@@ -430,6 +430,36 @@ mod tests {
     use super::*;
     use crate::model::JobKey;
 
+    /// Usage that counts as empty is not stored.
+    #[test]
+    fn each_field_of_usage_counts() {
+        assert!(Usage::default().is_empty());
+        let fields = [
+            r#"{"cpu_ms":1}"#,
+            r#"{"mem_kb":1}"#,
+            r#"{"maxmem_kb":1}"#,
+            r#"{"swap_kb":1}"#,
+            r#"{"maxswap_kb":1}"#,
+            r#"{"procs":1}"#,
+            r#"{"threads":1}"#,
+            r#"{"read_kb":1}"#,
+            r#"{"write_kb":1}"#,
+            r#"{"dv":{}}"#,
+            r#"{"pids":[1]}"#,
+            r#"{"wu":["gpu 0"]}"#,
+        ];
+        for text in fields {
+            let usage: Usage = serde_json::from_str(text).unwrap();
+            assert!(!usage.is_empty() && usage != Usage::default(), "{text}");
+        }
+        let tasks = vec![TaskUse::default()];
+        let usage = Usage {
+            tasks,
+            ..Usage::default()
+        };
+        assert!(!usage.is_empty());
+    }
+
     #[test]
     fn which_run_it_is_stands_beside_the_report_and_is_no_part_of_it() {
         let a = AttemptId {

@@ -53,7 +53,7 @@ impl Turn<'_> {
     pub(super) fn used_so_far(&self, a: AttemptId) -> (Usage, Vec<PartUse>) {
         let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref());
         let u = run.map(|run| run.usage().clone()).unwrap_or_default();
-        if self.core.memory.part_usage.knows(a) || u == Usage::default() {
+        if self.core.memory.part_usage.knows(a) || u.is_empty() {
             return (u, Vec::new());
         }
         let others = other_hosts(self.core, a.j).into_iter();

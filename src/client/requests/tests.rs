@@ -147,7 +147,6 @@ fn a_new_leader_may_answer() {
     });
 }
 
-/// The local copy of the current leader is as old as the last look of the host's executor.
 /// On a local disk, the answer of a leader that takes over is found in the look after 20 ms, on a
 /// file server after 300 ms.
 #[test]
@@ -173,6 +172,7 @@ fn the_answer_of_a_new_leader_is_found_sooner_on_a_local_disk() {
     }
 }
 
+/// The local copy of the current leader is as old as the last look of the host's executor.
 #[test]
 fn an_old_copy_of_who_leads_costs_time_and_no_answer() {
     let (_d, site) = share();

@@ -243,7 +243,7 @@ impl Entry {
                     None if self.signals > 0 => out.push(Report::Resumed { a, t: s.t }),
                     None => {}
                 }
-                if self.usage != Usage::default() {
+                if !self.usage.is_empty() {
                     out.push(Report::Usage {
                         a,
                         u: self.usage.clone(),
