@@ -13,6 +13,7 @@ use crate::spool;
 use crate::sys::{self, child, clock};
 use crate::task::build::EEXEC_DATA;
 use crate::text::command::split_words;
+use crate::text::resreq::{self, AnyResource, Builtins};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -223,6 +224,7 @@ fn parameter_file(options: &JobOptions, command: &str) -> String {
         match (FLAGS.contains(id), all.as_slice()) {
             (_, []) => {}
             (true, _) => put(name, "Y"),
+            (false, all) if *id == "R" => put(name, &one_requirement(all)),
             (false, all) => put(name, &all.join(" ")),
         }
     }
@@ -248,8 +250,19 @@ fn parameter_file(options: &JobOptions, command: &str) -> String {
     out
 }
 
+/// All `-R` as one requirement, which a program may change and write back. What cannot be joined
+/// is refused later, after the programs.
+fn one_requirement(texts: &[&str]) -> String {
+    match texts {
+        [only] => (*only).to_owned(),
+        _ => resreq::merge_all(texts, &AnyResource(&Builtins))
+            .map_or_else(|_| texts.join(" "), |merged| merged.to_string()),
+    }
+}
+
 /// The options after the changes written by a program.
 fn apply_changes(mut options: JobOptions, text: &str) -> std::result::Result<JobOptions, String> {
+    let mut required = false;
     for line in lines(text) {
         let (name, value) = line?;
         let known = name.strip_prefix("LSB_SUB_").and_then(|name| {
@@ -259,6 +272,9 @@ fn apply_changes(mut options: JobOptions, text: &str) -> std::result::Result<Job
         let Some(id) = known else {
             return Err(format!("{name} is not a parameter that may be changed"));
         };
+        if id == "R" && std::mem::replace(&mut required, true) {
+            return Err(format!("{name} is written twice: write one requirement"));
+        }
         options.remove(id);
         let flag = FLAGS.contains(&id);
         if value == RESET || value.is_empty() || (flag && value == "N") {
@@ -324,7 +340,8 @@ mod tests {
             &parsed_options(&["-q", "a", "-x", "-R", "mem>1", "-R", "ut<1", "-f", "a > b"]),
             "x \"y\"",
         );
-        let wanted = "LSB_SUB_QUEUE=\"a\"\nLSB_SUB_EXCLUSIVE=\"Y\"\nLSB_SUB_RES_REQ=\"mem>1 ut<1\"\n\
+        let wanted = "LSB_SUB_QUEUE=\"a\"\nLSB_SUB_EXCLUSIVE=\"Y\"\n\
+                      LSB_SUB_RES_REQ=\"select[mem > 1 && ut < 1]\"\n\
                       LSB_SUB_OTHER_FILES_0=\"a > b\"\nLSB_SUB_COMMAND_LINE=\"x \\\"y\\\"\"\n";
         assert_eq!(text, wanted);
     }
@@ -369,6 +386,7 @@ mod tests {
             "x",
             "LSB_SUB_EXCLUSIVE=7",
             "LSB_SUB_QUEUE=\"a",
+            "LSB_SUB_RES_REQ=mem>1\nLSB_SUB_RES_REQ=span[hosts=1]",
         ] {
             assert!(apply_changes(before.clone(), wrong).is_err(), "{wrong}");
         }

@@ -546,6 +546,13 @@ impl JobOptions {
         self.list.push((id.to_owned(), value.to_owned()));
     }
 
+    /// Adds the options of a later line of the same script, as if both lines were one.
+    pub(crate) fn append(&mut self, later: JobOptions) {
+        for (id, value) in later.list {
+            self.add(&id, &value);
+        }
+    }
+
     /// Removes all options of the same replacement group.
     pub(crate) fn remove(&mut self, id: &str) {
         self.list

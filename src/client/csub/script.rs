@@ -168,7 +168,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
                 directive.line
             )));
         }
-        options = own_options.overriding(options);
+        options.append(own_options);
     }
     let command = match name {
         Some(name) => name.to_owned(),
@@ -306,6 +306,26 @@ mod tests {
         assert_eq!(payload.shell, "/bin/bash -e");
         assert_eq!(payload.options.get("J"), Some("a b"));
         assert_eq!(payload.options.get("q"), Some("long"));
+    }
+
+    #[test]
+    fn lines_are_read_like_one_command_line() {
+        let words = [
+            "-R rusage[mem=1G] -f \"a > b\" -env A=1 -q s -o f -r",
+            "-R span[hosts=1] -f \"c < d\" -env B=2 -q t -oo g -section x=y",
+            "-R select[mem>100] -section z -rn",
+        ];
+        let lines: Vec<String> = words.iter().map(|w| format!("#BSUB {w}\n")).collect();
+        let apart = read(&format!("{}run\n", lines.concat())).unwrap().options;
+        let line = read(&format!("#BSUB {}\nrun\n", words.join(" ")));
+        assert_eq!(apart, line.unwrap().options);
+        let all = |id: &str| apart.all(id).collect::<Vec<_>>();
+        assert_eq!(all("R").len(), 3);
+        assert_eq!(all("f"), ["a > b", "c < d"]);
+        assert_eq!(all("section"), ["x=y", "z"]);
+        assert_eq!((all("env"), all("q")), (vec!["A=1", "B=2"], vec!["t"]));
+        assert_eq!((apart.get("o"), apart.get("oo")), (None, Some("g")));
+        assert!(apart.has("rn") && !apart.has("r"));
     }
 
     #[test]
