@@ -182,7 +182,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let options = own.overriding(requested.options.overriding(of_script));
     options.check_implemented()?;
     let wait_s = requests::wait_s(options.get("wait"))?;
-    if let Some(text) = &payload.warning {
+    for text in &payload.warnings {
         tell!("csub: {text}");
     }
     let terminal = interactive::requested_terminal(&options)?;
@@ -420,7 +420,7 @@ pub(super) fn from_definition(
             )));
         }
     }
-    if let Some(text) = &payload.warning {
+    for text in &payload.warnings {
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {

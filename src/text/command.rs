@@ -117,6 +117,17 @@ pub struct Directive {
     pub line: usize,
     /// The options, split into words.
     pub words: Vec<String>,
+    /// The whole line, trimmed.
+    pub text: String,
+}
+
+/// A line that looks like one with options and that is not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadLine {
+    /// Line number in the script, from 1.
+    pub line: usize,
+    /// The whole line, trimmed.
+    pub text: String,
 }
 
 /// A line with options for another batch system.
@@ -133,10 +144,11 @@ pub struct ForeignDirective {
 /// The prefixes of directives of Slurm, and of PBS and Torque.
 pub const SBATCH: &str = "#SBATCH";
 pub const PBS: &str = "#PBS";
-/// The prefixes of directives of Slurm, PBS and Torque, Moab, Grid Engine, OAR, Flux and Cobalt.
-const FOREIGN: &[&str] = &[
-    SBATCH, PBS, "#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM",
-];
+/// The prefixes of directives of Moab, Grid Engine, OAR, Flux, Cobalt and PJM, and of Slurm before
+/// it had its present one.
+const OTHERS: &[&str] = &["#MSUB", "#$", "#OAR", "#FLUX:", "#COBALT", "#PJM", "#SLURM"];
+/// The words of prefixes that are looked for in other spellings, too.
+const PREFIX_WORDS: &[&str] = &["CSUB", "BSUB", "SBATCH", "PBS"];
 
 /// The shebang and the directives of a job script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -145,13 +157,16 @@ pub struct Script {
     pub shebang: Option<String>,
     /// Directive lines in their order.
     pub directives: Vec<Directive>,
-    /// Lines for other batch systems, which have no effect. At most as many as directives.
+    /// Lines for other batch systems.
     pub foreign_directives: Vec<ForeignDirective>,
+    /// Lines that only look like directives: `# BSUB -n 4`, `#bsub -n 4`, `#SBATCHx`.
+    pub unread: Vec<UnreadLine>,
 }
 
 impl Script {
-    /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or `#BSUB`
-    /// and a blank, and may be anywhere in the script. Errors point into `script`.
+    /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or
+    /// `#BSUB`, then a blank or at once the first option, and may be anywhere in the script. Errors
+    /// point into `script`.
     ///
     /// ```
     /// use corral::text::command::Script;
@@ -184,40 +199,86 @@ impl Script {
             if let Some(options) = directive(line) {
                 let skipped = raw.len() - options.len();
                 let words = split_words(options).map_err(|e| e.shifted(at + skipped))?;
-                if found.directives.len() == MAX_DIRECTIVES {
-                    let message = format!("a script has more than {MAX_DIRECTIVES} directives");
-                    return Err(ParseError::new(at, raw.len(), message));
-                }
-                found.directives.push(Directive { line: n + 1, words });
-            } else if found.foreign_directives.len() < MAX_DIRECTIVES {
-                found
-                    .foreign_directives
-                    .extend(foreign_directive(n + 1, line));
+                let text = line.trim().to_owned();
+                let line = n + 1;
+                found.directives.push(Directive { line, words, text });
+            } else if let Some(foreign) = foreign_directive(n + 1, line) {
+                found.foreign_directives.push(foreign);
+            } else if looks_like_directive(line) {
+                let text = line.trim().to_owned();
+                found.unread.push(UnreadLine { line: n + 1, text });
+            }
+            if found.lines() > MAX_DIRECTIVES {
+                let message = format!("a script has more than {MAX_DIRECTIVES} directives");
+                return Err(ParseError::new(at, raw.len(), message));
             }
             at += raw.len() + 1;
         }
         Ok(found)
     }
+
+    /// How many lines were found.
+    fn lines(&self) -> usize {
+        self.directives.len() + self.foreign_directives.len() + self.unread.len()
+    }
 }
 
 fn directive(line: &str) -> Option<&str> {
-    let rest = line
-        .strip_prefix("#CSUB")
-        .or_else(|| line.strip_prefix("#BSUB"))?;
-    (rest.is_empty() || rest.starts_with([' ', '\t', '\r'])).then_some(rest)
+    options_after(line, "#CSUB").or_else(|| options_after(line, "#BSUB"))
 }
 
-/// A foreign directive has an option after its prefix; `#$HOME` in a comment is not one.
+/// What follows the prefix of a directive: nothing, a blank, or at once an option.
+fn options_after<'a>(line: &'a str, prefix: &str) -> Option<&'a str> {
+    let rest = line.strip_prefix(prefix)?;
+    (rest.is_empty() || rest.starts_with([' ', '\t', '\r', '-'])).then_some(rest)
+}
+
+/// A directive of Slurm or PBS may have anything after its prefix: what is not an option is refused
+/// later. One of another system has an option; `#$HOME` in a comment is not one. PBS reads indented
+/// lines, too.
 fn foreign_directive(line: usize, text: &str) -> Option<ForeignDirective> {
-    let (prefix, rest) = FOREIGN
-        .iter()
-        .find_map(|mark| Some((*mark, text.strip_prefix(mark)?)))?;
-    let option = rest.trim_start().starts_with('-');
-    (rest.starts_with([' ', '\t']) && option).then(|| ForeignDirective {
+    let of_slurm = options_after(text, SBATCH).map(|rest| (SBATCH, rest));
+    let read = of_slurm.or_else(|| options_after(text.trim_start(), PBS).map(|rest| (PBS, rest)));
+    let prefix = match read {
+        Some((prefix, rest)) => {
+            let rest = rest.trim_start();
+            (!rest.is_empty() && !rest.starts_with('#')).then_some(prefix)
+        }
+        None => OTHERS.iter().copied().find(|mark| {
+            let rest = text.strip_prefix(mark);
+            rest.is_some_and(|r| r.starts_with([' ', '\t']) && r.trim_start().starts_with('-'))
+        }),
+    };
+    prefix.map(|prefix| ForeignDirective {
         line,
         prefix,
         text: text.trim().to_owned(),
     })
+}
+
+/// Whether a line that is not a directive was probably meant to be one: an indented prefix, a blank
+/// after the `#`, small letters, or something else than a blank after the prefix. `##SBATCH` is a
+/// comment, and so are `# bsub -q long < FILE` and `#PBS_JOBID=1`.
+fn looks_like_directive(line: &str) -> bool {
+    let Some(after) = line.trim_start().strip_prefix('#') else {
+        return false;
+    };
+    let word = after.trim_start();
+    let at_once = line.starts_with('#') && word.len() == after.len();
+    let is = |name: &&&str| {
+        let own = word.get(..name.len());
+        own.is_some_and(|own| own.eq_ignore_ascii_case(name))
+    };
+    let Some(name) = PREFIX_WORDS.iter().find(is) else {
+        return false;
+    };
+    let (own, rest) = word.split_at(name.len());
+    let has_option = options_after(rest, "").is_some() && rest.trim_start().starts_with('-');
+    match (at_once, own == *name) {
+        (true, true) => options_after(rest, "").is_none() && !rest.starts_with(['_', '=']),
+        (false, false) => false,
+        (true, false) | (false, true) => has_option,
+    }
 }
 
 #[cfg(test)]
@@ -248,7 +309,7 @@ mod tests {
 
     #[test]
     fn directives_anywhere_at_column_one() {
-        let text = "\n\n#!/usr/bin/python3 -u\r\n#BSUB -q long # why\r\nx\n #CSUB -n 9\n#CSUBX -n 9\n#CSUB\n#CSUB -n 2";
+        let text = "\n\n#!/usr/bin/python3 -u\r\n#BSUB -q long # why\r\nx\n #CSUB -n 9\n#CSUBX -n 9\n#CSUB\n#CSUB-n 2";
         let script = Script::parse(text).expect("parses");
         assert_eq!(script.shebang.as_deref(), Some("/usr/bin/python3 -u"));
         assert_eq!(
@@ -271,7 +332,8 @@ mod tests {
 
     #[test]
     fn directives_of_other_systems_are_found() {
-        let text = "#SBATCH --time=5\r\n#SBATCHX -n 1\n #PBS -l x\n#$ -cwd\n#$ price\n#PBS -q q\n";
+        let text = "#SBATCH --time=5\r\n#SBATCH--mem=1G\n #PBS -l x\n#$ -cwd\n#$ price\n#PBS-q q\n\
+                    #SBATCH hetjob\n#SBATCH # -n 4\n#PBS\n##SBATCH -n 1\n#SLURM -n 2\n#SLURM is\n";
         let script = Script::parse(text).expect("parses");
         let found: Vec<_> = script
             .foreign_directives
@@ -282,10 +344,64 @@ mod tests {
             found,
             [
                 (1, "#SBATCH", "#SBATCH --time=5"),
+                (2, "#SBATCH", "#SBATCH--mem=1G"),
+                (3, "#PBS", "#PBS -l x"),
                 (4, "#$", "#$ -cwd"),
-                (6, "#PBS", "#PBS -q q")
+                (6, "#PBS", "#PBS-q q"),
+                (7, "#SBATCH", "#SBATCH hetjob"),
+                (11, "#SLURM", "#SLURM -n 2"),
             ]
         );
+        assert_eq!(script.unread, []);
+    }
+
+    #[test]
+    fn what_was_meant_as_a_directive_is_found() {
+        for line in [
+            "#BSUBX -n 9",
+            "#SBATCHn 4",
+            "#CSUB\u{a0}-n 4",
+            "#PBS:-q q",
+            "#bsub -n 4",
+            "#Sbatch\t--mem=1G",
+            "#pbs-q q",
+            "# BSUB -n 4",
+            "#  SBATCH --mem=1G",
+            "# PBS -l x",
+            " #BSUB -n 4",
+            "\t#SBATCH -n 4",
+        ] {
+            let text = format!("#!/bin/sh\n{line}\nrun\n");
+            let found = Script::parse(&text).expect(line);
+            assert_eq!(
+                (found.directives.len(), found.unread.len()),
+                (0, 1),
+                "{line}"
+            );
+            assert_eq!(found.unread[0].line, 2, "{line}");
+            assert_eq!(found.foreign_directives, [], "{line}");
+        }
+        for line in [
+            "##BSUB -n 4",
+            "# #SBATCH -n 4",
+            "#PBS_JOBID=12",
+            "#SBATCH",
+            "# bsub -q long < job.sh",
+            "# sbatch --mem=1G job.sh",
+            "# PBS needs a name",
+            "#bsub < job.sh",
+            " #BSUB lines follow",
+            "#\u{e4}SUB -n 4",
+        ] {
+            let found = Script::parse(line).expect(line);
+            assert_eq!(
+                (found.unread.len(), found.directives.len()),
+                (0, 0),
+                "{line}"
+            );
+        }
+        let many = "#SBATCH -n 1\n".repeat(MAX_DIRECTIVES + 1);
+        assert!(Script::parse(&many).is_err());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::client::csub::no_effect::has_no_effect;
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::limit_unit::limit_unit;
+use crate::language::tell;
 use crate::model::CloneOf;
 use crate::sys;
 use crate::text::jobids::JobSel;
@@ -44,6 +45,9 @@ pub(super) fn submit(
             "--clone: lines of {} for another batch system are not read: give the options",
             script.place
         )));
+    }
+    for text in payload.iter().flat_map(|payload| &payload.warnings) {
+        tell!("csub: {text}");
     }
     let script_options = payload
         .as_mut()

@@ -37,7 +37,10 @@ pub(crate) fn applicable_lines(
 /// The number of the first line of a script that is neither blank nor a comment: Slurm and PBS read
 /// no options after it.
 pub(crate) fn first_command(text: &str) -> usize {
-    let blank = |line: &str| line.trim().is_empty() || line.starts_with('#');
+    let blank = |line: &str| {
+        let line = line.trim_start();
+        line.is_empty() || line.starts_with('#')
+    };
     let found = text.lines().position(|line| !blank(line));
     found.map_or(usize::MAX, |n| n + 1)
 }

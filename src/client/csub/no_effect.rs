@@ -9,7 +9,7 @@ use crate::client::env::Site;
 use crate::client::exit::lsf_name;
 use crate::language::tell;
 use crate::spool::view::ViewReader;
-use crate::text::command::{ForeignDirective, PBS, SBATCH};
+use crate::text::command::{Directive, ForeignDirective, PBS, SBATCH, UnreadLine};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -35,6 +35,8 @@ const LABEL: &str = "-P names the project";
 
 /// Maximum number of directives that a warning shows.
 const SHOWN: usize = 3;
+/// Maximum number of further lines whose numbers a warning shows.
+const NUMBERS_SHOWN: usize = 20;
 /// Maximum length of the part of a directive that a warning shows, in characters.
 const SHOWN_LENGTH: usize = 40;
 
@@ -124,25 +126,41 @@ fn sends_job_notices() -> bool {
     params.is_some_and(|params| params.is_ok_and(|params| params.tells_jobs))
 }
 
+/// Lines of a script with their numbers: the first ones with their text.
+fn listed(lines: &[(usize, &str)]) -> String {
+    let mut text = String::new();
+    for (n, (line, whole)) in lines.iter().take(SHOWN).enumerate() {
+        let shown: String = whole.chars().take(SHOWN_LENGTH).collect();
+        let more = if shown.len() < whole.len() { "..." } else { "" };
+        let comma = if n == 0 { "" } else { ", " };
+        let shown = crate::text::width::escape(&shown);
+        let _ = write!(text, "{comma}'{shown}{more}' (line {line})");
+    }
+    let rest = lines.get(SHOWN..).unwrap_or_default();
+    if !rest.is_empty() {
+        let shown = rest
+            .iter()
+            .take(NUMBERS_SHOWN)
+            .map(|(line, _)| line.to_string());
+        let shown: Vec<String> = shown.collect();
+        let dots = if rest.len() > NUMBERS_SHOWN {
+            ", ..."
+        } else {
+            ""
+        };
+        let plural = if rest.len() == 1 { "" } else { "s" };
+        let (n, numbers) = (rest.len(), shown.join(", "));
+        let _ = write!(text, " and {n} more (line{plural} {numbers}{dots})");
+    }
+    text
+}
+
 /// The warning about lines of a script that only other batch systems read.
 pub(super) fn ignored_lines(place: &str, lines: &[ForeignDirective]) -> Option<String> {
     let first = lines.first()?;
     let verb = if lines.len() == 1 { "has" } else { "have" };
-    let mut text = String::new();
-    for (n, found) in lines.iter().take(SHOWN).enumerate() {
-        let shown: String = found.text.chars().take(SHOWN_LENGTH).collect();
-        let more = if shown.len() < found.text.len() {
-            "..."
-        } else {
-            ""
-        };
-        let comma = if n == 0 { "" } else { ", " };
-        let shown = crate::text::width::escape(&shown);
-        let _ = write!(text, "{comma}'{shown}{more}' (line {})", found.line);
-    }
-    if lines.len() > SHOWN {
-        let _ = write!(text, " and {} more", lines.len() - SHOWN);
-    }
+    let all: Vec<(usize, &str)> = lines.iter().map(|l| (l.line, l.text.as_str())).collect();
+    let text = listed(&all);
     let hint = match first.prefix {
         prefix @ (SBATCH | PBS) => format!(
             "{prefix} lines count before the first command, where the script has no other options"
@@ -151,6 +169,34 @@ pub(super) fn ignored_lines(place: &str, lines: &[ForeignDirective]) -> Option<S
     };
     Some(format!(
         "warning: {place}: {text} {verb} no effect here\nhint: {hint}"
+    ))
+}
+
+/// The warning about lines for `csub` in a script of `sbatch`.
+pub(super) fn lines_of_csub(place: &str, lines: &[Directive]) -> Option<String> {
+    let lines: Vec<(usize, &str)> = lines.iter().map(|l| (l.line, l.text.as_str())).collect();
+    lines.first()?;
+    let verb = if lines.len() == 1 { "has" } else { "have" };
+    let text = listed(&lines);
+    Some(format!(
+        "warning: {place}: {text} {verb} no effect here\nhint: sbatch reads #SBATCH lines; csub \
+         reads the others"
+    ))
+}
+
+/// The warning about lines that only look like lines with options.
+pub(super) fn unread_lines(place: &str, lines: &[UnreadLine]) -> Option<String> {
+    let all: Vec<(usize, &str)> = lines.iter().map(|l| (l.line, l.text.as_str())).collect();
+    let what = match all.len() {
+        0 => return None,
+        1 => "is a comment: its options are not read",
+        _ => "are comments: their options are not read",
+    };
+    let text = listed(&all);
+    Some(format!(
+        "warning: {place}: {text} {what}\nhint: a line with options begins with #BSUB, #CSUB, \
+         #SBATCH or #PBS in the first column, then a blank; ## begins a comment without this \
+         warning"
     ))
 }
 
@@ -199,12 +245,29 @@ mod tests {
         assert_eq!(
             ignored_lines("s.sh", &script.foreign_directives).unwrap(),
             "warning: s.sh: '#SBATCH -n 4' (line 2), '#PBS -l nodes=1' (line 3), \
-             '#SBATCH -t 5' (line 4) and 1 more have no effect here\n\
+             '#SBATCH -t 5' (line 4) and 1 more (line 5) have no effect here\n\
              hint: #SBATCH lines count before the first command, where the script has no other options"
         );
-        assert_eq!(
-            ignored_lines("s.sh", &Script::parse("run").unwrap().foreign_directives),
-            None
+        let none = Script::parse("run").unwrap();
+        assert_eq!(ignored_lines("s.sh", &none.foreign_directives), None);
+        assert_eq!(unread_lines("s.sh", &none.unread), None);
+        assert_eq!(lines_of_csub("s.sh", &none.directives), None);
+        let text = "# BSUB -n 4\n#bsub -q q\n #CSUB -M 1\n# PBS -l x\n#SBATCHx\n#BSUB -n 2\n";
+        let script = Script::parse(text).unwrap();
+        let warning = unread_lines("s.sh", &script.unread).unwrap();
+        assert!(
+            warning.starts_with(
+                "warning: s.sh: '# BSUB -n 4' (line 1), '#bsub -q q' (line 2), '#CSUB -M 1' \
+                 (line 3) and 2 more (lines 4, 5) are comments: their options are not read\n"
+            ),
+            "{warning}"
+        );
+        let warning = unread_lines("s.sh", &script.unread[..1]).unwrap();
+        assert!(warning.contains("(line 1) is a comment"), "{warning}");
+        let warning = lines_of_csub("s.sh", &script.directives).unwrap();
+        assert!(
+            warning.contains("'#BSUB -n 2' (line 6) has no effect"),
+            "{warning}"
         );
     }
 }

@@ -228,7 +228,9 @@ pub(crate) fn prepare(
     refuse_unavailable(&own)?;
     spec::check_command(&payload.command)?;
     let (options, data) = esub::run(site, own, &payload.command)?;
-    let warning = NoEffect::of(&options).warning();
+    let mut warnings = payload.warnings.clone();
+    warnings.extend(NoEffect::of(&options).warning());
+    let warning = (!warnings.is_empty()).then(|| warnings.join("\n"));
     let unit = || limit_unit(site);
     let mut job = spec::submission(&options, &context.parse_context(site, &unit))?;
     if what.template.is_some() {

@@ -60,8 +60,8 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     if !called.quiet {
         let place = "";
         let mail = NoEffect::of(&foreign.options).warning();
-        let texts = [payload.warning.clone(), foreign.warning(place), mail];
-        for text in texts.into_iter().flatten() {
+        let texts = [foreign.warning(place), mail];
+        for text in payload.warnings.iter().chain(texts.iter().flatten()) {
             eprintln!("sbatch: {text}");
         }
     }

@@ -1,12 +1,13 @@
 //! The job's script: from standard input or from the file that is the only word of the command.
 
 use super::foreign;
+use super::no_effect;
 use super::options::JobOptions;
 use crate::client::cli::{Split, Table, UsageError};
 use crate::client::exit::{self, Fail, Result};
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
-use crate::text::command::{ForeignDirective, SBATCH, Script, split_words};
+use crate::text::command::{ForeignDirective, SBATCH, Script, UnreadLine, split_words};
 use std::path::Path;
 
 /// Maximum length of the text shown as the command of a script.
@@ -30,8 +31,8 @@ pub(super) struct Payload {
     /// Lines for Slurm or PBS that apply, and the script's name.
     pub foreign_directives: Vec<ForeignDirective>,
     pub place: String,
-    /// A warning about requests to other batch systems in the script that have no effect.
-    pub warning: Option<String>,
+    /// Warnings about lines of the script whose options have no effect.
+    pub warnings: Vec<String>,
 }
 
 /// Determines from the operands of csub what to run.
@@ -186,7 +187,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
         command,
         shell: found.shebang.unwrap_or_default(),
         place: place.to_owned(),
-        warning: super::no_effect::ignored_lines(place, &others),
+        warnings: warnings_about(place, &others, &found.unread),
         foreign_directives: applicable,
         script: text,
         options,
@@ -221,15 +222,24 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
     let applicable = |l: &ForeignDirective| l.prefix == SBATCH && l.line < first;
     let (applicable, others): (Vec<_>, Vec<_>) =
         found.foreign_directives.into_iter().partition(applicable);
+    let mut warnings = warnings_about(place, &others, &found.unread);
+    warnings.extend(no_effect::lines_of_csub(place, &found.directives));
     Ok(Payload {
         command: file.map_or_else(|| displayed_command(&text), str::to_owned),
         shell,
         place: place.to_owned(),
-        warning: super::no_effect::ignored_lines(place, &others),
+        warnings,
         foreign_directives: applicable,
         script: text,
         options: JobOptions::default(),
     })
+}
+
+/// The warnings about lines of which nothing is read.
+fn warnings_about(place: &str, others: &[ForeignDirective], unread: &[UnreadLine]) -> Vec<String> {
+    let ignored = no_effect::ignored_lines(place, others);
+    let both = [ignored, no_effect::unread_lines(place, unread)];
+    both.into_iter().flatten().collect()
 }
 
 /// A script in one line: its commands separated by `;`, without comments.

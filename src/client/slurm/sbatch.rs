@@ -4,6 +4,7 @@
 use super::command_line::help_option;
 use crate::client::cli::{Table, command, texts, trailing_command};
 use crate::client::csub::foreign::ForeignOption;
+use crate::client::csub::foreign::slurm::HETEROGENEOUS;
 use crate::client::csub::foreign::slurm_table::with_options;
 use crate::client::csub::sbatch_job::{BatchCall, BatchError, SubmittedBatch, submit};
 use crate::client::cwait;
@@ -74,6 +75,9 @@ pub(crate) fn run(args: &[OsString]) -> i32 {
             .iter()
             .rfind(|given_option| given_option.option == option)
     };
+    if split.operands.first().is_some_and(|word| word == ":") {
+        return failed(Fail::usage(format!(":: {HETEROGENEOUS}")));
+    }
     let mut operands = split.operands.into_iter();
     let (parsable, quiet) = (of("parsable").is_some(), of("quiet").is_some());
     let called = BatchCall {

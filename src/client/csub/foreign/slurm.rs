@@ -19,6 +19,10 @@ type Text<T> = std::result::Result<T, String>;
 /// Time before the run limit at which `--signal` without a time warns, in seconds.
 const SIGNAL_S: u32 = 60;
 
+/// Why a job of several parts is refused.
+pub(crate) const HETEROGENEOUS: &str = "a job of several parts with different requests is not \
+                                        available: submit each part as a job of its own";
+
 /// The options of one `#SBATCH` line.
 ///
 /// # Errors
@@ -27,6 +31,9 @@ pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOpti
     static TABLE: LazyLock<Table> =
         LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
     let wrong = |e: String| Fail::usage(format!("{at}{e}"));
+    if let Some(word @ ("hetjob" | "packjob")) = words.first().map(String::as_str) {
+        return Err(wrong(format!("{word}: {HETEROGENEOUS}")));
+    }
     let split = TABLE.split(words).map_err(|e| wrong(e.0))?;
     if let Some(word) = split.operands.first() {
         let word = crate::text::width::escape(word);
@@ -57,6 +64,15 @@ impl<'a> SlurmRequest<'a> {
     fn get(&self, name: &str) -> Option<&'a ForeignOption> {
         let mut all = self.list.iter().rev();
         all.find(|option| option.option == name).copied()
+    }
+
+    /// All of an option that accumulates: those of the command line if it has any, else those of
+    /// the script.
+    fn of_last_place(&self, name: &'static str) -> impl Iterator<Item = &'a ForeignOption> {
+        let on_line = self.get(name).is_some_and(|last| last.location.is_empty());
+        let all = self.list.iter().copied();
+        let same = all.filter(move |option| option.option == name);
+        same.filter(move |option| option.location.is_empty() == on_line)
     }
 
     fn has(&self, option: &str) -> bool {
@@ -114,24 +130,37 @@ pub(crate) fn translate(
 
 /// --mail-type, together with --mail-user.
 fn mails(request: &SlurmRequest<'_>, out: &mut ConvertedOptions) -> Result<()> {
-    let events = request.read("mail-type", |text| {
-        let mut events = Vec::new();
-        for word in text.split(',').filter(|word| !word.is_empty()) {
-            match word.to_ascii_uppercase().as_str() {
-                "NONE" => events.clear(),
-                "BEGIN" => events.push("start"),
-                "END" => events.extend(["done", "exit"]),
-                "FAIL" => events.push("exit"),
-                "ALL" => events.extend(["start", "done", "exit"]),
-                _ => return Err("write BEGIN, END, FAIL, ALL or NONE".to_owned()),
-            }
-        }
-        Ok(events)
-    })?;
-    if let Some(events) = events.filter(|events| !events.is_empty()) {
+    let mut events: Vec<&str> = Vec::new();
+    for option in request.of_last_place("mail-type") {
+        mail_events(&option.value, &mut events).map_err(|why| option.refuse(&why))?;
+    }
+    if !events.is_empty() {
         out.options.add("notify", &events.join(" "));
         if let Some(user) = request.text("mail-user").filter(|user| !user.is_empty()) {
             out.options.add("u", user);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the events of one --mail-type.
+fn mail_events(text: &str, events: &mut Vec<&'static str>) -> Text<()> {
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        let more: &[&str] = match word.to_ascii_uppercase().as_str() {
+            "NONE" => {
+                events.clear();
+                &[]
+            }
+            "BEGIN" => &["start"],
+            "END" => &["done", "exit"],
+            "FAIL" => &["exit"],
+            "ALL" => &["start", "done", "exit"],
+            _ => return Err("write BEGIN, END, FAIL, ALL or NONE".to_owned()),
+        };
+        for event in more {
+            if !events.contains(event) {
+                events.push(event);
+            }
         }
     }
     Ok(())

@@ -87,6 +87,19 @@ fn sbatch_lines_are_options() {
         (&["#SBATCH -D d --comment 'a b'"], "-Jd a b; -cwd d"),
         (&["#SBATCH -n 2", "#SBATCH -n 3 # why"], "-n 3"),
         (&["#SBATCH -n 2", "true", "#SBATCH -t 5"], "-n 2"),
+        (
+            &["#SBATCH-n 2", "  # note", "#SBATCH--time=5"],
+            "-n 2; -W 300s",
+        ),
+        (
+            &[
+                "#SBATCH --mail-type=begin",
+                "#SBATCH --mail-type=end,fail",
+                "#SBATCH --gres=a:1",
+                "#SBATCH --gres=gpu:2",
+            ],
+            "-notify start done exit; -R rusage[gpu=2/host]",
+        ),
         (&["#SBATCH -n 2", "#PBS -q q"], "-n 2"),
     ];
     for (lines, want) in cases {
@@ -101,6 +114,8 @@ fn what_sbatch_lines_cannot_have_is_refused_by_its_line() {
         ("-L a:1", "--licenses: it is not available here"),
         ("--nonsense", "unknown option '--nonsense'"),
         ("-n 1 word", "'word' is not an option"),
+        ("job-name=x", "'job-name=x' is not an option"),
+        ("hetjob", "hetjob: a job of several parts"),
         ("-t 1:2:3:4", "--time: '1:2:3:4' is not a time"),
         ("--mem=0", "--mem: 0 is the whole memory"),
         ("-d singleton", "--dependency: 'singleton' is not available"),
@@ -212,6 +227,7 @@ fn pbs_lines_are_options() {
         ("-W umask=22", "-W: umask is not available"),
         ("-J 0-5", "-J: csub counts from 1"),
         ("-h word", "word: it is not an option"),
+        ("nodes=1", "nodes=1: it is not an option"),
         ("-N", "-N: its value is missing"),
     ] {
         let text = options(&["#!/bin/sh", &format!("#PBS {line}")]);
