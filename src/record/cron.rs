@@ -2,7 +2,7 @@
 //! only: the calendar is in `text::cron`, the rules are in `turn`.
 
 use crate::model::{Stamp, Submission};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum length of the name of a cron job, in bytes.
@@ -193,10 +193,10 @@ pub struct CronJob {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
     /// Runs that have not ended, by their job, with their due times.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub running: BTreeMap<u32, Stamp>,
     /// Runs among them that are packs, by their first job, which identifies the whole pack.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "by_id")]
     pub packs: BTreeMap<u32, PackRun>,
     /// Oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -236,6 +236,26 @@ impl CronJob {
             self.why = format!("{} failed runs in a row (MaxFails)", self.fails);
         }
     }
+}
+
+/// The id of a job as the name of a JSON field. In a record with a tag (`{"k":"cron",...}`), serde
+/// passes on such a name as a text, which it does not read as a number.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NamedId(u32);
+
+impl<'de> Deserialize<'de> for NamedId {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<NamedId, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(d)?;
+        text.parse().map(NamedId).map_err(D::Error::custom)
+    }
+}
+
+/// Reads a map whose names are ids of jobs.
+fn by_id<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
+    d: D,
+) -> Result<BTreeMap<u32, V>, D::Error> {
+    let all = BTreeMap::<NamedId, V>::deserialize(d)?.into_iter();
+    Ok(all.map(|(NamedId(id), value)| (id, value)).collect())
 }
 
 fn is_zero(n: &u32) -> bool {

@@ -202,7 +202,7 @@ impl State {
     /// Adds a job from a snapshot.
     pub(super) fn restore_indexed(&mut self, job: Job) {
         let (id, s) = (job.id, job.spec);
-        let watches = job.is_waiting() && self.specs[&s].traits.depends;
+        let watches = job.may_be_gated() && self.specs[&s].traits.depends;
         self.add_spec_ref(s);
         if watches {
             self.watch(id, s);
@@ -458,7 +458,8 @@ impl State {
                 job.each_started_mut(&mut |run| run.orders.limits += 1);
             }
         }
-        if depend {
+        // A condition that was met is not judged again by a change of something else.
+        if depend && self.jobs.get(j.id).is_some_and(Job::may_be_gated) {
             self.watch(j.id, s);
         }
         self.drop_deadline(j.id, old);
@@ -484,6 +485,7 @@ impl State {
             }
         });
         self.index_name(j.id, true);
+        self.dirty_elements(j.id);
     }
 
     fn moved(&mut self, j: JobKey, order: i64) {
@@ -493,6 +495,7 @@ impl State {
         }
         self.index(j.id, true);
         self.changes.rows.note(JobKey::job(j.id));
+        self.dirty_elements(j.id);
     }
 
     fn clean(&mut self, id: u32) {

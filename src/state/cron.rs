@@ -286,6 +286,23 @@ impl State {
     }
 }
 
+#[cfg(test)]
+impl Crons {
+    /// All that it stands for, as a text.
+    pub(super) fn facts(&self) -> String {
+        let Crons {
+            jobs,
+            runs,
+            open,
+            // Not kept: all due times are computed again.
+            changed: _,
+            version: _,
+        } = self;
+        let runs: BTreeMap<_, _> = runs.iter().collect();
+        format!("{jobs:?} {runs:?} {open:?}")
+    }
+}
+
 impl Crons {
     /// Handles the end of a job of the run `first`. The run has ended if none is left, and has
     /// failed if one of them failed.

@@ -555,6 +555,20 @@ impl Job {
         }
     }
 
+    /// Whether a condition can still exclude what waits of it from scheduling: one that was met for
+    /// all of it is not judged again when a part of it waits to run again, since the jobs that it
+    /// names may have been forgotten.
+    pub(super) fn may_be_gated(&self) -> bool {
+        let never_started = |work: &Work| work.stat.is_waiting() && work.run.is_none();
+        let fresh = match &self.body {
+            Body::Single(work) => never_started(work),
+            Body::Array(array) => {
+                !array.waiting.is_empty() || array.work.values().any(never_started)
+            }
+        };
+        fresh || (self.gated && self.is_waiting())
+    }
+
     /// Whether something of it was ever bound to a host.
     pub(super) fn was_started(&self) -> bool {
         match &self.body {

@@ -27,6 +27,19 @@ struct Messages {
     by_owner: FxHashMap<u32, u32>,
 }
 
+#[cfg(test)]
+impl DetachedParts {
+    /// All that they stand for, as a text.
+    pub(super) fn facts(&self) -> String {
+        let DetachedParts {
+            messages: Messages { by_job, by_owner },
+            restoring,
+        } = self;
+        let by_owner: BTreeMap<_, _> = by_owner.iter().collect();
+        format!("{by_job:?} {by_owner:?} {restoring:?}")
+    }
+}
+
 impl State {
     /// The messages of a job or element, in the order of their indexes.
     pub fn messages(&self, j: JobKey) -> &[JobMessage] {

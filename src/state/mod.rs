@@ -28,6 +28,8 @@ mod unit_conflicts;
 mod units;
 
 #[cfg(test)]
+pub(crate) mod any_events;
+#[cfg(test)]
 mod tests;
 
 use crate::text::glob::Glob;

@@ -532,3 +532,20 @@ fn an_end_by_force_counts_nothing_twice() {
         assert_eq!(say(&mut b, "h2", 1, 8), (1, 8), "{heard}");
     }
 }
+
+/// Nothing of it runs anywhere, so there is nothing to end.
+#[test]
+fn a_restart_of_a_host_kills_no_job_whose_parts_are_being_prepared() {
+    for rerunnable in [false, true] {
+        let mut b = TestLeader::new();
+        b.submit(5, |j| (j.spec.min, j.spec.rerunnable) = (4, rerunnable));
+        b.host_boots("h2", "b1");
+        b.host_boots("h2", "b2");
+        let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
+        assert_eq!((b.stat(1), run.killing), (JobStat::Run, None));
+        assert!(b.ordered("h1").is_empty());
+        // The host reads its orders again.
+        b.ready(1);
+        assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
+    }
+}

@@ -244,3 +244,28 @@ fn arrays_migrate_whole_or_by_element() {
     });
     assert_eq!(migrations.count(), 3);
 }
+
+/// A new leader reads the reports of a host again from their beginning.
+#[test]
+fn a_checkpoint_that_failed_before_ends_no_migration_that_began_after_it() {
+    let mut b = running(saved);
+    let host = host_of(&b, 1);
+    let failed = |t| Report::Checkpointed {
+        a: attempt(1, 1),
+        t,
+        why: "no disk".into(),
+    };
+    let migrating = |b: &TestLeader| {
+        let work = b.core.state.work(JobKey::job(1)).unwrap();
+        work.run.as_ref().unwrap().migrating()
+    };
+    let old = b.now;
+    b.report(&host, vec![failed(old)]);
+    b.now += 1000;
+    migrate(&mut b, &["1"], "");
+    assert_eq!(migrating(&b), Some(false));
+    b.report(&host, vec![failed(old)]);
+    assert_eq!(migrating(&b), Some(false), "the report is known");
+    b.report(&host, vec![failed(b.now)]);
+    assert_eq!(migrating(&b), None);
+}

@@ -1,0 +1,136 @@
+//! Kills, requeues and holds of jobs, whichever came first.
+
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token};
+use crate::record::event::{Event, SignalAct, Submitted};
+use crate::state::{DepVerdict, State};
+
+const J: JobKey = JobKey { id: 1, idx: 0 };
+const A: AttemptId = AttemptId { j: J, at: 1 };
+
+fn submitted(id: u32, s: u32, hold: bool) -> Event {
+    Event::Submitted(Box::new(Submitted {
+        id,
+        s,
+        t: Stamp(1),
+        command: "true".into(),
+        hold,
+        tok: Token(u128::from(id)),
+        ..Submitted::default()
+    }))
+}
+
+/// Job 1 runs.
+fn running() -> State {
+    let mut state = State::new();
+    let spec = Box::new(Spec {
+        user: "u".into(),
+        queue: "q".into(),
+        ..Spec::default()
+    });
+    state.apply(&Event::Spec { id: 1, spec });
+    state.apply(&submitted(1, 1, false));
+    state.apply(&Event::Dispatched {
+        a: A,
+        t: Stamp(2),
+        hosts: vec![Share("h1".into(), 1)],
+        alt: 0,
+        forced: false,
+        units: Vec::new(),
+    });
+    state
+}
+
+fn signalled(state: &mut State, act: SignalAct) {
+    let (by, t) = ("u".to_owned(), Stamp(3));
+    state.apply(&Event::Signalled { j: J, act, by, t });
+}
+
+const KILL: SignalAct = SignalAct::Kill(TermReason::Owner);
+const REQUEUE: SignalAct = SignalAct::Requeue {
+    hold: false,
+    why: TermReason::None,
+};
+
+#[test]
+fn an_accepted_kill_takes_precedence_over_a_requeue_before_or_after_it() {
+    for order in [[KILL, REQUEUE], [REQUEUE, KILL]] {
+        let mut state = running();
+        order.iter().for_each(|act| signalled(&mut state, *act));
+        let killing = |state: &State| state.work(J).unwrap().run.as_ref().unwrap().killing;
+        assert_eq!(killing(&state), Some(KILL), "{order:?}");
+        // Its host never started it.
+        state.apply(&Event::Unbound {
+            a: A,
+            why: "w".into(),
+            t: Stamp(4),
+            host: String::new(),
+        });
+        assert_eq!(state.stat(J), Some(JobStat::Exit), "{order:?}");
+    }
+    let mut state = running();
+    signalled(&mut state, REQUEUE);
+    state.apply(&Event::Unbound {
+        a: A,
+        why: "w".into(),
+        t: Stamp(4),
+        host: String::new(),
+    });
+    assert_eq!(state.stat(J), Some(JobStat::Pend));
+}
+
+/// A hold and a condition exclude a job independently of each other.
+#[test]
+fn a_held_job_waits_for_its_condition_as_well() {
+    let mut state = running();
+    let spec = Box::new(Spec {
+        queue: "q".into(),
+        depend: "done(1)".into(),
+        ..Spec::default()
+    });
+    state.apply(&Event::Spec { id: 2, spec });
+    state.apply(&submitted(2, 2, true));
+    let j = JobKey::job(2);
+    let held = |state: &mut State, held| {
+        let (admin, by, t) = (false, "u".to_owned(), Stamp(5));
+        state.apply(&Event::Held {
+            j,
+            held,
+            admin,
+            by,
+            t,
+        });
+    };
+    let listed = |state: &State| {
+        let mut classes = state.pending().classes();
+        classes.any(|(_, class)| class.jobs.iter().any(|(_, key)| key == j))
+    };
+    let not_yet = || {
+        DepVerdict::NotYet(PendReason::Dependency {
+            on: "done(1)".into(),
+        })
+    };
+    state.set_dependency(2, not_yet());
+    let why = |state: &State| state.job(2).unwrap().own_reason(0).cloned();
+    assert_eq!(why(&state), Some(PendReason::HeldByOwner));
+    held(&mut state, false);
+    assert!(!listed(&state) && state.job(2).unwrap().gated);
+    held(&mut state, true);
+    // The condition is met while it is held, then no longer.
+    state.set_dependency(2, DepVerdict::Met);
+    assert_eq!(why(&state), Some(PendReason::HeldByOwner));
+    assert!(!listed(&state) && !state.job(2).unwrap().gated);
+    state.set_dependency(2, not_yet());
+    assert!(state.job(2).unwrap().gated);
+    state.set_dependency(2, DepVerdict::Met);
+    held(&mut state, false);
+    assert!(listed(&state));
+    state.set_dependency(2, not_yet());
+    assert!(!listed(&state));
+    assert_eq!(
+        why(&state),
+        Some(PendReason::Dependency {
+            on: "done(1)".into()
+        })
+    );
+    assert_eq!(state.check(), [""; 0]);
+}
