@@ -336,6 +336,11 @@ impl Ledger {
         self.file = Appender::open_existing("/dev/full".as_ref()).unwrap();
         self.path = "/dev/full/attempts.log".into();
     }
+
+    /// There is disk space again.
+    pub(super) fn on_disk_again(&mut self, local: &Local) {
+        self.path = local.attempts();
+    }
 }
 
 fn whole(

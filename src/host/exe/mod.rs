@@ -389,6 +389,7 @@ mod tests {
     mod growth;
     mod late_usage;
     mod limits;
+    mod recovery;
     mod restored;
     mod unit_check;
     mod units;
@@ -430,6 +431,22 @@ mod tests {
 
     /// An executor of host h1 below `dir` whose spawners die with the first task.
     fn deaf_executor(dir: &std::path::Path) -> Exec {
+        let start_replacement =
+            |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
+                let (pid, cgroups, unheld) = (0, String::new(), Default::default());
+                let ready = crate::task::spec::FromSpawner::Ready {
+                    pid,
+                    cgroups,
+                    unheld,
+                };
+                says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
+                Ok(Box::new(DyingSpawner { _says: says }) as Box<dyn spawn::Wire>)
+            };
+        executor_with(dir, std::sync::Arc::new(start_replacement))
+    }
+
+    /// An executor of host h1 below `dir` with these spawners.
+    fn executor_with(dir: &std::path::Path, spawners: spawn::StartReplacement) -> Exec {
         let layout = crate::spool::Layout::new(dir.join("share"));
         for dir in [layout.host("h1"), layout.leader_dir()] {
             fs::mkdir_p(&dir, 0o755).unwrap();
@@ -452,19 +469,8 @@ mod tests {
             service_uid: users::effective_uid(),
             service_gid: users::current_user().gid,
         };
-        let start_replacement =
-            |_: &Local, _: u64, says: crossbeam::channel::Sender<spawn::SpawnerEvent>| {
-                let (pid, cgroups, unheld) = (0, String::new(), Default::default());
-                let ready = crate::task::spec::FromSpawner::Ready {
-                    pid,
-                    cgroups,
-                    unheld,
-                };
-                says.send(spawn::SpawnerEvent::Message(ready)).unwrap();
-                Ok(Box::new(DyingSpawner { _says: says }) as Box<dyn spawn::Wire>)
-            };
         let options = Options {
-            replacement: Some(std::sync::Arc::new(start_replacement)),
+            replacement: Some(spawners),
             ..Options::default()
         };
         let share_is_local = true;

@@ -233,6 +233,11 @@ mod tests {
         parts.prepared.insert(a, (Ok(bind.clone()), run));
         let reports: Vec<_> = parts.reports().collect();
         assert_eq!(reports, [(Report::PartReady { a, bind }, run)]);
+        // Another run with this id is prepared by itself.
+        parts.add_part(a, (3, 1, PartResources::default()), run);
+        assert_eq!(parts.reports().count(), 1, "an order read again");
+        parts.add_part(a, (3, 1, PartResources::default()), RunId::marked(8));
+        assert!(parts.reports().next().is_none());
         parts.end(a);
         assert!(
             parts.units_of(a).is_none()

@@ -188,3 +188,11 @@ impl Spawners {
         }
     }
 }
+
+#[cfg(test)]
+impl Spawners {
+    /// From now on commands are followed as with real spawners.
+    pub(super) fn follow_real_commands(&mut self) {
+        self.mode.replacement = None;
+    }
+}

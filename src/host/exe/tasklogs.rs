@@ -207,5 +207,8 @@ mod tests {
         // A log that was read and is gone may have contained more.
         fs::remove(&local.tasks(2)).unwrap();
         assert!(logs.read().is_empty() && !logs.is_complete(2) && !logs.any_fails());
+        // Another file with its name does not contain it either.
+        SharedAppender::open(&local.tasks(2)).unwrap();
+        assert!(logs.read().is_empty() && !logs.is_complete(2));
     }
 }

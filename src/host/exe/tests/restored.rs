@@ -57,6 +57,8 @@ fn a_restored_share_is_told_all_once_more_and_only_once() {
         (number(&exec), exec.share.recorded.restored),
         (before + 1, 1)
     );
+    // An order for another run could not be told from one for this run, which has no mark.
+    assert!(exec.table.get(first(3)).is_none());
     // A later process reads the same orders again, without effect.
     drop(exec);
     let mut exec = deaf_executor(dir.path());
@@ -111,6 +113,18 @@ fn an_order_for_another_run_by_a_known_name_starts_nothing_and_tells_no_old_end(
         drop(exec);
         exec = deaf_executor(dir.path());
     }
+    // A cancellation that comes later is for the other run as well.
+    publish(&exec, 2, &[spec(3), marked(6), Order::Cancel { a }]);
+    exec.turn(true);
+    publish(
+        &exec,
+        2,
+        &[spec(3), marked(6), Order::Cancel { a }, Order::Cancel { a }],
+    );
+    exec.turn(true);
+    assert!(!reports(&exec).contains("\"ended\""), "{}", reports(&exec));
+    drop(exec);
+    exec = deaf_executor(dir.path());
     // The run itself is recognized by its mark.
     publish(&exec, 3, &[spec(3), marked(5)]);
     exec.turn(true);

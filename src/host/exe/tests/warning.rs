@@ -37,6 +37,20 @@ fn a_warning_is_on_file_until_it_is_taken_back() {
     assert!(!fs::exists(&path), "an order that is read again");
     exec.take_warning((a, 0), at, 3);
     assert!(fs::exists(&path));
+    // What continues after a suspension is not about to be preempted.
+    let resume = Order::Signal {
+        a,
+        act: crate::record::order::Act::Resume,
+        reason: crate::model::TermReason::None,
+        grace_ms: 0,
+        n: 4,
+        mark: 0,
+    };
+    publish(&exec, 1, &[warn(a, at, 1), resume]);
+    exec.turn(true);
+    assert!(!fs::exists(&path));
+    exec.take_warning((a, 0), at, 5);
+    assert!(fs::exists(&path));
     let end = crate::record::report::Ended {
         a,
         ..Default::default()
