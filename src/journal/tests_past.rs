@@ -1,6 +1,6 @@
 //! Tests states of past moments: what compaction moves to the history, and what is read from it.
 
-use super::tests::{TestJournal, range};
+use super::tests::{EventList, TestJournal, event, range, write};
 use super::*;
 use crate::model::Stamp;
 use crate::record::event::Event;
@@ -167,4 +167,40 @@ fn an_archive_since_a_moment_needs_the_snapshot_before_it_and_what_follows() {
     assert_eq!(some[..3], first);
     assert_eq!(some.len(), 3 + 3, "{some:?}");
     assert_eq!(names(Some(1)), all);
+}
+
+/// A snapshot may end in the middle of a segment, whose later records it does not cover.
+#[test]
+fn the_segment_in_which_a_snapshot_ends_is_kept() {
+    let test = TestJournal::new();
+    let snapshot = |log: &EventList, at| {
+        let mut snap = snapshot::SnapshotWriter::create(&test.layout(), "c", at, 1).unwrap();
+        log.events
+            .iter()
+            .for_each(|event| snap.push(event).unwrap());
+        snap.finish().unwrap();
+    };
+    let (mut w, ..) = test.lead(1);
+    write(&mut w, 0..10);
+    let log = EventList {
+        events: (0..10).map(event).collect(),
+    };
+    snapshot(&log, w.position());
+    write(&mut w, 10..20);
+    let keep = Retention {
+        snapshots: 1,
+        segments: 0,
+        bytes: 0,
+        age_ms: 0,
+        ..Retention::default()
+    };
+    let done = compact(&test.layout(), "c", keep, i64::MAX).unwrap();
+    assert_eq!((done.segments, done.epochs), (0, 0));
+    assert_eq!(test.numbers(2).unwrap(), range(0..20));
+    // The next leader's snapshot covers it all.
+    let (w, log, _) = test.lead(2);
+    snapshot(&log, w.position());
+    let done = compact(&test.layout(), "c", keep, i64::MAX).unwrap();
+    assert_eq!((done.segments, done.epochs), (1, 1));
+    assert_eq!(test.numbers(3).unwrap(), range(0..20));
 }

@@ -229,3 +229,29 @@ fn a_new_leader_writes_what_its_predecessor_did_not() {
     assert_eq!((&*record.user, &*record.queue), ("u", "q"));
     assert!(record.mark != 0 && record.is_done());
 }
+
+/// What was written and not synced may be lost with the disk that failed.
+#[test]
+fn records_that_were_not_synced_are_written_again_after_a_failure() {
+    let d = tempfile::tempdir().unwrap();
+    let layout = Layout::new(d.path());
+    let mut accounts = Accounts::new(&layout, ("c", 7), Vec::new());
+    accounts.push(vec![end(1, T)]);
+    accounts.write_due(at(7, 1), 100_000, false);
+    accounts.push(vec![end(2, T)]);
+    accounts.write_due(at(7, 2), 101_000, false);
+    assert!(!accounts.is_clean(), "2 is written, not synced");
+    // The file of another month cannot be created.
+    let later = T + 62 * 86_400_000;
+    let in_the_way = layout.acct().join(month_of(later));
+    std::fs::write(&in_the_way, "").unwrap();
+    accounts.push(vec![end(3, later)]);
+    assert!(accounts.write_due(at(7, 3), 102_000, false), "an alarm");
+    assert_eq!(mark(&layout, "c", 8), at(7, 1));
+    std::fs::remove_file(&in_the_way).unwrap();
+    accounts.write_due(at(7, 3), 110_000, false);
+    assert!(accounts.is_clean());
+    assert_eq!(mark(&layout, "c", 8), at(7, 3));
+    let all: Vec<_> = files(&layout).into_values().collect();
+    assert_eq!(all, [vec!["1", "2"], vec!["2!"], vec!["3!"]]);
+}
