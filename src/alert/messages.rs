@@ -1,7 +1,7 @@
 //! The text of messages: for users in mails, for programs as JSON. Owns their wording, their ids
 //! and their sizes; never decides whether a message is sent.
 
-use crate::model::{JobKey, MailRequest};
+use crate::model::{JobKey, MailRequest, TermReason};
 use crate::record::notices::{Alert, Delivery, MailQuota};
 use crate::record::report::Ended;
 use crate::text::width::escape;
@@ -272,6 +272,9 @@ pub(crate) fn job_message(
     if let JobNotice::Ended(e) = notice {
         object["exit_code"] = json!(e.code);
         object["signal"] = json!(e.sig);
+        if e.reason != TermReason::None {
+            object["term_reason"] = json!(e.reason.word());
+        }
         object["cpu_ms"] = json!(e.u.cpu_ms);
         object["max_memory_kb"] = json!(e.u.maxmem_kb);
     }
@@ -387,12 +390,20 @@ fn sentence(j: JobKey, notice: &JobNotice<'_>, date: &dyn Fn(i64) -> String) -> 
                 (Some(code), _) => format!("ended with exit code {code}"),
                 (None, _) => "ended in an unknown way".to_owned(),
             };
-            let oom = if e.oom { "; it was out of memory" } else { "" };
+            let why = match e.reason {
+                TermReason::None => String::new(),
+                reason => format!(" ({}: {})", reason.word(), reason.sentence()),
+            };
+            let oom = if e.oom && !e.reason.is_memory() {
+                "; it was out of memory"
+            } else {
+                ""
+            };
             let text = match e.text.as_str() {
                 "" => String::new(),
                 text => format!("\n{}", escape(text)),
             };
-            format!("Job {j} {how}{oom}.{text}")
+            format!("Job {j} {how}{why}{oom}.{text}")
         }
     }
 }

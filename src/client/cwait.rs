@@ -30,6 +30,8 @@ const PAUSE_MS: (u64, u64) = (5, 1000);
 const MISSING_MS: u64 = 120_000;
 /// Exit code of `csub -K` when the job was terminated while pending.
 const KILLED_PENDING: i32 = 126;
+/// Of a job that was ended, or ran out of memory, although its command exited with 0.
+const ENDED: i32 = 1;
 
 /// Takes a message about a job, with its kind.
 pub(crate) type Say<'a> = &'a mut dyn FnMut(MessageKind, &str);
@@ -395,6 +397,8 @@ fn code_of(row: &JobRow<'_>) -> i32 {
         (_, _, sig) if sig > 0 => 128 + sig,
         (_, Some(code), _) if code != 0 => code,
         _ if row.attempt == 0 => KILLED_PENDING,
+        // Its handler exited with 0; the job was ended.
+        (_, Some(_), _) => ENDED,
         _ => Exit::System.code(),
     }
 }
@@ -452,6 +456,7 @@ mod tests {
             (job(0, Done, Some(0), 0, 1), Some(0)),
             (job(0, Exit, Some(3), 0, 1), Some(3)),
             (job(0, Exit, None, 9, 1), Some(137)),
+            (job(0, Exit, Some(0), 0, 1), Some(1)),
             (job(0, Exit, None, 0, 1), Some(5)),
             (job(0, Exit, None, 0, 0), Some(126)),
         ] {

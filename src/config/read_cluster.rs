@@ -49,6 +49,7 @@ impl Default for General {
             history_keep_ms: 7 * DAY,
             history_bytes: 4 << 30,
             job_terminate_interval_ms: 10 * SECOND,
+            kill_wait_ms: 30 * SECOND,
             sched_interval_ms: SECOND,
             iso_timeout_ms: ISO_TIMEOUT_MS,
             key_keep_ms: 7 * DAY,
@@ -206,6 +207,7 @@ pub(super) fn general(
         HOUR,
         &mut out.job_terminate_interval_ms,
     );
+    time("kill_wait", 0, HOUR, &mut out.kill_wait_ms);
     time("sched_interval", 10, HOUR, &mut out.sched_interval_ms);
     time("iso_timeout", 0, DAY, &mut out.iso_timeout_ms);
     time("key_keep", HOUR, YEAR, &mut out.key_keep_ms);

@@ -4,7 +4,9 @@
 use super::keys::CONTROLS;
 use super::policy::{CONTROL_SIGNALS, HookRules, QueueHooks, RetryAction, WARN_SIGNALS};
 use super::read::{Ctx, DAY, Fields, SECOND};
-use crate::model::{Checkpoint, ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S};
+use crate::model::{
+    Checkpoint, ControlAct, Controls, RunWarning, WARN_BEFORE_MAX_S, WarnedProcesses,
+};
 use crate::text::hook;
 
 /// Maximum number of attempts of a job whose pre-exec fails.
@@ -164,6 +166,7 @@ pub(super) fn warning(ctx: &mut Ctx<'_>, f: &Fields<'_>) -> Option<RunWarning> {
         return None;
     };
     Some(RunWarning {
+        to: WarnedProcesses::All,
         signal: signal.unwrap_or(WARN_SIGNALS[0].1),
         before_s: ms / SECOND,
     })

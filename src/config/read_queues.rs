@@ -7,7 +7,7 @@ use super::read_users::{admin_set, group_name, per_core, user_set};
 use super::sets::{HostPrefs, UserSet};
 use super::types::{Cluster, HostTable, Interactive, JobSlots, LimitPair, Queue};
 use super::{read_hooks, read_policy};
-use crate::model::{CpuBind, MAX_RETRIES};
+use crate::model::{CpuBind, MAX_RETRIES, OomKill};
 use crate::text::duration;
 use crate::text::exits::{RequeueExits, SuccessExits};
 use crate::text::size::Unit;
@@ -101,6 +101,7 @@ fn queue(ctx: &mut Ctx<'_>, f: &Fields<'_>, name: String, defined: &Defined<'_>)
         retries: f
             .number(ctx, "retries", 0, u64::from(MAX_RETRIES))
             .unwrap_or(0) as u32,
+        oom_kill: f.choice(ctx, "oom_kill", &OomKill::ALL).unwrap_or_default(),
         cpu_bind: f.choice(ctx, "cpu_bind", &CpuBind::ALL).unwrap_or_default(),
         hooks: read_hooks::queue(ctx, f),
         warn: read_hooks::warning(ctx, f),

@@ -7,7 +7,7 @@ use super::policy::{
     control_signal_name, warn_signal_name,
 };
 use super::types::{AppProfile, Queue};
-use crate::model::{ControlAct, Controls};
+use crate::model::{ControlAct, Controls, OomKill};
 use crate::text::duration;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::fmt;
@@ -298,6 +298,9 @@ impl Queue {
         }
         if self.gpu_by_place {
             put("GPU_ENV", "index".to_owned());
+        }
+        if self.oom_kill != OomKill::default() {
+            put("OOM_KILL", self.oom_kill.word().to_owned());
         }
         if !self.gpu_check.is_off() {
             put("GPU_CHECK", self.gpu_check.word().to_owned());

@@ -12,7 +12,8 @@ use super::policy::{
 use super::portal::Portal;
 use super::sets::{HostPrefs, HostSet, UserSet};
 use crate::model::{
-    Charge, Checkpoint, ContainerRuntime, Controls, CpuBind, Orphans, RunWarning, UnitCheck,
+    Charge, Checkpoint, ContainerRuntime, Controls, CpuBind, OomKill, Orphans, RunWarning,
+    UnitCheck,
 };
 use crate::text::exits::{RequeueExits, SuccessExits};
 use crate::text::window::Windows;
@@ -112,6 +113,8 @@ pub struct General {
     pub history_bytes: u64,
     /// Wait between two signals of a kill (INT, TERM, KILL).
     pub job_terminate_interval_ms: u64,
+    /// Wait between TERM and KILL for jobs that were submitted under Slurm's names.
+    pub kill_wait_ms: u64,
     /// Maximum time between two scheduling passes while jobs are pending.
     pub sched_interval_ms: u64,
     /// A host that cannot write to the share for this long kills its rerunnable jobs; 0 = never.
@@ -438,6 +441,8 @@ pub struct Queue {
     pub gpu_by_place: bool,
     /// What happens to jobs that use GPUs that are not assigned to them.
     pub gpu_check: UnitCheck,
+    /// What happens to a job of which a process is killed for lack of memory.
+    pub oom_kill: OomKill,
     /// Jobs with `-n min,max` may grow while they run.
     pub elastic: bool,
     /// Time between two starts on one host.
@@ -514,6 +519,7 @@ impl Queue {
             packing: Packing::default(),
             gpu_by_place: false,
             gpu_check: UnitCheck::Off,
+            oom_kill: OomKill::Fail,
             elastic: false,
             job_accept_interval_ms: 0,
             new_job_sched_delay_ms: 0,

@@ -4,13 +4,17 @@
 
 use super::local::Local;
 use crate::model::{AttemptId, JobKey};
-use crate::sys::{Result, fs};
+use crate::sys::{Result, clock, fs};
 use crate::task::log::TaskRec;
 use std::path::PathBuf;
 
 /// Maximum size of such a file in bytes, and maximum number of files that one look reads.
 const RECORD_MAX: u64 = 64 << 10;
 const COMMANDS_MAX: usize = 10_000;
+/// Maximum time for which a shepherd waits until the end of its command was read, and pause between
+/// two looks (ms).
+const READ_MS: u64 = 2_000;
+const READ_POLL_MS: u64 = 5;
 /// Suffix of the file name if the command has ended.
 const END_SUFFIX: &str = "end";
 
@@ -87,6 +91,16 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
     let bytes = serde_json::to_vec(rec).expect("plain data becomes JSON");
     // `cbexe` may run under another account than the shepherd.
     fs::publish_mode(&RecordName { a, pid, ended }.path(local), &bytes, 0o644)
+}
+
+/// Waits until the end of a command was read and reported, but not for ever.
+pub(super) fn wait_until_read(local: &Local, a: AttemptId, pid: i32) {
+    let ended = true;
+    let path = RecordName { a, pid, ended }.path(local);
+    let begin = clock::boot_ms();
+    while fs::exists(&path) && clock::boot_ms().saturating_sub(begin) < READ_MS {
+        clock::sleep_ms(READ_POLL_MS);
+    }
 }
 
 /// Lists all files.

@@ -28,11 +28,12 @@ use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, ProcessIdentity, c_strings};
 use crate::sys::locked_dir::LockedDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
-use crate::sys::{clock, failpoint, fs, proc, userfile};
+use crate::sys::{clock, failpoint, fs, proc, signals, userfile};
 use crate::task::build;
 use crate::task::ending::{self, EndFacts, TopEnd};
 use crate::task::log::{TaskRec, encode_task};
 use crate::task::machine::Machine;
+use crate::task::sent_signal::sent_text;
 use crate::task::spec::{
     NewLimits, Notice, TaskAct, TaskBase, TaskIdentity, TaskSpec, ToSpawner, split, unpack_act,
 };
@@ -239,12 +240,12 @@ fn run_task(
     let begin = clock::boot_ms();
     supervise::name_supervisor();
     let silence = task.rerunnable.then(|| Silence::new(&inherited.local));
-    let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms);
-    let machine = machine
-        .warned(task.limits.warn)
-        .controlled(ends_by_program(task));
     let start = clock::wall_ms();
-    let machine = machine.ends_at(deadline_at(task, begin, start));
+    let machine = Machine::new(begin, task.limits.run_ms, task.grace_ms)
+        .warned(task.limits.warn)
+        .begins_with_term(prepared.base.sbatch)
+        .controlled(ends_by_program(task))
+        .ends_at(deadline_at(task, begin, start));
     let mut s = Shepherd {
         task,
         prepared,
@@ -294,7 +295,7 @@ fn run_task(
     let tmp = s.leave_tmp();
     failpoint::hit("shepherd.before_end");
     let finish = relay.is_some().then(|| session::finish_of(&end));
-    s.record(&TaskRec::End(Box::new(end)));
+    s.record_end(end);
     failpoint::hit("shepherd.after_end");
     if let (Some(relay), Some(finish)) = (relay, finish) {
         relay.finish(finish, s.relay > 0);
@@ -354,6 +355,16 @@ impl Shepherd<'_> {
         self.inherited.bell.ring();
     }
 
+    fn record_end(&mut self, end: Ended) {
+        let ends_job = self.prepared.base.is_beside() && end.reason.ends_job_of_command();
+        self.record(&TaskRec::End(Box::new(end)));
+        if ends_job {
+            // Its job may end as soon as the waiting command does: the reason is reported before.
+            let pid = std::process::id() as i32;
+            command_records::wait_until_read(&self.inherited.local, self.task.a, pid);
+        }
+    }
+
     fn failed(&self, code: Option<i32>, text: String) -> Ended {
         let mut end = ending::not_started(self.task.a, code, text);
         (end.start, end.t) = (self.times.start, clock::wall_ms());
@@ -403,6 +414,11 @@ impl Shepherd<'_> {
     fn until_over(&mut self, top: i32, files: Option<&Files>) -> TopEnd {
         let mut status = None;
         loop {
+            // First of all: what ended by itself was not ended by a limit or an order that is
+            // handled now.
+            if self.collect(top, &mut status) {
+                break;
+            }
             let now = clock::boot_ms();
             self.end_late_helpers(now);
             let before = self.machine.is_suspended();
@@ -415,9 +431,6 @@ impl Shepherd<'_> {
                 let effects = self.machine.order(act, reason, 0, now);
                 self.carry_out(&effects);
             }
-            if self.collect(top, &mut status) {
-                break;
-            }
             let now = clock::boot_ms();
             let wait = self
                 .machine
@@ -428,6 +441,7 @@ impl Shepherd<'_> {
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
+                WakeReason::Order(..) if self.collect(top, &mut status) => break,
                 WakeReason::Order(value, uid) => self.order(value, uid, files),
                 WakeReason::Child | WakeReason::Timeout => {}
             }
@@ -494,17 +508,18 @@ impl Shepherd<'_> {
 
     fn ended(&self, top: TopEnd) -> Ended {
         let mut used = supervise::child_usage();
-        let mut oom_kills = self.group.as_ref().map_or(0, Group::oom_kills);
+        let mut limit_hits = 0;
         if let Some(all) = self.group.as_ref().and_then(Group::used_below) {
             used.cpu_us = used.cpu_us.max(all.cpu_us);
             used.maxrss_kb = used.maxrss_kb.max(all.most_kb);
-            oom_kills = oom_kills.max(all.limit_hits);
+            limit_hits = all.limit_hits;
         }
-        let ordered = self.machine.reason();
         let facts = EndFacts {
             top,
-            ordered,
-            oom_kills,
+            ordered: self.machine.reason(),
+            sent: ending::killed_by(top).and_then(|signal| self.machine.sent(signal)),
+            oom_kills: self.group.as_ref().map_or(0, Group::oom_kills),
+            limit_hits,
             refused_processes: match (&self.group, self.limits.limits.procs) {
                 (Some(group), Some(_)) => group.refused_processes(),
                 _ => 0,
@@ -512,6 +527,11 @@ impl Shepherd<'_> {
             cpu_ms: used.cpu_us / 1000,
         };
         let mut end = ending::ended(self.task.a, &facts, &self.limits.limits);
+        if end.reason == TermReason::None
+            && let Some(sent) = facts.sent
+        {
+            end.text = sent_text(sent, &signals::name(sent.signal));
+        }
         (end.start, end.t) = (self.times.start, clock::wall_ms());
         end.u = Usage {
             cpu_ms: used.cpu_us / 1000,

@@ -105,6 +105,7 @@ pub(super) fn forget_limits(limits: &mut Limits, of: &AppLimits) {
         data_b: _,
         stack_b,
         core_b,
+        oom_kill: _,
     } = limits;
     for (own, pair, unit) in [
         (run_s, &of.run_limit_ms, 1000),

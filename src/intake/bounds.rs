@@ -88,6 +88,7 @@ pub(super) fn limits_in(
         data_b: job.data_b,
         stack_b: fit("-S", [&of.stack_limit, &queue.stack_limit], job.stack_b, 1)?,
         core_b: fit("-C", [&of.core_limit, &queue.core_limit], job.core_b, 1)?,
+        oom_kill: job.oom_kill,
     })
 }
 

@@ -146,6 +146,7 @@ fn replace(to: &mut Spec, from: &Spec, option: &str) -> Result<(), Refusal> {
         "D" => to.limits.data_b = from.limits.data_b,
         "S" => to.limits.stack_b = from.limits.stack_b,
         "C" => to.limits.core_b = from.limits.core_b,
+        "oom-kill" => to.limits.oom_kill = from.limits.oom_kill,
         "b" => to.begin = from.begin,
         "t" => to.deadline = from.deadline,
         "start-timeout" => to.start_by = from.start_by,

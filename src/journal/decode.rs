@@ -8,7 +8,7 @@ use crate::model::{AttemptId, Binding, HookOf, JobKey, Retry, Share, Stamp, Term
 use crate::record::device_use::DeviceUse;
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
-use crate::record::report::{Ended, PartUse, TaskUse, Usage};
+use crate::record::report::{CommandEnd, Ended, PartUse, TaskUse, Usage};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -71,6 +71,8 @@ struct EndedFlat {
     tasks: Vec<TaskUse>,
     #[serde(rename = "wu")]
     wrong_units: Vec<String>,
+    #[serde(rename = "ce")]
+    command_end: Option<Box<CommandEnd>>,
     requeue: bool,
     hold: bool,
 }
@@ -91,6 +93,7 @@ impl From<EndedFlat> for Event {
             pids: f.pids,
             tasks: f.tasks,
             wrong_units: f.wrong_units,
+            command_end: f.command_end,
         };
         let e = Ended {
             a: AttemptId { j: f.j, at: f.at },
@@ -225,6 +228,10 @@ mod tests {
                 maxmem_kb: 3,
                 swap_kb: 4,
                 maxswap_kb: 5,
+                command_end: Some(Box::new(CommandEnd {
+                    host: "h2".into(),
+                    reason: TermReason::Oom,
+                })),
                 procs: 6,
                 threads: 7,
                 read_kb: 8,

@@ -103,10 +103,39 @@ impl Controls {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunWarning {
-    /// The signal for all of its processes; 0 = none, only the file is written.
+    /// The signal for its processes; 0 = none, only the file is written.
     pub signal: i32,
     /// Time before the limit, in seconds.
     pub before_s: u64,
+    #[serde(default, skip_serializing_if = "WarnedProcesses::is_all")]
+    pub to: WarnedProcesses,
+}
+
+/// The processes of a job that get the signal of its warning.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WarnedProcesses {
+    #[default]
+    All,
+    /// The first one: the shell that runs the script. Slurm's `B:`.
+    Shell,
+    /// All but the first one: what the script started. Slurm's default.
+    Steps,
+}
+
+impl WarnedProcesses {
+    pub fn is_all(&self) -> bool {
+        *self == WarnedProcesses::All
+    }
+
+    /// Its prefix in `csub --signal`.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            WarnedProcesses::All => "",
+            WarnedProcesses::Shell => "B:",
+            WarnedProcesses::Steps => "S:",
+        }
+    }
 }
 
 /// Maximum time between a warning and the run limit, in seconds: a day.

@@ -35,7 +35,9 @@ pub use device::{DEVICES_MAX, DeviceNode};
 pub use digest::{hex, sha256_hex};
 pub use file_copy::{CopyWay, FILE_COPIES_MAX, FileCopy};
 pub use gpu::{Gpu, ProcessUse};
-pub use hooks::{ControlAct, ControlOf, Controls, HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S};
+pub use hooks::{
+    ControlAct, ControlOf, Controls, HookOf, Hooks, RunWarning, WARN_BEFORE_MAX_S, WarnedProcesses,
+};
 #[cfg(test)]
 pub use id::first_attempt;
 pub use id::{AttemptId, JobKey, Token};
@@ -50,7 +52,7 @@ pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};
 pub use rerun_settings::{MAX_RETRIES, RerunSettings, Retry};
 pub use session::{Session, Terminal};
 pub use slurm::{SlurmArray, SlurmJob};
-pub use spec::{CloneOf, Limits, Orphans, Restart, Spec, Submission};
+pub use spec::{CloneOf, Limits, OomKill, Orphans, Restart, Spec, Submission};
 pub use stat::JobStat;
 pub use susp::SuspReason;
 pub use units::{HeldUnit, ShortName, UnitCheck, UnitNames, Units, WHOLE_UNIT};

@@ -620,6 +620,26 @@ pub enum TermReason {
 }
 
 impl TermReason {
+    /// Whether a job that ended for this reason can have succeeded: only if nothing ended it, since
+    /// the exit code of a job that was ended is that of its handler.
+    pub fn allows_success(self) -> bool {
+        self == TermReason::None
+    }
+
+    /// Whether it ended because memory ran out: its own limit's or that of its host.
+    pub fn is_memory(self) -> bool {
+        matches!(
+            self,
+            TermReason::MemLimit | TermReason::SwapLimit | TermReason::Oom
+        )
+    }
+
+    /// Whether a job fails if a command that it started by `claunch` was ended for this reason. The
+    /// job handles what a person or the job itself ended.
+    pub fn ends_job_of_command(self) -> bool {
+        self.is_memory() || matches!(self, TermReason::CpuLimit | TermReason::Units)
+    }
+
     pub fn word(self) -> &'static str {
         match self {
             TermReason::None => "",

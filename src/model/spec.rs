@@ -30,6 +30,34 @@ pub struct Limits {
     pub stack_b: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_b: Option<u64>,
+    /// `--oom-kill`; `None` = as set by its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oom_kill: Option<OomKill>,
+}
+
+/// What happens to a job if the kernel kills one of its processes for lack of memory and its
+/// command goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OomKill {
+    /// It fails, even with exit code 0.
+    #[default]
+    Fail,
+    /// Its exit code counts.
+    Ignore,
+}
+
+impl OomKill {
+    pub const ALL: [(&'static str, OomKill); 2] =
+        [("fail", OomKill::Fail), ("ignore", OomKill::Ignore)];
+
+    /// The word in cb.yaml and for `csub --oom-kill`.
+    pub fn word(self) -> &'static str {
+        match self {
+            OomKill::Fail => "fail",
+            OomKill::Ignore => "ignore",
+        }
+    }
 }
 
 /// What happens to a job whose dependency can never be satisfied.

@@ -126,9 +126,9 @@ impl AttemptRecord<'_> {
         (self.j, self.at, self.mark)
     }
 
-    /// Whether it ended with exit code 0 or another code that counts as success.
+    /// Whether it ended by itself with exit code 0 or another code that counts as success.
     pub fn is_done(&self) -> bool {
-        (self.code == Some(0) || self.success) && self.sig == 0
+        (self.code == Some(0) || self.success) && self.sig == 0 && self.reason.allows_success()
     }
 
     pub fn slots(&self) -> u64 {
@@ -249,6 +249,11 @@ mod tests {
             ..record()
         };
         assert_eq!(busy.gpu_util(), Some(150));
+        let killed = AttemptRecord {
+            reason: TermReason::Owner,
+            ..record()
+        };
+        assert!(!killed.is_done(), "its handler exited with 0");
         let unknown = AttemptRecord { code: None, ..read };
         assert!(!unknown.is_done(), "an unknown end does not count as one");
     }

@@ -215,9 +215,10 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Whether the job is DONE after it, unless it runs again. An unknown end is not a success.
+    /// Whether the job is DONE after it, unless it runs again. An unknown end is not a success, nor
+    /// is the end of a job that a person, a limit or the system ended.
     pub fn is_success(&self) -> bool {
-        (self.code == Some(0) || self.success) && self.sig == 0
+        (self.code == Some(0) || self.success) && self.sig == 0 && self.reason.allows_success()
     }
 }
 
@@ -289,6 +290,31 @@ pub struct Usage {
     /// Units that it does not have but its processes use, `gpu 0 (process 77)`.
     #[serde(rename = "wu", skip_serializing_if = "Vec::is_empty")]
     pub wrong_units: Vec<String>,
+    /// The first command beside the job's own (`claunch`) that a limit ended.
+    #[serde(rename = "ce", skip_serializing_if = "Option::is_none")]
+    pub command_end: Option<Box<CommandEnd>>,
+}
+
+/// A command that a job had started by `claunch` was ended: for one of the reasons of
+/// [`TermReason::ends_job_of_command`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CommandEnd {
+    #[serde(rename = "h")]
+    pub host: String,
+    #[serde(rename = "r")]
+    pub reason: TermReason,
+}
+
+impl CommandEnd {
+    /// The sentence about the job.
+    pub fn sentence(&self) -> String {
+        let CommandEnd { host, reason } = self;
+        let what = match reason.is_memory() {
+            true => "ran out of memory",
+            false => "was ended by a limit",
+        };
+        format!("what it had started on host {host} {what}")
+    }
 }
 
 impl Usage {
@@ -308,6 +334,7 @@ impl Usage {
             pids,
             tasks,
             wrong_units,
+            command_end,
         } = self;
         let memory = mem_kb | maxmem_kb | swap_kb | maxswap_kb;
         (cpu_ms | memory | read_kb | write_kb) == 0
@@ -316,6 +343,7 @@ impl Usage {
             && pids.is_empty()
             && tasks.is_empty()
             && wrong_units.is_empty()
+            && command_end.is_none()
     }
 
     /// Sums and maxima: the figures that remain after the end.
@@ -327,6 +355,7 @@ impl Usage {
             read_kb: self.read_kb,
             write_kb: self.write_kb,
             devices: self.devices().totals().boxed(),
+            command_end: self.command_end.clone(),
             ..Usage::default()
         }
     }
@@ -344,6 +373,7 @@ impl Usage {
             || self.read_kb > known.read_kb
             || self.write_kb > known.write_kb
             || self.devices().totals().excess_over(known.devices()) != DeviceUse::default()
+            || (self.command_end.is_some() && known.command_end.is_none())
     }
 
     /// Adds usage that a host reports after the end, as far as it exceeds what `parts` has of this
@@ -366,6 +396,9 @@ impl Usage {
         for (sum, known, now) in all {
             *sum = sum.saturating_add(now.saturating_sub(*known));
             *known = now.max(*known);
+        }
+        for own in [&mut self.command_end, &mut known.command_end] {
+            *own = own.take().or_else(|| now.command_end.clone());
         }
         let (known_totals, now) = (known.devices(), now.devices().totals());
         known.devices = known_totals.updated_by(now).boxed();
@@ -393,6 +426,8 @@ impl Usage {
         let room = WRONG_UNITS_MAX.saturating_sub(self.wrong_units.len());
         let wrong = more.wrong_units.iter().take(room);
         self.wrong_units.extend(wrong.cloned());
+        let first = self.command_end.take();
+        self.command_end = first.or_else(|| more.command_end.clone());
         // The report of a task's own host replaces an entry from another host.
         let other = |task: &TaskUse| !more.tasks.iter().any(|m| m.rank == task.rank);
         self.tasks.retain(other);
@@ -447,6 +482,7 @@ mod tests {
             r#"{"dv":{}}"#,
             r#"{"pids":[1]}"#,
             r#"{"wu":["gpu 0"]}"#,
+            r#"{"ce":{"h":"h2","r":"oom"}}"#,
         ];
         for text in fields {
             let usage: Usage = serde_json::from_str(text).unwrap();

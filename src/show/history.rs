@@ -332,7 +332,7 @@ impl Histories {
         if e.a.at < past.attempt || past.track.stat.is_finished() {
             return;
         }
-        let ok = e.code == Some(0) && e.sig == 0;
+        let ok = e.is_success();
         let stat = match (requeue, hold, ok) {
             (true, true, _) => JobStat::Psusp,
             (true, false, _) => JobStat::Pend,

@@ -9,7 +9,7 @@ use super::cell::{self, Object};
 use super::job::{self, JobView};
 use super::job_table::ArrayCounts;
 use super::message;
-use crate::model::{Binding, JobStat, Orphans, Spec, Terminal, Units};
+use crate::model::{Binding, JobStat, OomKill, Orphans, Spec, Terminal, Units};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -376,6 +376,7 @@ fn limits(o: &mut Object<'_>, spec: &Spec) {
     inner.opt("data_b", l.data_b);
     inner.opt("stack_b", l.stack_b);
     inner.opt("core_b", l.core_b);
+    inner.some_text("oom_kill", l.oom_kill.map_or("", OomKill::word));
     inner.some_text("run_of_host", &spec.run_on);
     inner.some_text("cpu_of_host", &spec.cpu_on);
     inner.end();

@@ -324,6 +324,7 @@ fn put_limits(out: &mut String, v: &JobView<'_>) {
         ("DATALIMIT", limits.data_b.map(size::human)),
         ("STACKLIMIT", limits.stack_b.map(size::human)),
         ("CORELIMIT", limits.core_b.map(size::human)),
+        ("OOM_KILL", limits.oom_kill.map(|act| act.word().to_owned())),
     ];
     for (title, value) in rows {
         if let Some(value) = value {
@@ -397,8 +398,14 @@ fn events(v: &JobView<'_>) -> Vec<String> {
         if !in_end && (row.reason != TermReason::None || row.oom) {
             let mut why = String::new();
             v.put_term(&mut why);
-            items.push(dated(row.end) + &format!("Completed <exit>; {};", translated(&why)));
-        } else if !in_end && !row.text.is_empty() {
+            // Programs look for these two words of LSF.
+            let word = match row.stat {
+                JobStat::Done => "done",
+                _ => "exit",
+            };
+            items.push(dated(row.end) + &format!("Completed <{word}>; {};", translated(&why)));
+        }
+        if !in_end && row.reason == TermReason::None && !row.text.is_empty() {
             // Other problems: with its report, or a post-exec command.
             items.push(dated(row.end) + &translated(&row.text) + ";");
         }
@@ -645,6 +652,16 @@ Sat Nov 21 03:02:09: Completed <exit>; TERM_RUNLIMIT: killed: it reached its \n\
         (failed.sig, failed.code, failed.reason) = (0, Some(3), TermReason::None);
         let text = page(&failed);
         assert!(text.contains("Exited with exit code 3.") && !text.contains("Completed"));
+        // A handler that exits with 0, and a kill for memory that its queue ignores: one result.
+        let mut one = killed();
+        (one.sig, one.code, one.reason) = (0, Some(0), TermReason::Owner);
+        let text = page(&one);
+        assert!(text.contains("Exited with exit code 0.") && text.contains("<exit>; TERM_OWNER"));
+        assert!(!text.contains("Done"), "{text}");
+        (one.stat, one.oom, one.reason) = (JobStat::Done, true, TermReason::None);
+        let text = page(&one);
+        assert!(text.contains("Done successfully.") && text.contains("Completed <done>; one of"));
+        assert!(!text.contains("xit"), "{text}");
         (failed.code, failed.reason) = (None, TermReason::StartFailed);
         failed.text = "no such directory: /x".into();
         let text = page(&failed);

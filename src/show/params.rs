@@ -45,6 +45,7 @@ pub(crate) fn put(out: &mut String, params: &Params) {
             "Interval between kill signals:",
             "general.job_terminate_interval_ms",
         ),
+        ("Interval before KILL (sbatch):", "general.kill_wait_ms"),
         ("Failover timeout:", "cluster.lease_timeout_ms"),
     ] {
         if let Some(text) = span(params, name) {

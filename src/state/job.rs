@@ -98,6 +98,7 @@ static NOTHING: Usage = Usage {
     wrong_units: Vec::new(),
     pids: Vec::new(),
     tasks: Vec::new(),
+    command_end: None,
 };
 
 /// Usage in the form that a run stores.

@@ -10,7 +10,7 @@ use super::spec::{
 pub use super::variables::EEXEC_DATA;
 use super::variables::{BASE_NAMES, HOST_FILES, TASK_NAMES};
 use super::{checkpoints, containers, hooks, launch, params, slurm, units};
-use crate::model::{JobKey, Limits, Share, Spec};
+use crate::model::{JobKey, Limits, OomKill, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
 use crate::text::exits::RequeueExits;
@@ -276,6 +276,7 @@ pub fn limits(l: &Limits) -> TaskLimits {
         data_b: l.data_b,
         stack_b: l.stack_b,
         core_b: l.core_b,
+        oom_ignored: l.oom_kill == Some(OomKill::Ignore),
         deadline: None,
         warn: None,
         cpus: None,

@@ -1,7 +1,9 @@
 //! Converts the top process's status and the counters to the recorded end.
 //!
-//! Owns the rule that an unknown end is never a success.
+//! Owns the rules that an unknown end is never a success, and that a task of which memory pressure
+//! killed a process is none either.
 
+use super::sent_signal::SentSignal;
 use super::spec::TaskLimits;
 use crate::model::{AttemptId, TermReason};
 use crate::record::report::Ended;
@@ -24,8 +26,12 @@ pub struct EndFacts {
     pub top: TopEnd,
     /// Why it was being ended; `TermReason::None` if it was not.
     pub ordered: TermReason,
+    /// The signal that killed it, if it was sent on request or as a warning.
+    pub sent: Option<SentSignal>,
     /// Processes of the task that were killed because memory ran out.
     pub oom_kills: u64,
+    /// How often the memory limit was reached, if kills are not counted.
+    pub limit_hits: u64,
     /// Processes that the task could not create because of the limit of processes.
     pub refused_processes: u64,
     /// CPU time used, ms.
@@ -36,7 +42,6 @@ pub struct EndFacts {
 pub fn ended(a: AttemptId, facts: &EndFacts, limits: &TaskLimits) -> Ended {
     let mut e = Ended {
         a,
-        oom: facts.oom_kills > 0,
         ..Ended::default()
     };
     match facts.top {
@@ -44,13 +49,16 @@ pub fn ended(a: AttemptId, facts: &EndFacts, limits: &TaskLimits) -> Ended {
         TopEnd::Killed(sig, core) => (e.sig, e.core) = (sig, core),
     }
     let killed = killed_by(facts.top);
+    // A limit that was reached may have cost nothing but files in memory.
+    e.oom = facts.oom_kills > 0 || (facts.limit_hits > 0 && killed == Some(SIGKILL));
     let cpu_used_up = limits.cpu_s.is_some_and(|s| facts.cpu_ms / 1000 >= s);
     e.reason = match (facts.ordered, killed) {
         // A task that ends by itself just before an order to end counts as ended by the order: no
         // record distinguishes the two, and the order is what its owner remembers.
         (ordered, _) if ordered != TermReason::None => ordered,
-        (_, Some(SIGKILL)) if e.oom && limits.mem_b.is_some() => TermReason::MemLimit,
-        (_, Some(SIGKILL)) if e.oom => TermReason::Oom,
+        // Whatever the top process made of it: what the killed process computed is missing.
+        (_, Some(SIGKILL)) if e.oom => out_of_memory(limits),
+        _ if e.oom && !limits.oom_ignored => out_of_memory(limits),
         (_, Some(SIGXCPU)) if limits.cpu_s.is_some() => TermReason::CpuLimit,
         // The kernel kills a second after the warning that a program ignored.
         (_, Some(SIGKILL)) if cpu_used_up => TermReason::CpuLimit,
@@ -59,7 +67,30 @@ pub fn ended(a: AttemptId, facts: &EndFacts, limits: &TaskLimits) -> Ended {
         }
         _ => TermReason::None,
     };
+    if let TopEnd::Exited(code) = facts.top
+        && e.oom
+        && e.reason.is_memory()
+        && killed != Some(SIGKILL)
+    {
+        e.text = format!("{OF_OTHERS} {code}");
+    }
     e
+}
+
+/// Begins the sentence about a task whose command outlived one of its processes, before its exit
+/// code.
+const OF_OTHERS: &str =
+    "one of its processes was killed for lack of memory, its command went on to exit code";
+
+/// The limit that was reached if the kernel killed a process of the task for lack of memory. The
+/// group of a task without limits only dies of the memory of its host.
+fn out_of_memory(limits: &TaskLimits) -> TermReason {
+    match (limits.mem_b, limits.swap_b) {
+        (Some(memory), Some(both)) if both < memory => TermReason::SwapLimit,
+        (Some(_), _) => TermReason::MemLimit,
+        (None, Some(_)) => TermReason::SwapLimit,
+        (None, None) => TermReason::Oom,
+    }
 }
 
 /// Whether the task failed: one that handles a refused process and succeeds needs no reason.
@@ -69,7 +100,7 @@ fn failed(top: TopEnd) -> bool {
 
 /// The signal that caused an end: a shell reports its child's signal as 128 + its number. Only used
 /// if a counter or a limit indicates the same.
-fn killed_by(top: TopEnd) -> Option<i32> {
+pub fn killed_by(top: TopEnd) -> Option<i32> {
     match top {
         TopEnd::Killed(sig, _) => Some(sig),
         TopEnd::Exited(code) => (129..=192).contains(&code).then_some(code - 128),
@@ -101,6 +132,18 @@ pub fn unknown(a: AttemptId, reason: TermReason, text: &str) -> Ended {
 mod tests {
     use super::*;
 
+    fn facts(top: TopEnd) -> EndFacts {
+        EndFacts {
+            top,
+            ordered: TermReason::None,
+            sent: None,
+            oom_kills: 0,
+            limit_hits: 0,
+            refused_processes: 0,
+            cpu_ms: 0,
+        }
+    }
+
     fn end(top: TopEnd, ordered: TermReason, oom_kills: u64, mem: bool) -> Ended {
         let limits = TaskLimits {
             mem_b: mem.then_some(1),
@@ -109,11 +152,9 @@ mod tests {
         ended(
             AttemptId::default(),
             &EndFacts {
-                top,
                 ordered,
                 oom_kills,
-                refused_processes: 0,
-                cpu_ms: 0,
+                ..facts(top)
             },
             &limits,
         )
@@ -136,8 +177,66 @@ mod tests {
         assert_eq!(e.reason, TermReason::None, "nothing speaks for the limit");
         let e = end(TopEnd::Killed(9, false), TermReason::None, 1, false);
         assert_eq!(e.reason, TermReason::Oom);
-        let e = end(TopEnd::Exited(0), TermReason::None, 1, true);
-        assert_eq!((e.reason, e.oom, e.code), (TermReason::None, true, Some(0)));
+    }
+
+    #[test]
+    fn a_killed_process_makes_the_task_fail_although_its_command_goes_on() {
+        for code in [0, 3] {
+            let e = end(TopEnd::Exited(code), TermReason::None, 1, true);
+            assert_eq!((e.reason, e.oom), (TermReason::MemLimit, true));
+            assert!(!e.is_success() && e.text.ends_with(&format!("exit code {code}")));
+        }
+        let end = |top, oom_kills, limit_hits, limits: TaskLimits| {
+            let facts = EndFacts {
+                oom_kills,
+                limit_hits,
+                ..facts(top)
+            };
+            let e = ended(AttemptId::default(), &facts, &limits);
+            (e.reason, e.oom)
+        };
+        let done = TopEnd::Exited(0);
+        let limits = |mem_b, swap_b| TaskLimits {
+            mem_b,
+            swap_b,
+            ..TaskLimits::default()
+        };
+        let ignored = TaskLimits {
+            oom_ignored: true,
+            ..limits(Some(1), None)
+        };
+        assert_eq!(end(done, 1, 0, ignored), (TermReason::None, true));
+        let swap = limits(None, Some(1));
+        assert_eq!(end(done, 1, 0, swap), (TermReason::SwapLimit, true));
+        let lower = limits(Some(9), Some(1));
+        assert_eq!(end(done, 1, 0, lower), (TermReason::SwapLimit, true));
+        let both = limits(Some(1), Some(9));
+        assert_eq!(end(done, 1, 0, both), (TermReason::MemLimit, true));
+        let none = limits(None, None);
+        assert_eq!(end(done, 1, 0, none.clone()), (TermReason::Oom, true));
+        // Reaching a limit kills nothing by itself.
+        assert_eq!(end(done, 0, 7, none.clone()), (TermReason::None, false));
+        let killed = TopEnd::Killed(9, false);
+        assert_eq!(end(killed, 0, 7, none), (TermReason::Oom, true));
+    }
+
+    #[test]
+    fn what_was_ended_has_not_succeeded_although_its_handler_returned_0() {
+        for reason in [
+            TermReason::Owner,
+            TermReason::Admin,
+            TermReason::RunLimit,
+            TermReason::MemLimit,
+            TermReason::Preempt,
+            TermReason::Deadline,
+            TermReason::Window,
+            TermReason::Checkpoint,
+        ] {
+            let e = end(TopEnd::Exited(0), reason, 0, true);
+            assert_eq!((e.reason, e.code), (reason, Some(0)));
+            assert!(!e.is_success(), "{reason}");
+        }
+        assert!(end(TopEnd::Exited(0), TermReason::None, 0, true).is_success());
     }
 
     #[test]
@@ -148,11 +247,8 @@ mod tests {
         };
         let reason = |code, refused_processes, limits: &TaskLimits| {
             let facts = EndFacts {
-                top: TopEnd::Exited(code),
-                ordered: TermReason::None,
-                oom_kills: 0,
                 refused_processes,
-                cpu_ms: 0,
+                ..facts(TopEnd::Exited(code))
             };
             ended(AttemptId::default(), &facts, limits).reason
         };
@@ -176,11 +272,8 @@ mod tests {
         };
         let end = |top, cpu_ms| {
             let facts = EndFacts {
-                top,
-                ordered: TermReason::None,
-                oom_kills: 0,
-                refused_processes: 0,
                 cpu_ms,
+                ..facts(top)
             };
             ended(AttemptId::default(), &facts, &limits).reason
         };

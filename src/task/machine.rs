@@ -4,6 +4,7 @@
 //! never signals anything itself, and its effects may be repeated without harm.
 
 use super::checkpoints::{AfterCheckpoint, Checkpoints};
+use super::sent_signal::SentSignal;
 use super::spec::TaskAct;
 use crate::model::{CheckpointAct, RunWarning, TermReason};
 
@@ -21,7 +22,7 @@ pub enum Effect {
     Freeze,
     /// Let them continue.
     Thaw,
-    /// Begin to end the task: by the action of its queue, otherwise by INT.
+    /// Begin to end the task: by the action of its queue, otherwise by its first signal.
     Terminate,
     /// Save its state (true: even if the method would otherwise refuse); `checkpoint_over` follows.
     Checkpoint(bool),
@@ -35,6 +36,7 @@ pub mod signal {
     pub const INT: i32 = 2;
     pub const KILL: i32 = 9;
     pub const TERM: i32 = 15;
+    pub const CONT: i32 = 18;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +63,15 @@ struct WarningSignal {
     given: bool,
 }
 
+/// How its end begins.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct EndBegin {
+    /// Its queue defines how it is terminated.
+    controlled: bool,
+    /// With TERM, as in Slurm, not with INT.
+    term_first: bool,
+}
+
 /// The state of one running task. All times in ms of the boot-time clock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
@@ -74,8 +85,9 @@ pub struct Machine {
     ending: Option<Ending>,
     reason: TermReason,
     warn: Option<WarningSignal>,
-    /// Its queue defines how it is terminated.
-    controlled: bool,
+    begin: EndBegin,
+    /// The last one of each signal that was sent to it.
+    sent: Vec<SentSignal>,
     /// The top process has ended: later orders did not cause the end.
     top_ended: bool,
     /// Its checkpoints, if it has any.
@@ -99,7 +111,8 @@ impl Machine {
             ending: None,
             reason: TermReason::None,
             warn: None,
-            controlled: false,
+            begin: EndBegin::default(),
+            sent: Vec::new(),
             top_ended: false,
             saving: None,
             stop_at: None,
@@ -142,7 +155,11 @@ impl Machine {
         match act {
             TaskAct::Terminate => self.terminate(reason, grace_ms, now),
             TaskAct::Kill | TaskAct::Number(signal::KILL) => self.kill(reason, now),
-            TaskAct::Number(n) => vec![Effect::Signal(n)],
+            TaskAct::Number(n) => {
+                let warning = reason == TermReason::Preempt;
+                self.note_sent(n, warning, reason);
+                vec![Effect::Signal(n)]
+            }
             TaskAct::Resize | TaskAct::Limits => Vec::new(),
             TaskAct::Checkpoint(act) => self.checkpoint(act, now),
             // The next program waits until it is resumed; processes that are left are killed.
@@ -157,6 +174,7 @@ impl Machine {
             TaskAct::Stop => match self.warn.filter(|_| !self.is_suspended()) {
                 Some(_) if self.stop_at.is_some() && reason != TermReason::None => Vec::new(),
                 Some(warn) if matches!(reason, TermReason::Load | TermReason::Window) => {
+                    self.note_sent(warn.signal, true, reason);
                     let left_ms = warn.before_ms.min(grace_ms);
                     self.stop_at = Some(now.saturating_add(left_ms));
                     vec![Effect::Warn(warn.signal, left_ms, reason)]
@@ -207,8 +225,37 @@ impl Machine {
     /// out.
     #[must_use]
     pub fn controlled(mut self, controlled: bool) -> Machine {
-        self.controlled = controlled;
+        self.begin.controlled = controlled;
         self
+    }
+
+    /// Sets whether its end begins with TERM instead of INT.
+    #[must_use]
+    pub fn begins_with_term(mut self, term_first: bool) -> Machine {
+        self.begin.term_first = term_first;
+        self
+    }
+
+    /// The first signal of its end, if its queue defines no action.
+    pub fn end_signal(&self) -> i32 {
+        match self.begin.term_first {
+            true => signal::TERM,
+            false => signal::INT,
+        }
+    }
+
+    /// Who sent it this signal, or of what it warned, if it was sent at all.
+    pub fn sent(&self, signal: i32) -> Option<SentSignal> {
+        self.sent.iter().find(|s| s.signal == signal).copied()
+    }
+
+    fn note_sent(&mut self, signal: i32, warning: bool, reason: TermReason) {
+        self.sent.retain(|s| s.signal != signal);
+        self.sent.push(SentSignal {
+            signal,
+            warning,
+            reason,
+        });
     }
 
     /// Sets its checkpoints.
@@ -389,11 +436,13 @@ impl Machine {
 
     fn warn(&mut self, now: u64) -> Vec<Effect> {
         let end = self.end_at(now);
-        let warn = self.warn.as_mut().zip(end).map(|(warn, (at, why))| {
-            warn.given = true;
-            Effect::Warn(warn.signal, at.saturating_sub(now), why)
-        });
-        warn.into_iter().collect()
+        let Some((warn, (at, why))) = self.warn.as_mut().zip(end) else {
+            return Vec::new();
+        };
+        warn.given = true;
+        let signal = warn.signal;
+        self.note_sent(signal, true, why);
+        vec![Effect::Warn(signal, at.saturating_sub(now), why)]
     }
 
     fn resume(&mut self, now: u64) {
@@ -439,7 +488,7 @@ impl Machine {
     fn end_by_signals(&mut self, reason: TermReason, grace_ms: u64, now: u64) -> Vec<Effect> {
         self.note(reason);
         let next_at = now.saturating_add(grace_ms);
-        let step = Step::Int;
+        let step = self.first_step();
         self.ending = Some(Ending {
             step,
             next_at,
@@ -447,13 +496,25 @@ impl Machine {
             grace_ms,
         });
         let first = self.first_signal();
-        self.with_thaw(now, first)
+        // A process that a signal stopped handles TERM only after CONT.
+        let wake = step == Step::Term && !self.is_suspended();
+        let mut all = self.with_thaw(now, first);
+        all.extend(wake.then_some(Effect::Signal(signal::CONT)));
+        all
+    }
+
+    /// The step of the first signal: TERM follows an action of the queue in any case.
+    fn first_step(&self) -> Step {
+        match self.begin.term_first && !self.begin.controlled {
+            true => Step::Term,
+            false => Step::Int,
+        }
     }
 
     fn first_signal(&self) -> Effect {
-        match self.controlled {
+        match self.begin.controlled {
             true => Effect::Terminate,
-            false => Effect::Signal(signal::INT),
+            false => Effect::Signal(self.end_signal()),
         }
     }
 
@@ -476,7 +537,7 @@ impl Machine {
     fn advance(&mut self, mut e: Ending, now: u64) -> Vec<Effect> {
         let effect = match e.step {
             Step::Save => {
-                e.step = Step::Int;
+                e.step = self.first_step();
                 e.next_at = now.saturating_add(e.grace_ms);
                 self.first_signal()
             }

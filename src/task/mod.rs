@@ -15,6 +15,7 @@ pub mod log;
 pub mod machine;
 pub mod output;
 pub mod params;
+pub mod sent_signal;
 mod slurm;
 pub mod spec;
 pub mod submitted_parts;

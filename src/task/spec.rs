@@ -128,6 +128,9 @@ pub struct TaskLimits {
     pub stack_b: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_b: Option<u64>,
+    /// A process that is killed for lack of memory does not make the job fail.
+    #[serde(skip_serializing_if = "is_false")]
+    pub oom_ignored: bool,
     /// When `-t` ends the job, ms since the epoch. Used only to inform and warn the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<i64>,

@@ -6,11 +6,33 @@
 
 use super::context::Turn;
 use super::gang_start::other_hosts;
+use super::input::Input;
 use crate::model::AttemptId;
 use crate::record::event::Event;
-use crate::record::report::{PartUse, Usage};
+use crate::record::report::{PartUse, Report, Usage};
 
 impl Turn<'_> {
+    /// Notes which commands were ended by limits on hosts after the first, before the ends of their
+    /// jobs are handled: both may have been read at the same time, in any order.
+    pub(super) fn note_command_ends(&mut self, input: &Input) {
+        let Input::Reports { host, reports, .. } = input else {
+            return;
+        };
+        for record in reports {
+            let Report::PartUsage { a, u } = &record.report else {
+                continue;
+            };
+            let other = self.core.state.is_other_run(*a, record.run.mark);
+            if u.command_end.is_some()
+                && !other
+                && !self.core.state.is_old()
+                && let Some(id) = self.has_part(*a, host)
+            {
+                self.core.memory.part_usage.note(*a, id, u.clone());
+            }
+        }
+    }
+
     /// Adds the usage reported by a host that is not the attempt's first to that of the other
     /// hosts.
     pub(super) fn part_used(&mut self, host: &str, a: AttemptId, u: Usage) {

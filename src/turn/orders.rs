@@ -7,8 +7,8 @@ use super::core::Core;
 use super::run_again::{requeue_exits, success_exits};
 use crate::config::{AppProfile, QueueHooks, seconds_on};
 use crate::model::{
-    AttemptId, CheckpointAct, ContainerRuntime, CpuBind, JobKey, Limits, Share, Spec, Stamp,
-    SuspReason, TermReason, UnitCheck, Units,
+    AttemptId, CheckpointAct, ContainerRuntime, CpuBind, JobKey, Limits, OomKill, Share, Spec,
+    Stamp, SuspReason, TermReason, UnitCheck, Units,
 };
 use crate::record::event::SignalAct;
 use crate::record::order::{
@@ -79,7 +79,7 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         index_step,
         t: job.submit.0,
         nice: queue.map_or(0, |q| q.nice),
-        grace_ms: core.config.general.job_terminate_interval_ms,
+        grace_ms: kill_grace_ms(core, spec),
         rerunnable: Some(run.rerun.allowed),
         mark: state.mark(j),
         ran: run.start != Stamp(0),
@@ -94,6 +94,23 @@ pub(super) fn start_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
     };
     let host = order.hosts.first()?.0.clone();
     Some((host, Order::Start(Box::new(order))))
+}
+
+/// The wait between two signals of the end of a job: the user's of Slurm know only TERM and KILL.
+fn kill_grace_ms(core: &Core, spec: &Spec) -> u64 {
+    let general = &core.config.general;
+    match spec.slurm.is_some() {
+        true => general.kill_wait_ms,
+        false => general.job_terminate_interval_ms,
+    }
+}
+
+/// The same for an order: the wait before a stop has no other name in Slurm.
+pub(super) fn grace_of(core: &Core, j: JobKey, act: Act) -> u64 {
+    let spec = core.state.spec_of(j.id).filter(|_| act == Act::Terminate);
+    spec.map_or(core.config.general.job_terminate_interval_ms, |spec| {
+        kill_grace_ms(core, spec)
+    })
 }
 
 /// What the queue of a job runs around its command, and how long that and the job's own commands
@@ -210,6 +227,10 @@ fn limits_on(core: &Core, spec: &Spec, host: Option<HostId>) -> Limits {
     limits.run_s = scale(limits.run_s, factor(&spec.run_on));
     let cpu_on = factor(&spec.cpu_on).or(general.map(|g| g.cpuf));
     limits.cpu_s = scale(limits.cpu_s, cpu_on);
+    let of_queue = core.config.queue(&spec.queue).map(|queue| queue.oom_kill);
+    let oom_kill = limits.oom_kill.or(of_queue).unwrap_or_default();
+    // Hosts of earlier versions do not know it.
+    limits.oom_kill = Some(oom_kill).filter(|act| *act != OomKill::Fail);
     limits
 }
 
@@ -379,7 +400,7 @@ pub(super) fn signal_order(core: &Core, j: JobKey) -> Option<(String, Order)> {
         a: attempt_of(j, work),
         act,
         reason,
-        grace_ms: core.config.general.job_terminate_interval_ms,
+        grace_ms: grace_of(core, j, act),
         n: run.orders.signals,
         mark: core.state.mark(j),
     };

@@ -11,6 +11,24 @@ use crate::record::report::{Ended, Report, ReportRecord, RunId, Usage};
 use crate::state::{HostCtl, PREFETCH_BATCH, Run, Work};
 use std::collections::BTreeSet;
 
+/// A job of which a limit ended a command on one of its hosts did not succeed, even if the job
+/// handled that.
+fn fail_with_command(e: &mut Ended) {
+    let Some(command) = e.u.command_end.take() else {
+        return;
+    };
+    if e.reason != TermReason::None || e.pre_failed.is_some() {
+        return;
+    }
+    e.reason = command.reason;
+    e.oom |= command.reason.is_memory();
+    let text = std::mem::take(&mut e.text);
+    e.text = match text.as_str() {
+        "" => command.sentence(),
+        text => format!("{}; {text}", command.sentence()),
+    };
+}
+
 impl Turn<'_> {
     /// Handles reports. `more`: the file contains more after these.
     pub(super) fn reports(
@@ -229,6 +247,7 @@ impl Turn<'_> {
     /// `confirmed`: its host or an administrator states that no part of the attempt runs any more.
     pub(super) fn ended(&mut self, mut e: Ended, confirmed: bool) {
         e.known = self.now.0;
+        fail_with_command(&mut e);
         e.success = self.is_success(&e);
         let (requeue, hold) = self.requeue_after(&mut e, confirmed);
         e.success &= !requeue;

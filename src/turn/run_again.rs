@@ -10,6 +10,8 @@ use crate::record::report::Ended;
 use crate::text::exits::{RequeueExits, SuccessExits};
 use std::borrow::Cow;
 
+const SIGKILL: u8 = 9;
+
 /// The exit values that put a job back to pending: its own, else those of its queue.
 pub(super) fn requeue_exits<'a>(core: &'a Core, spec: &Spec) -> Cow<'a, RequeueExits> {
     let own = RequeueExits::parse(&spec.again.exits).unwrap_or_default();
@@ -104,7 +106,10 @@ impl Turn<'_> {
             return false;
         }
         let code = e.code.and_then(|code| u8::try_from(code).ok());
-        let code = code.filter(|code| *code != 0 && e.reason == TermReason::None);
+        // The job handled the death of one of its processes, and its exit code says what it wants.
+        let handled = e.oom && e.reason.is_memory() && code != Some(128 + SIGKILL);
+        let by_itself = e.reason == TermReason::None || handled;
+        let code = code.filter(|code| *code != 0 && by_itself);
         let (Some(code), Some(queue)) = (code, core.config.queue(&spec.queue)) else {
             return false;
         };

@@ -2,7 +2,7 @@
 
 use super::context::Turn;
 use super::job_verb::{RequeueStates, WorkCounts};
-use super::orders::{attempt_of, checkpoint_of};
+use super::orders::{attempt_of, checkpoint_of, grace_of};
 use super::request_queue::EVENT;
 use crate::intake::{Action, ActionObject, Owner, Refusal, Requester};
 use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
@@ -363,7 +363,7 @@ impl Turn<'_> {
             a: attempt_of(j, work),
             act,
             reason,
-            grace_ms: self.core.config.general.job_terminate_interval_ms,
+            grace_ms: grace_of(self.core, j, act),
             n: run.orders.signals,
             mark: state.mark(j),
         };

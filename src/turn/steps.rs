@@ -17,6 +17,9 @@ pub fn turn(core: &mut Core, inputs: Vec<Input>, now: Now) -> Ready {
         slice_end: 0,
     };
     turn.observe_clock(now);
+    inputs
+        .iter()
+        .for_each(|input| turn.note_command_ends(input));
     let mut inputs = inputs.into_iter();
     while inputs.len() > 0 {
         let ahead = inputs.as_slice().iter().take(PREFETCH_BATCH);

@@ -204,3 +204,28 @@ fn what_a_job_used_on_another_host_counts_when_it_is_said_after_the_end() {
     signal(executor, "-CONT");
     until(&site, id, "counted", |job| cpu(job) > 2_000);
 }
+
+/// Whatever the command and the script make of it; the reason names the host.
+#[test]
+fn a_job_fails_whose_command_on_another_host_ran_out_of_memory() {
+    let site = site("auto");
+    let eat = "dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null; exit 0";
+    let script = format!("{HEAD} claunch -n $B '{eat}'; echo rc $?; exit 0");
+    let id = site.csub(&["-n", "2", "-M", "30M", "-o", "o", &script]);
+    let dependent = site.csub(&["-w", &format!("done({id})"), "true"]);
+    let job = until(&site, id, "EXIT", is("EXIT"));
+    assert_eq!(job["term_reason"], "TERM_MEMLIMIT", "{job}");
+    assert_eq!((&job["exit_code"], &job["oom"]), (&0.into(), &true.into()));
+    let text = job["text"].as_str().unwrap();
+    let hosts = job["exec_hosts"].as_array().unwrap();
+    let other = hosts[1]["host"].as_str().unwrap();
+    assert!(text.contains(&format!("on host {other}")), "{text}");
+    let output = read(&site, "o");
+    let told = output.contains("TERM_MEMLIMIT") && output.contains("rc 1\n");
+    assert!(told, "claunch says it, too: {output}");
+    until(&site, dependent, "it waits", is("PEND"));
+    // A job that says so goes by its exit code.
+    let with = ["--oom-kill", "ignore", "-n", "2", "-M", "30M", &script];
+    let id = site.csub(&with);
+    until(&site, id, "DONE", is("DONE"));
+}

@@ -4,7 +4,7 @@
 use crate::cluster::kill_9;
 use crate::executor_bed::{Cluster, attempt};
 use crate::policies;
-use corral::model::{HookOf, RunWarning, TermReason};
+use corral::model::{HookOf, RunWarning, TermReason, WarnedProcesses};
 use corral::record::order::{Act, HookOrder, StartOrder};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, users};
@@ -266,6 +266,7 @@ fn a_job_is_warned_before_its_run_limit() {
          sh -c \"{inner}\" & echo ready >>{out}; while :; do sleep 0.1; done"
     );
     let warn = RunWarning {
+        to: WarnedProcesses::All,
         signal: 10,
         before_s: 2,
     };

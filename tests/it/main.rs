@@ -46,6 +46,7 @@ mod install;
 mod interactive;
 mod interactive_x11;
 mod job_devices;
+mod job_ends;
 mod job_groups;
 mod job_tmpdir;
 mod languages;

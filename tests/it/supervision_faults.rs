@@ -3,7 +3,7 @@
 
 use crate::cluster::exists;
 use crate::executor_bed::{Cluster, attempt, wait_gone};
-use corral::model::{Limits, TermReason};
+use corral::model::{Limits, OomKill, TermReason};
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
 use corral::sys::{clock, fs, proc, users};
@@ -225,7 +225,7 @@ fn an_output_path_through_a_link_gets_nowhere_that_the_user_may_not_write() {
 }
 
 #[test]
-fn a_child_out_of_memory_is_flagged_although_the_job_exits_with_zero() {
+fn a_child_out_of_memory_fails_the_job_although_it_exits_with_zero() {
     let probe = corral::sys::cgroup::Hierarchy::detect("probe-oom");
     probe.remove_parents();
     if !users::may_switch() || !probe.is_usable() {
@@ -233,20 +233,41 @@ fn a_child_out_of_memory_is_flagged_although_the_job_exits_with_zero() {
     }
     let mut c = Cluster::new();
     let eat = "dd if=/dev/zero of=/dev/null bs=200M count=1 2>/dev/null";
-    for (id, command) in [(1, format!("{eat}; exit 0")), (2, format!("exec {eat}"))] {
+    let limit = Some(20 << 20);
+    for (id, command, mem_b, swap_b, oom_kill) in [
+        (1, format!("{eat}; exit 0"), limit, None, None),
+        (2, format!("exec {eat}"), limit, None, None),
+        (
+            3,
+            format!("{eat}; exit 0"),
+            limit,
+            None,
+            Some(OomKill::Ignore),
+        ),
+        (4, format!("{eat}; exit 0"), None, limit, None),
+    ] {
         c.start_with(id, &command, |o| {
             o.limits = Limits {
-                mem_b: Some(20 << 20),
+                mem_b,
+                swap_b,
+                oom_kill,
                 ..Limits::default()
             };
         });
     }
     c.start_exe();
-    let child = c.end(1);
-    assert_eq!(
-        (child.code, child.oom, child.reason),
-        (Some(0), true, TermReason::None)
-    );
+    for (id, reason) in [
+        (1, TermReason::MemLimit),
+        (3, TermReason::None),
+        (4, TermReason::SwapLimit),
+    ] {
+        let child = c.end(id);
+        assert_eq!(
+            (child.code, child.oom, child.reason),
+            (Some(0), true, reason)
+        );
+        assert_eq!(child.is_success(), id == 3);
+    }
     let parent = c.end(2);
     assert_eq!(
         (parent.sig, parent.oom, parent.reason),

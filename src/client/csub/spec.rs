@@ -12,7 +12,7 @@ use crate::config::WARN_SIGNALS;
 use crate::language::translated;
 use crate::model::{
     Checkpoint, FILE_COPIES_MAX, FileCopy, Launch, LaunchKind, Limits, MAX_RETRIES, MailRequest,
-    Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S,
+    OomKill, Orphans, RunWarning, Spec, Stamp, Submission, WARN_BEFORE_MAX_S, WarnedProcesses,
 };
 use crate::task::build::exact_command;
 use crate::task::launch::section_slots;
@@ -221,7 +221,7 @@ fn place_option(spec: &mut Spec, id: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// -W -c -M -v -p -F -D -S -C --mem -b -t --start-timeout.
+/// -W -c -M -v -p -F -D -S -C --mem --oom-kill -b -t --start-timeout.
 fn limit_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'_>) -> Result<()> {
     let Limits {
         run_s,
@@ -233,6 +233,7 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'
         data_b,
         stack_b,
         core_b,
+        oom_kill,
     } = &mut spec.limits;
     match id {
         "W" | "c" => {
@@ -256,6 +257,15 @@ fn limit_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'
         "S" => *stack_b = Some(bytes(id, value, &|| Unit::K)?),
         // A limit without a size, no core file, is valid too.
         "C" => *core_b = Some(size_of(id, value, &|| Unit::K)?),
+        "oom-kill" => {
+            let known = OomKill::ALL.iter().find(|(word, _)| *word == value);
+            let Some((_, act)) = known else {
+                return Err(Fail::usage(format!(
+                    "--oom-kill: '{value}' is not fail or ignore"
+                )));
+            };
+            *oom_kill = Some(*act);
+        }
         "b" => spec.begin = Some(moment(id, value, context.now_ms)?),
         "t" => spec.deadline = Some(moment(id, value, context.now_ms)?),
         "start-timeout" => {
@@ -424,6 +434,7 @@ fn launch(options: &JobOptions, spec: &Spec) -> Result<Option<Launch>> {
 /// `--signal`, or `-wa` and `-wt` together.
 fn warning(options: &JobOptions) -> Result<Option<RunWarning>> {
     let both = (options.get("wa"), options.get("wt"));
+    let mut to = WarnedProcesses::All;
     let (option, signal, before_s) = match (options.get("signal"), both) {
         (None, (None, None)) => return Ok(None),
         (None, (Some(signal), Some(time))) => {
@@ -435,7 +446,9 @@ fn warning(options: &JobOptions) -> Result<Option<RunWarning>> {
         }
         (None, _) => return Err(Fail::usage("-wa and -wt go together: give both")),
         (Some(text), (None, None)) => {
-            let Some((signal, seconds)) = text.split_once('@') else {
+            let rest;
+            (to, rest) = warned_processes(text);
+            let Some((signal, seconds)) = rest.split_once('@') else {
                 let message = "--signal: write SIGNAL@SECONDS, for example USR1@600";
                 return Err(Fail::usage(message));
             };
@@ -462,7 +475,17 @@ fn warning(options: &JobOptions) -> Result<Option<RunWarning>> {
     Ok(Some(RunWarning {
         signal: *signal,
         before_s,
+        to,
     }))
+}
+
+/// The prefix of a value of `--signal`, and the rest.
+fn warned_processes(text: &str) -> (WarnedProcesses, &str) {
+    let some = [WarnedProcesses::Shell, WarnedProcesses::Steps];
+    let found = some
+        .into_iter()
+        .find_map(|to| Some((to, text.strip_prefix(to.prefix())?)));
+    found.unwrap_or((WarnedProcesses::All, text))
 }
 
 fn queues(option: &str, value: &str) -> Result<String> {

@@ -1,7 +1,7 @@
 //! Converting options to submissions, bad input, packs: no cluster needed.
 
 use super::*;
-use crate::model::Submission;
+use crate::model::{Submission, WarnedProcesses};
 
 /// The options and job of a command line; nothing is sent.
 fn read_only(words: &[&str], context: &ParseContext<'_>) -> Result<(Submission, JobOptions)> {
@@ -160,6 +160,13 @@ fn a_warning_has_a_signal_and_a_time() {
     );
     assert_eq!(warn(&["--signal", "USR2@600"]), Ok(Some((12, 600))));
     assert_eq!(warn(&["--signal", "none@1"]), Ok(Some((0, 1))));
+    let to = |words: &[&str]| {
+        let words = [words, &["true"]].concat();
+        read(&words).ok().unwrap().0.spec.warn.unwrap().to
+    };
+    assert_eq!(to(&["--signal", "USR2@600"]), WarnedProcesses::All);
+    assert_eq!(to(&["--signal", "B:USR2@600"]), WarnedProcesses::Shell);
+    assert_eq!(to(&["--signal", "S:USR2@600"]), WarnedProcesses::Steps);
     assert_eq!(warn(&[]), Ok(None));
     for bad in [
         &["-wa", "USR1"][..],

@@ -87,7 +87,8 @@ fn options_are_proposed_as_they_are_typed() {
     );
     assert_eq!(proposed("cadmin dev up --ho"), ["--hosts"]);
     assert_eq!(proposed("cadmin dev up -ho"), [""; 0]);
-    assert_eq!(proposed("csub -o"), ["-orphan", "-o", "-oo"]);
+    let all = ["-orphan", "-oom-kill", "-o", "-oo"];
+    assert_eq!(proposed("csub -o"), all);
     // LSF options that are refused are not proposed.
     assert!(!proposed("cjobs -").contains(&"-sla".to_owned()));
     // The options after the command of a job belong to that command.

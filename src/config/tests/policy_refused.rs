@@ -438,6 +438,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     ("queues: [{name: q, gpu_env: names}]", "choice", "names"),
     ("queues: [{name: q, gpu_check: end}]", "choice", "end"),
+    ("queues: [{name: q, oom_kill: no}]", "choice", "no"),
     (
         "resources: [{name: x, assign: yes, devices: nvidia0}]",
         "type",

@@ -50,7 +50,8 @@ impl Exec {
                 }
                 end => {
                     if let Some(TaskRec::End(end)) = end {
-                        self.parts.commands.note_end((a, pid), &end.u);
+                        let host = &self.setup.site.host;
+                        self.parts.commands.note_end((a, pid), &end, host);
                         over.push(a);
                     }
                     command_records::remove(&local, a, pid);
@@ -79,7 +80,7 @@ impl Exec {
             if !self.parts.late_parts.has(a) {
                 self.parts.commands.forget(a);
             }
-        } else if !self.parts.commands.has(a) {
+        } else if !self.parts.commands.has(a) || self.parts.commands.limited(a).is_some() {
             // The job may end soon, and its end includes only usage that was reported before.
             self.sample_part(a, &Snapshot::default(), &[]);
         }

@@ -4,7 +4,7 @@
 use super::sample::{self, Snapshot};
 use super::table::Shepherd;
 use crate::model::{AttemptId, CpuSet};
-use crate::record::report::Usage;
+use crate::record::report::{CommandEnd, Ended, Usage};
 use std::collections::BTreeMap;
 
 /// A running command.
@@ -90,14 +90,28 @@ impl Commands {
         all
     }
 
-    /// A command has ended with this usage.
-    pub(super) fn note_end(&mut self, (a, pid): (AttemptId, i32), u: &Usage) {
+    /// A command on this host has ended.
+    pub(super) fn note_end(&mut self, (a, pid): (AttemptId, i32), end: &Ended, host: &str) {
         self.running.remove(&(a, pid));
         let used = self.usage.entry(a).or_default();
+        if end.reason.ends_job_of_command() {
+            used.command_end.get_or_insert_with(|| {
+                Box::new(CommandEnd {
+                    host: host.to_owned(),
+                    reason: end.reason,
+                })
+            });
+        }
+        let u = &end.u;
         used.cpu_ms = used.cpu_ms.saturating_add(u.cpu_ms);
         used.read_kb = used.read_kb.saturating_add(u.read_kb);
         used.write_kb = used.write_kb.saturating_add(u.write_kb);
         used.maxmem_kb = used.maxmem_kb.max(u.maxmem_kb);
+    }
+
+    /// How a limit ended a command of the attempt, if one did.
+    pub(super) fn limited(&self, a: AttemptId) -> Option<Box<CommandEnd>> {
+        self.usage.get(&a)?.command_end.clone()
     }
 
     /// Adds the usage of the running and ended commands of an attempt.
@@ -120,7 +134,7 @@ impl Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::JobKey;
+    use crate::model::{JobKey, TermReason};
 
     fn command(pid: i32, cpus: &[u32]) -> Command {
         Command {
@@ -158,11 +172,24 @@ mod tests {
             procs: 1,
             ..Usage::default()
         };
-        all.note_end((a(1), 50), &used(5, 100));
-        all.note_end((a(1), 51), &used(7, 80));
+        let ended = |u, reason| Ended {
+            u,
+            reason,
+            ..Ended::default()
+        };
+        // The job may handle what a person or the job itself ended.
+        all.note_end((a(1), 50), &ended(used(5, 100), TermReason::Owner), "h2");
+        assert_eq!(all.limited(a(1)), None);
+        all.note_end((a(1), 51), &ended(used(7, 80), TermReason::Oom), "h2");
+        let oom = CommandEnd {
+            host: "h2".into(),
+            reason: TermReason::Oom,
+        };
+        assert_eq!(all.limited(a(1)), Some(Box::new(oom.clone())));
         assert_eq!(all.of(a(1)).count(), 0);
         let mut sum = used(1, 10);
         all.add_to(a(1), &mut sum, &Snapshot::default(), false);
         assert_eq!((sum.cpu_ms, sum.maxmem_kb, sum.procs), (13, 110, 1));
+        assert_eq!(sum.command_end, Some(Box::new(oom)));
     }
 }

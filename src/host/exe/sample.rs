@@ -210,6 +210,7 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.write_kb = new.write_kb.max(old.write_kb);
     new.devices = old.devices().updated_by(new.devices()).boxed();
     new.tasks = merge_tasks(&old.tasks, new.tasks);
+    new.command_end = old.command_end.clone().or(new.command_end);
     new
 }
 
@@ -249,6 +250,7 @@ pub(super) fn differs(old: &Usage, new: &Usage) -> bool {
         || old.threads != new.threads
         || old.pids != new.pids
         || old.wrong_units != new.wrong_units
+        || old.command_end != new.command_end
         || old.tasks.len() != new.tasks.len()
         || old
             .tasks

@@ -62,7 +62,7 @@ impl PendingAction {
                 mark,
                 ..
             } if signal > 0 => {
-                let (act, reason) = (TaskAct::Number(signal), TermReason::None);
+                let (act, reason) = (TaskAct::Number(signal), TermReason::Preempt);
                 let pending = PendingAction {
                     act,
                     reason,

@@ -14,6 +14,10 @@ impl Exec {
     /// Reads what shepherds have written.
     pub fn follow_tasks(&mut self) -> bool {
         let recs = self.spawners.logs.read();
+        if self.parts.commands.any() && !recs.is_empty() {
+            // How they ended counts for the end of their job.
+            self.follow_commands();
+        }
         let any = !recs.is_empty();
         let mut started = Vec::new();
         for (log, task) in recs {
@@ -130,6 +134,7 @@ impl Exec {
         // Small changes were not reported.
         let used = self.samples.devices.of(a).totals();
         end.u.devices = end.u.devices().updated_by(used).boxed();
+        end.u.command_end = end.u.command_end.or(self.parts.commands.limited(a));
         let end = Box::new(end);
         if self.table.set(a, Status::Ended(end.clone())) {
             let ended = Report::Ended(end);

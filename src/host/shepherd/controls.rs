@@ -7,7 +7,7 @@
 //! action is used instead.
 
 use super::{Phase, Shepherd, Stdio};
-use crate::model::{ControlAct, ControlOf, TermReason};
+use crate::model::{ControlAct, ControlOf, TermReason, WarnedProcesses};
 use crate::sys::launch::c_strings;
 use crate::sys::{clock, fs, proc, userfile};
 use crate::task::controls;
@@ -31,7 +31,7 @@ impl Shepherd<'_> {
                     self.resume();
                 }
                 Effect::Terminate if self.control(ControlOf::Terminate) => {}
-                Effect::Terminate => self.signal_all(crate::task::machine::signal::INT),
+                Effect::Terminate => self.signal_all(self.machine.end_signal()),
                 Effect::Checkpoint(force) => self.save(*force),
                 Effect::Warn(signal, left_ms, why) => self.warn(*signal, *left_ms, *why),
             }
@@ -60,7 +60,22 @@ impl Shepherd<'_> {
             eprintln!("cbtask: {e}: the job gets no warning file");
         }
         if signal > 0 {
-            self.signal_all(signal);
+            self.signal_warned(signal);
+        }
+    }
+
+    /// Signals the processes that the warning of the job is for.
+    fn signal_warned(&self, signal: i32) {
+        let to = self.task.limits.warn.map_or(WarnedProcesses::All, |w| w.to);
+        let shell = self.helpers.leader;
+        let steps = |pids: Vec<i32>| pids.into_iter().filter(move |pid| *pid != shell);
+        match to {
+            WarnedProcesses::All => self.signal_all(signal),
+            WarnedProcesses::Shell if shell > 1 => drop(proc::kill(shell, signal)),
+            WarnedProcesses::Shell => {}
+            WarnedProcesses::Steps => {
+                steps(self.processes().0).for_each(|pid| drop(proc::kill(pid, signal)));
+            }
         }
     }
 

@@ -46,7 +46,8 @@ impl Shepherd<'_> {
     }
 
     fn machine_of(&self, limit_ms: Option<u64>) -> Machine {
-        Machine::new(clock::boot_ms(), limit_ms, self.task.grace_ms)
+        let machine = Machine::new(clock::boot_ms(), limit_ms, self.task.grace_ms);
+        machine.begins_with_term(self.prepared.base.sbatch)
     }
 
     /// This machine decides from now on. A suspension stays in force.
@@ -60,6 +61,7 @@ impl Shepherd<'_> {
         let now = clock::boot_ms();
         let machine = Machine::new(now, self.limits.limits.run_ms, self.task.grace_ms);
         let machine = machine.warned(self.task.limits.warn);
+        let machine = machine.begins_with_term(self.prepared.base.sbatch);
         let machine = machine.controlled(super::ends_by_program(self.task));
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
         let machine = machine.with_checkpoints(self.checkpoints(now));

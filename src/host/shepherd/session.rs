@@ -15,6 +15,8 @@ use crate::task::spec::{TaskAct, WaitingClient};
 
 /// How long to wait for the relay before orders are handled (ms).
 const LISTEN_MS: u64 = 20;
+/// The exit code that the waiting command shows for a job that was ended and exited with 0.
+const ENDED_CODE: i32 = 1;
 /// SIGHUP and SIGCONT.
 const HANG_UP: i32 = 1;
 const CONTINUE: i32 = 18;
@@ -132,8 +134,10 @@ pub(super) fn finish_of(end: &Ended) -> Finish {
         (reason, "") => format!("{reason}: {}", reason.sentence()),
         (reason, text) => format!("{reason}: {text}"),
     };
+    // The exit code of a handler is not that of the command.
+    let ended = end.code == Some(0) && !end.reason.allows_success();
     Finish {
-        code: end.code,
+        code: if ended { Some(ENDED_CODE) } else { end.code },
         sig: end.sig,
         text,
     }

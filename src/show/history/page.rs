@@ -34,8 +34,8 @@ pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     let mut s = match (e.code, e.sig) {
         _ if not_started && e.text.is_empty() => "Not started".to_owned(),
         _ if not_started => format!("Not started: {}", e.text),
-        (Some(0), 0) => "Done successfully.".to_owned(),
-        (Some(code), 0) if e.success => format!("Done successfully with exit code {code}."),
+        (Some(0), _) if e.is_success() => "Done successfully.".to_owned(),
+        (Some(code), _) if e.is_success() => format!("Done successfully with exit code {code}."),
         (Some(code), _) => format!("Exited with exit code {code}."),
         (None, 0) if e.start == 0 => "Exited before it started.".to_owned(),
         (None, 0) => "Exited; how it ended is unknown.".to_owned(),
@@ -52,7 +52,7 @@ pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     if e.reason != TermReason::None && !not_started {
         add!(s, "; {}", reason_words(e.reason));
     }
-    if e.oom && e.reason != TermReason::Oom {
+    if e.oom && e.reason != TermReason::Oom && !(e.reason.is_memory() && !e.text.is_empty()) {
         s.push_str("; one of its processes was killed by the out-of-memory killer");
     }
     if !e.text.is_empty() && !not_started {

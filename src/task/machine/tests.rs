@@ -2,7 +2,7 @@
 
 use super::super::spec::TaskCheckpoint;
 use super::*;
-use crate::model::{ControlAct, Controls};
+use crate::model::{ControlAct, Controls, WarnedProcesses};
 use Effect::*;
 
 #[test]
@@ -20,8 +20,64 @@ fn terminate_goes_through_int_term_and_kill() {
 }
 
 #[test]
+fn under_slurms_names_term_comes_first_and_wakes_what_a_signal_stopped() {
+    let machine = || Machine::new(0, Some(500), 100).begins_with_term(true);
+    let mut m = machine();
+    let first = m.order(TaskAct::Terminate, TermReason::Owner, 1000, 5);
+    assert_eq!(first, [Signal(15), Signal(18)]);
+    assert_eq!((m.next_at(5), m.tick(1004)), (Some(1005), vec![]));
+    assert_eq!(m.tick(1005), [KillAll]);
+    let mut m = machine();
+    assert_eq!(
+        m.tick(500),
+        [Signal(15), Signal(18)],
+        "also at its run limit"
+    );
+    assert_eq!(m.tick(600), [KillAll]);
+    let mut m = machine();
+    m.order(TaskAct::Stop, TermReason::Owner, 0, 1);
+    let first = m.order(TaskAct::Terminate, TermReason::Requeue, 1000, 5);
+    assert_eq!(first, [Signal(15), Thaw]);
+    // An action of the queue stands for the first signal, and TERM follows it.
+    let mut m = machine().controlled(true);
+    let first = m.order(TaskAct::Terminate, TermReason::Owner, 1000, 5);
+    assert_eq!((first, m.end_signal()), (vec![Terminate], 15));
+    assert_eq!(m.tick(1005), [Signal(15)]);
+    assert_eq!(m.tick(2005), [KillAll]);
+}
+
+#[test]
+fn a_signal_that_ends_nothing_is_remembered_with_its_sender() {
+    let warning = RunWarning {
+        to: WarnedProcesses::All,
+        signal: 10,
+        before_s: 2,
+    };
+    let mut m = Machine::new(0, Some(9000), 20).warned(Some(warning));
+    assert_eq!(m.sent(10), None);
+    m.tick(7000);
+    let sent = |signal, warning, reason| {
+        Some(SentSignal {
+            signal,
+            warning,
+            reason,
+        })
+    };
+    assert_eq!(m.sent(10), sent(10, true, TermReason::RunLimit));
+    assert_eq!(
+        m.order(TaskAct::Number(10), TermReason::Admin, 0, 7001),
+        [Signal(10)]
+    );
+    assert_eq!(m.sent(10), sent(10, false, TermReason::Admin));
+    m.order(TaskAct::Number(12), TermReason::Preempt, 0, 7002);
+    assert_eq!(m.sent(12), sent(12, true, TermReason::Preempt));
+    assert_eq!(m.reason(), TermReason::None, "nobody ended it");
+}
+
+#[test]
 fn a_task_is_warned_before_its_termination_time_if_that_comes_first() {
     let warning = RunWarning {
+        to: WarnedProcesses::All,
         signal: 10,
         before_s: 2,
     };
@@ -181,6 +237,7 @@ fn a_queue_may_have_a_checkpoint_made_before_each_stop_and_each_end() {
 #[test]
 fn a_task_is_warned_before_the_system_stops_it_and_not_by_its_owner() {
     let warning = RunWarning {
+        to: WarnedProcesses::All,
         signal: 10,
         before_s: 2,
     };
@@ -325,6 +382,7 @@ fn a_plain_signal_is_passed_on_once() {
 #[test]
 fn a_task_is_warned_once_before_its_limit_and_again_before_another_one() {
     let warning = RunWarning {
+        to: WarnedProcesses::All,
         signal: 10,
         before_s: 2,
     };

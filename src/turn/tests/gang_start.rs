@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::model::{Binding, CpuSet, PartBinding, TermReason};
-use crate::record::report::Usage;
+use crate::record::report::{CommandEnd, Usage};
 
 const A: AttemptId = AttemptId {
     j: JobKey { id: 1, idx: 0 },
@@ -507,6 +507,60 @@ fn what_other_hosts_say_after_the_end_counts_once() {
     assert_eq!(run.attempt, 2, "it was started again");
     assert_eq!(say(&mut b, "h2", 1, 50), (0, 0), "of the attempt before");
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+/// A command of the job on another host ran out of memory and the job succeeded all the same: both
+/// reports are in one turn, the end of the job first.
+#[test]
+fn what_a_limit_ended_on_another_host_fails_the_job() {
+    for (reason, code, wanted) in [
+        (TermReason::MemLimit, Some(0), JobStat::Exit),
+        (TermReason::Units, Some(3), JobStat::Exit),
+        (TermReason::None, Some(0), JobStat::Done),
+    ] {
+        let mut b = wide();
+        b.ready(1);
+        b.host_runs("h1", A);
+        let limited = reason != TermReason::None;
+        let command_end = limited.then(|| {
+            let host = "h2".to_owned();
+            Box::new(CommandEnd { host, reason })
+        });
+        let u = Usage {
+            cpu_ms: 5,
+            command_end,
+            ..Usage::default()
+        };
+        let end = Ended {
+            a: A,
+            start: b.now,
+            t: b.now,
+            code,
+            ..Ended::default()
+        };
+        let inputs = [
+            ("h1", Report::Ended(Box::new(end))),
+            ("h2", Report::PartUsage { a: A, u }),
+        ];
+        let inputs = inputs.map(|(host, report)| Input::Reports {
+            host: host.into(),
+            part: 1,
+            reports: vec![ReportRecord {
+                seq: 90,
+                run: RunId::marked(b.core.state.mark(A.j)),
+                report,
+            }],
+            more: false,
+        });
+        b.turn(inputs.into());
+        let run = b.core.state.work(A.j).unwrap().run.as_deref().unwrap();
+        let end = run.end.as_deref().unwrap();
+        assert_eq!((b.stat(1), end.reason, end.code), (wanted, reason, code));
+        assert_eq!(end.oom, reason == TermReason::MemLimit);
+        assert_eq!(end.text.contains("on host h2"), limited, "{}", end.text);
+        assert_eq!(run.usage().cpu_ms, 5);
+        assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    }
 }
 
 /// A leader without reports from hosts has the sum of the previous leader.

@@ -72,6 +72,63 @@ fn a_job_that_fails_is_retried_after_ever_longer_pauses() {
 }
 
 #[test]
+fn what_was_ended_has_not_succeeded_and_its_dependents_wait() {
+    for (reason, wanted) in [
+        (TermReason::Owner, JobStat::Exit),
+        (TermReason::RunLimit, JobStat::Exit),
+        (TermReason::MemLimit, JobStat::Exit),
+        (TermReason::Preempt, JobStat::Exit),
+        (TermReason::None, JobStat::Done),
+    ] {
+        let mut b = TestLeader::new();
+        b.submit(5, |_| {});
+        b.submit(5, |j| j.spec.depend = "done(1)".into());
+        b.submit(5, |j| j.spec.depend = "exit(1)".into());
+        let Report::Ended(mut e) = ended(1, Some(0), 0) else {
+            unreachable!()
+        };
+        e.reason = reason;
+        let on = host(&b);
+        b.report(&on, vec![Report::Ended(e)]);
+        b.turn(Vec::new());
+        assert_eq!(stat(&b), Some(wanted), "{reason}");
+        let runs = |id| b.core.state.stat(JobKey::job(id)) == Some(JobStat::Run);
+        let done = wanted == JobStat::Done;
+        assert_eq!((runs(2), runs(3)), (done, !done), "{reason}");
+        let record = b.core.state.row(JobKey::job(1)).unwrap();
+        assert_eq!((record.code, record.reason), (Some(0), reason));
+    }
+}
+
+/// The job itself asks to run again when one of its processes ran out of memory.
+#[test]
+fn an_exit_value_counts_although_a_process_ran_out_of_memory() {
+    for (reason, oom, code, again) in [
+        (TermReason::MemLimit, true, 7, true),
+        (TermReason::MemLimit, true, 137, false),
+        (TermReason::MemLimit, false, 7, false),
+        (TermReason::Owner, true, 7, false),
+    ] {
+        let mut b = TestLeader::new();
+        b.submit(5, |j| j.spec.again.exits = "7 137".into());
+        let Report::Ended(mut e) = ended(1, Some(code), 0) else {
+            unreachable!()
+        };
+        (e.reason, e.oom) = (reason, oom);
+        let on = host(&b);
+        b.report(&on, vec![Report::Ended(e)]);
+        b.turn(Vec::new());
+        let (wanted, attempts) = if again {
+            (JobStat::Run, 2)
+        } else {
+            (JobStat::Exit, 1)
+        };
+        let now = (stat(&b), attempt(&b));
+        assert_eq!(now, (Some(wanted), attempts), "{reason} {code}");
+    }
+}
+
+#[test]
 fn neither_a_success_nor_a_signal_is_retried() {
     for (code, sig, expected) in [
         (Some(0), 0, JobStat::Done),

@@ -1,7 +1,7 @@
 //! Actions of the system on running jobs, in addition to those of their users.
 
 use super::*;
-use crate::model::{HookOf, Share, SuspReason, TermReason};
+use crate::model::{HookOf, OomKill, Share, SuspReason, TermReason};
 use crate::record::order::TaskUnits;
 use crate::sched::plan_applier;
 use crate::turn::context::Turn;
@@ -389,4 +389,47 @@ fn ids_are_answered_once_each_and_selections_are_few() {
     let ack = b.ask(5, vec![kill(&["1[1]"]); 101]);
     assert!(!ack.ok && ack.results.is_empty());
     assert!(ack.error.contains("100 selections"), "{}", ack.error);
+}
+
+/// Jobs of `sbatch` get TERM and KILL, with Slurm's wait; a queue and a job say what a kill for lack
+/// of memory means.
+#[test]
+fn the_end_of_a_job_is_ordered_as_its_submitter_and_its_queue_expect() {
+    let queues = "queues:\n- {name: strict}\n- {name: lax, oom_kill: ignore}\n\
+        general: {default_queue: strict, job_terminate_interval: 7, kill_wait: 40}\n\
+        cluster: {name: demo, administrators: [root]}\nhosts:\n- {name: h1, slots: 9}\n";
+    let mut b = TestLeader::with(queues);
+    let ignore = Some(OomKill::Ignore);
+    let wanted = [
+        ("strict", None, false, None, 7_000),
+        ("lax", None, true, ignore, 40_000),
+        ("lax", Some(OomKill::Fail), false, None, 7_000),
+        ("strict", ignore, true, ignore, 40_000),
+    ];
+    for (queue, oom_kill, sbatch, oom, grace) in wanted {
+        b.submit(5, |j| {
+            j.spec.queue = queue.into();
+            j.spec.limits.oom_kill = oom_kill;
+            j.spec.slurm = sbatch.then(Box::default);
+        });
+        let starts = b.last.orders.iter().filter_map(|(_, order)| match order {
+            Order::Start(o) => Some((o.limits.oom_kill, o.grace_ms)),
+            _ => None,
+        });
+        assert_eq!(starts.collect::<Vec<_>>(), [(oom, grace)]);
+    }
+    let sel = selector(&["1", "2"]);
+    let how = SignalAction::Kill;
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    let ordered = |all: &[(String, Order)]| -> Vec<u64> {
+        let all = all.iter().filter_map(|(_, order)| match order {
+            Order::Signal { grace_ms, .. } => Some(*grace_ms),
+            _ => None,
+        });
+        all.collect()
+    };
+    assert_eq!(ordered(&b.last.orders), [7_000, 40_000]);
+    let mut again = ordered(&outstanding(&b.core, None));
+    again.sort_unstable();
+    assert_eq!(again, [7_000, 40_000], "a later leader says the same");
 }

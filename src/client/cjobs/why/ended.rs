@@ -4,6 +4,7 @@
 
 use crate::model::{JobStat, Spec, TermReason};
 use crate::record::view::JobRow;
+use crate::task::sent_signal::SENT_SIGNAL;
 use crate::text::{duration, size};
 
 /// A raised limit, in percent of what was used or allowed.
@@ -23,6 +24,8 @@ const NOT_STARTED: [&str; 2] = [
     "correct the cause on that host and submit the job again: csub -clone",
     "or choose what can be used there: -cwd DIR, -o FILE, -e FILE, -i FILE, -E COMMAND",
 ];
+const SENT_ADVICE: [&str; 1] =
+    ["let the job handle that signal (trap), or choose another one: -wa, --signal"];
 const MIB: u64 = 1 << 20;
 
 /// What is known about the end of a job.
@@ -51,6 +54,10 @@ pub(super) fn cause(row: &JobRow<'_>, spec: &Spec, signal: &dyn Fn(i32) -> Strin
         TermReason::StartFailed => not_started(row),
         other => ordered_end(row, other),
     };
+    if row.reason.is_memory() && !row.text.is_empty() {
+        out.text.push_str("; ");
+        out.text.push_str(&row.text);
+    }
     if row.oom && row.stat == JobStat::Done {
         out.text.push_str(
             "; one of its processes was killed for lack of memory before, so its results may be \
@@ -97,17 +104,27 @@ fn own_end(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
         ),
         (_, Some(code), _) if (129..=192).contains(&code) => {
             let name = signal(code - 128);
-            let text = format!(
+            let mut text = format!(
                 "exit code {code}: a process that its command waited for was ended by signal \
                  {name}"
             );
-            new_cause("exit_code", text, signal_advice(code - 128))
+            if !is_sent(row) {
+                return new_cause("exit_code", text, signal_advice(code - 128));
+            }
+            text.push_str("; ");
+            text.push_str(&row.text);
+            new_cause("exit_code", text, &SENT_ADVICE)
         }
         (_, Some(code), _) => new_cause(
             "exit_code",
             format!("its command ended with exit code {code}; Corral did not end it"),
             &["look at the last lines of its output"],
         ),
+        (_, None, sig) if sig > 0 && is_sent(row) => {
+            let name = signal(sig);
+            let text = format!("its command was ended by signal {name}: {}", row.text);
+            new_cause("signal", text, &SENT_ADVICE)
+        }
         (_, None, sig) if sig > 0 => {
             let name = signal(sig);
             let text = format!("its command was ended by signal {name}, which Corral did not send");
@@ -119,6 +136,11 @@ fn own_end(row: &JobRow<'_>, signal: &dyn Fn(i32) -> String) -> Cause {
             &["chist -l shows its events"],
         ),
     }
+}
+
+/// Whether Corral had sent the signal that ended the job: as a warning, or as a person requested.
+fn is_sent(row: &JobRow<'_>) -> bool {
+    row.text.starts_with(SENT_SIGNAL)
 }
 
 /// The usual meaning of a signal that Corral has not sent.

@@ -8,7 +8,7 @@ use super::task_layout::{self, SlotRequest, TaskLayout};
 use crate::client::cli::{Table, command};
 use crate::client::exit::{Fail, Result};
 use crate::config::WARN_SIGNALS;
-use crate::model::SlurmArray;
+use crate::model::{SlurmArray, WarnedProcesses};
 use crate::text::names::HostSet;
 use crate::text::slurm::{self, IndexList, PatternValues};
 use std::fmt::Write as _;
@@ -466,15 +466,18 @@ fn times(
     Ok(())
 }
 
-/// `[B:]SIG[@SECONDS]` as `SIG@SECONDS`.
+/// `[B:]SIG[@SECONDS]` with the processes that get it: the shell of the script, or by default what
+/// it started.
 fn signal(text: &str) -> Text<String> {
     let (how, rest) = match text.split_once(':') {
         None => ("", text),
         Some((how, rest)) => (how, rest),
     };
-    if !["", "B"].contains(&how) {
-        return Err(format!("{how}: is not available; B: is"));
-    }
+    let to = match how {
+        "" => WarnedProcesses::Steps,
+        "B" => WarnedProcesses::Shell,
+        _ => return Err(format!("{how}: is not available; B: is")),
+    };
     let (signal, seconds) = match rest.split_once('@') {
         None => (rest, SIGNAL_S),
         Some((signal, seconds)) => (signal, number(seconds)?),
@@ -482,7 +485,7 @@ fn signal(text: &str) -> Text<String> {
     let bare = signal.strip_prefix("SIG").unwrap_or(signal);
     let is = |(name, n): &&(&str, i32)| *name == bare || n.to_string() == bare;
     match WARN_SIGNALS.iter().find(is) {
-        Some((name, _)) => Ok(format!("{name}@{seconds}")),
+        Some((name, _)) => Ok(format!("{}{name}@{seconds}", to.prefix())),
         None => {
             let names: Vec<&str> = WARN_SIGNALS.iter().map(|(name, _)| *name).collect();
             Err(format!("give one of {}", names.join(" ")))

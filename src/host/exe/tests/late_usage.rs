@@ -3,7 +3,7 @@
 use super::*;
 use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::model::CpuSet;
-use crate::record::report::{RunId, Usage};
+use crate::record::report::{Ended, RunId, Usage};
 
 /// A command whose shepherd is this process.
 fn command() -> commands::Command {
@@ -58,19 +58,23 @@ fn what_a_part_used_after_its_end_is_said_and_said_again_to_another_leader() {
         exec.parts.commands.note_begin(a, command);
     }
     exec.end_launches(a);
+    let ended = |cpu_ms| Ended {
+        u: used(cpu_ms),
+        ..Ended::default()
+    };
     let now = clock::boot_ms();
     let follow = |exec: &mut Exec, now| {
         exec.follow_late_parts(now);
         exec.report();
         told(exec)
     };
-    exec.parts.commands.note_end((a, 50), &used(300));
+    exec.parts.commands.note_end((a, 50), &ended(300), "h1");
     assert_eq!(follow(&mut exec, now), [0; 0], "another one runs");
-    exec.parts.commands.note_end((a, 51), &used(200));
+    exec.parts.commands.note_end((a, 51), &ended(200), "h1");
     assert_eq!(follow(&mut exec, now), [500]);
     assert_eq!(follow(&mut exec, now), [500], "once");
     // The command was about to start when the part ended.
-    exec.parts.commands.note_end((a, 52), &used(50));
+    exec.parts.commands.note_end((a, 52), &ended(50), "h1");
     assert_eq!(follow(&mut exec, now), [500, 550]);
     exec.parts.late_parts.forget_reported();
     assert_eq!(follow(&mut exec, now), [500, 550, 550]);

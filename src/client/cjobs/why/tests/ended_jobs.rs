@@ -162,6 +162,24 @@ fn signals_by_a_shell_and_directly() {
         "{text}"
     );
     assert!(advice.contains("-mem"), "{advice}");
+    // A warning, or a signal that a person sent.
+    let sent = "Corral sent signal S10 to warn it of its run limit";
+    for row in [
+        JobRow {
+            sig: 10,
+            text: sent.into(),
+            ..row(TermReason::None)
+        },
+        JobRow {
+            text: sent.into(),
+            ..with_code(138)
+        },
+    ] {
+        let (text, advice) = said(&row);
+        assert!(text.ends_with(sent) && text.contains("by signal S10"));
+        assert!(!text.contains("did not send"), "{text}");
+        assert!(advice.contains("trap"), "{advice}");
+    }
 }
 
 #[test]
