@@ -1,9 +1,11 @@
 //! Command lines as LSF users type them, on top of clap: words with a single dash (`-noheader`,
-//! `-oo`), combined letters (`-aJ name`), values attached to their letter (`-n4`).
+//! `-oo`), combined letters (`-aJ name`), values attached to their letter (`-n4`). Commands under
+//! Slurm's names read words as `getopt_long` does.
 //!
 //! Owns the rewriting of such words and the common options of all commands. It knows no command:
 //! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
-//! are words (see [`flag`] and [`opt`]). Never guesses: an unknown option is an error.
+//! are words (see [`flag`] and [`opt`]). Never guesses: an unknown option is an error, and a word
+//! that is no option is not taken for a letter with a value (`-outdir` is not `-o utdir`).
 
 use super::examples;
 use super::exit::{Exit, lsf_name};
@@ -115,8 +117,15 @@ impl Values for ArgMatches {
 /// # Errors
 /// The exit code with which the command ends: 0 after help or version, 2 after a wrong line.
 pub(crate) fn parse(cmd: Command, args: &[OsString]) -> Result<ArgMatches, i32> {
-    let name = cmd.get_name().to_owned();
-    let table = Table::new(cmd);
+    parse_with(Table::new(cmd), args)
+}
+
+/// Like [`parse`], for a table of either syntax.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn parse_with(table: Table, args: &[OsString]) -> Result<ArgMatches, i32> {
+    let name = table.cmd.get_name().to_owned();
     let words = match texts(args).and_then(|args| table.split(&args)) {
         Ok(split) => split.to_clap(&table),
         Err(e) => {
@@ -178,9 +187,59 @@ impl fmt::Display for UsageError {
     }
 }
 
+/// How the words of a command line are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Syntax {
+    /// As LSF's commands: a word after one dash is an option's whole name, combined letters, or a
+    /// letter with its value.
+    Lsf,
+    /// As `getopt_long`: letters after one dash, the last with any value; after two dashes a name or
+    /// the beginning of exactly one.
+    GetoptLong,
+}
+
+/// Words that are options of some of LSF's commands. Where a command does not have one, it is not
+/// read as letters: `bjobs -sla x` is not `-s -l -a`.
+const LSF_WORDS: &[&str] = &[
+    "Lp",
+    "UF",
+    "XF",
+    "aff",
+    "alloc",
+    "aps",
+    "cname",
+    "cu",
+    "data",
+    "dl",
+    "ext",
+    "fwd",
+    "hl",
+    "hms",
+    "hostfile",
+    "outdir",
+    "pac",
+    "plan",
+    "pri",
+    "prio",
+    "psum",
+    "rc",
+    "rcacct",
+    "rcalloc",
+    "rcproject",
+    "rconly",
+    "rusage",
+    "script",
+    "sl",
+    "sla",
+    "ss",
+    "stat",
+    "sum",
+];
+
 /// The options of a command, prepared for parsing many lines (`csub -pack`).
 pub(crate) struct Table {
     cmd: Command,
+    syntax: Syntax,
     options: Vec<Option_>,
     /// The index of each long name in `options`.
     by_name: HashMap<String, usize>,
@@ -226,7 +285,16 @@ pub(crate) struct Split {
 }
 
 impl Table {
-    pub(crate) fn new(mut cmd: Command) -> Table {
+    pub(crate) fn new(cmd: Command) -> Table {
+        Table::of(cmd, Syntax::Lsf)
+    }
+
+    /// A table for a command under one of Slurm's names.
+    pub(crate) fn getopt_long(cmd: Command) -> Table {
+        Table::of(cmd, Syntax::GetoptLong)
+    }
+
+    fn of(mut cmd: Command, syntax: Syntax) -> Table {
         cmd.build();
         let options: Vec<Option_> = cmd
             .get_arguments()
@@ -250,6 +318,7 @@ impl Table {
         let names = |(n, o): (usize, &Option_)| o.longs.clone().into_iter().map(move |l| (l, n));
         Table {
             cmd,
+            syntax,
             by_name: options.iter().enumerate().flat_map(names).collect(),
             options,
             trailing,
@@ -300,11 +369,10 @@ impl Table {
             Some((name, value)) => (name.trim_start_matches('-'), Some(value)),
             None => (word.strip_prefix('-').unwrap_or(word), None),
         };
-        let Some(option) = self.by_name.get(name).copied() else {
-            return match word.strip_prefix('-') {
-                Some(_) => Err(self.unknown(arg, name)),
-                None => self.parse_letters(arg, word, args, split),
-            };
+        let option = match (self.by_name.get(name), word.starts_with('-')) {
+            (Some(option), _) => *option,
+            (None, true) => self.named_by_prefix(arg, name)?,
+            (None, false) => return self.parse_letters(arg, word, args, split),
         };
         let value = match (self.options[option].takes, attached) {
             (false, None) => String::new(),
@@ -317,6 +385,34 @@ impl Table {
         Ok(())
     }
 
+    /// The option of which `name` is the beginning of its long name, as `getopt_long` finds it.
+    ///
+    /// # Errors
+    /// There is none, or several.
+    fn named_by_prefix(&self, arg: &str, name: &str) -> Result<usize, UsageError> {
+        if self.syntax == Syntax::Lsf || name.is_empty() {
+            return Err(self.unknown(arg, name));
+        }
+        let mut found: Vec<(&str, usize)> = self
+            .by_name
+            .iter()
+            .filter(|(long, _)| long.starts_with(name))
+            .map(|(long, option)| (long.as_str(), *option))
+            .collect();
+        found.sort_unstable();
+        let Some(option) = found.first().map(|(_, option)| *option) else {
+            return Err(self.unknown(arg, name));
+        };
+        if found.iter().all(|(_, other)| *other == option) {
+            return Ok(option);
+        }
+        let names: Vec<String> = found.iter().map(|(long, _)| format!("--{long}")).collect();
+        Err(UsageError(format!(
+            "option '--{name}' is ambiguous; possibilities: {}",
+            names.join(" ")
+        )))
+    }
+
     /// Parses combined letters; the last one may have its value attached.
     fn parse_letters(
         &self,
@@ -325,17 +421,31 @@ impl Table {
         args: &mut std::slice::Iter<'_, String>,
         split: &mut Split,
     ) -> Result<(), UsageError> {
+        let lsf = self.syntax == Syntax::Lsf;
+        if lsf && LSF_WORDS.contains(&word.split('=').next().unwrap_or(word)) {
+            return Err(self.unknown(arg, word));
+        }
         for (at, letter) in word.char_indices() {
             let found = self.options.iter().position(|o| o.short == Some(letter));
             let Some(option) = found else {
                 return Err(self.unknown(arg, if at == 0 { word } else { &word[at..] }));
             };
+            // Nobody combines a letter with itself: it is a word, `-all`.
+            if lsf && word[..at].contains(letter) {
+                return Err(self.unknown(arg, word));
+            }
             if !self.options[option].takes {
                 let value = String::new();
                 split.given.push(GivenOption { option, value });
                 continue;
             }
             let attached = &word[at + letter.len_utf8()..];
+            if lsf && is_part_of_a_word(letter, attached) {
+                let UsageError(unknown) = self.unknown(arg, word);
+                return Err(UsageError(format!(
+                    "{unknown}; a value of -{letter} follows after a blank: -{letter} {attached}"
+                )));
+            }
             let value = match attached {
                 "" if self.options[option].value_optional => String::new(),
                 "" => next_value(&letter.to_string(), args)?,
@@ -349,8 +459,12 @@ impl Table {
 
     fn unknown(&self, arg: &str, word: &str) -> UsageError {
         let known = self.options.iter().flat_map(|o| &o.longs);
+        let dashes = match self.syntax {
+            Syntax::Lsf => "-",
+            Syntax::GetoptLong => "--",
+        };
         let hint = match nearest(word, known.map(String::as_str)) {
-            Some(near) => format!("; did you mean -{near}?"),
+            Some(near) => format!("; did you mean {dashes}{near}?"),
             None => String::new(),
         };
         let shown = crate::text::width::escape(arg);
@@ -423,6 +537,22 @@ impl Split {
     }
 }
 
+/// Whether what follows a letter in its word reads as the rest of a word instead of a value of this
+/// letter: `utdir` in `-outdir`, `utput=x` in `-output=x`; `4`, `out.%J` and `host1` are values.
+fn is_part_of_a_word(letter: char, attached: &str) -> bool {
+    let rest = attached.split('=').next().unwrap_or(attached);
+    let lower = |c: char| c.is_ascii_lowercase() || c == '-' || c == '_';
+    let is_lower = !rest.is_empty() && rest.chars().all(lower);
+    match letter {
+        // No word of LSF begins with q, and a queue that does not exist is refused by name.
+        'q' => false,
+        'u' => is_lower && rest != "all",
+        'a'..='z' => is_lower,
+        // `-Jname` is typed often, words in upper case are few: `-Lp`, `-Jn` of bmod.
+        _ => is_lower && rest.len() == 1,
+    }
+}
+
 fn next_value(name: &str, args: &mut std::slice::Iter<'_, String>) -> Result<String, UsageError> {
     args.next()
         .cloned()
@@ -466,7 +596,8 @@ mod tests {
                 &["-noheader", "-o", "jobid stat"],
                 &["noheader=", "o=jobid stat"],
             ),
-            (&["--noheader", "-ofmt"], &["noheader=", "o=fmt"]),
+            (&["--noheader", "-ofmt.%J"], &["noheader=", "o=fmt.%J"]),
+            (&["-ao/tmp/x", "-Jname"], &["a=", "o=/tmp/x", "J=name"]),
             (&["-n4", "-oo", "f", "-Jd", "-x"], &["n=4", "oo=f", "Jd=-x"]),
             (&["--Jd=a=b"], &["Jd=a=b"]),
             (&["-J=x"], &["J==x"]),
@@ -502,6 +633,72 @@ mod tests {
             let got = split(line).unwrap_err();
             assert!(got.contains(want), "{line:?}: {got}");
         }
+    }
+
+    #[test]
+    fn a_word_is_not_a_letter_with_a_value() {
+        for (word, want) in [
+            (
+                "-output",
+                "unknown option '-output'; a value of -o follows after a blank: -o utput",
+            ),
+            ("-output=x", "unknown option '-output=x'"),
+            ("-name", "unknown option '-name'"),
+            ("-Jn", "unknown option '-Jn'; did you mean -Jd?"),
+            ("-aa", "unknown option '-aa'"),
+            ("-outdir", "unknown option '-outdir'"),
+            ("-stat", "unknown option '-stat'"),
+            ("-noheaders", "did you mean -noheader?"),
+        ] {
+            let got = split(&[word, "dir", "command"]).unwrap_err();
+            assert!(got.starts_with(want) || got.contains(want), "{word}: {got}");
+        }
+        assert!(is_part_of_a_word('u', "ser") && !is_part_of_a_word('u', "all"));
+        assert!(!is_part_of_a_word('q', "normal") && !is_part_of_a_word('m', "host1"));
+    }
+
+    #[test]
+    fn slurms_names_are_read_as_getopt_long_reads_them() {
+        let cmd = command("sx", "t")
+            .arg(opt("jobs", "LIST", "j").short('j'))
+            .arg(opt("job-name", "NAME", "n").short('J'))
+            .arg(
+                opt("output", "FILE", "o")
+                    .short('o')
+                    .visible_alias("output-file"),
+            );
+        let table = Table::getopt_long(cmd);
+        let split = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+            let split = table.split(&words).map_err(|e| e.0)?;
+            let given = split.given.iter();
+            Ok::<Vec<String>, String>(
+                given
+                    .map(|g| format!("{}={}", table.id(g), g.value))
+                    .collect(),
+            )
+        };
+        assert_eq!(
+            split(&[
+                "--out=x", "--outp", "y", "--job-", "n", "-outdir", "--jobs=1"
+            ])
+            .unwrap(),
+            [
+                "output=x",
+                "output=y",
+                "job-name=n",
+                "output=utdir",
+                "jobs=1"
+            ]
+        );
+        assert_eq!(
+            split(&["--job=1"]).unwrap_err(),
+            "option '--job' is ambiguous; possibilities: --job-name --jobs"
+        );
+        assert_eq!(
+            split(&["--jbs"]).unwrap_err(),
+            "unknown option '--jbs'; did you mean --jobs?"
+        );
     }
 
     #[test]
@@ -542,9 +739,9 @@ mod tests {
         assert_eq!(place("-n4 7"), operand(1, true));
         assert_eq!(place(""), operand(0, true));
         assert_eq!(place("7 --"), operand(1, false));
-        assert_eq!(place("-nonsense -J"), Some(WordPlace::Value("J".into())));
+        assert_eq!(place("-n4x -J"), Some(WordPlace::Value("J".into())));
         assert_eq!(place("-zzz"), None);
-        assert_eq!(table.attached_value("-Jx"), Some(("J", 2)));
+        assert_eq!(table.attached_value("-Jxy"), Some(("J", 2)));
         assert_eq!(table.attached_value("--Jd="), Some(("Jd", 5)));
         assert_eq!(table.attached_value("-aa"), None);
         assert_eq!(table.attached_value("-J"), None);

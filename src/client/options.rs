@@ -119,7 +119,7 @@ mod tests {
                 assert!(shown.len() <= COLUMNS, "{shown}");
             }
         }
-        assert!(read("csub", "-nonsense x").is_ok(), "-n with a value");
+        assert!(read("csub", "-nonsense x").is_err(), "not -n with a value");
         assert!(read("cjobs", "-nonsense").is_err());
         assert!(read("cjobs", "-sla").is_err(), "known and not implemented");
     }

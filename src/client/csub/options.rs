@@ -27,6 +27,7 @@ const UNBUILT: &[(&str, bool)] = &[
     ("json", true),
     ("jsdl", true),
     ("network", true),
+    ("outdir", true),
     ("proxy", true),
     ("ptl", true),
     ("rcacct", true),
@@ -53,6 +54,7 @@ pub(crate) fn unimplemented_option(id: &str) -> Fail {
     let instead = match id {
         "IS" | "ISp" | "ISs" => "; the connection of -I, -Ip and -Is is always encrypted",
         "IX" => "; -XF passes the windows of an interactive job on",
+        "outdir" => "; write the directory into the names of files: -o DIR/%J.out",
         "json" | "yaml" | "jsdl" => "; --spec reads a description with its own keys",
         _ => "",
     };

@@ -70,7 +70,7 @@ pub(super) fn run(
     args: &[OsString],
     body: impl FnOnce(&ArgMatches, &Source) -> Result<Exit>,
 ) -> i32 {
-    let m = match cli::parse(cmd, args) {
+    let m = match cli::parse_with(cli::Table::getopt_long(cmd), args) {
         Ok(m) => m,
         Err(code) => return code,
     };
@@ -128,7 +128,7 @@ pub(super) fn users_named(m: &ArgMatches, source: &Source, params: &Params) -> O
 #[cfg(test)]
 pub(crate) fn parsed(cmd: Command, words: &[&str]) -> ArgMatches {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    cli::parse(cmd, &words).expect("a good line")
+    cli::parse_with(cli::Table::getopt_long(cmd), &words).expect("a good line")
 }
 
 /// The name of a user's group on this host, else its number.

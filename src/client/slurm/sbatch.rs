@@ -52,7 +52,7 @@ fn options() -> Command {
 
 /// Runs `sbatch`; returns the exit code.
 pub(crate) fn run(args: &[OsString]) -> i32 {
-    let table = Table::new(options());
+    let table = Table::getopt_long(options());
     let split = match texts(args).and_then(|words| table.split(&words)) {
         Ok(split) => split,
         Err(e) => {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn forms_of_slurms_command_line_are_understood() {
-        let table = Table::new(options());
+        let table = Table::getopt_long(options());
         let words = |line: &str| -> Vec<String> {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let split = table.split(&words).unwrap();

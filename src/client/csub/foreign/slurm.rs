@@ -29,7 +29,7 @@ pub(crate) const HETEROGENEOUS: &str = "a job of several parts with different re
 /// Names what is not an option, or an option that a script cannot give.
 pub(super) fn line_options(words: &[String], at: &str) -> Result<Vec<ForeignOption>> {
     static TABLE: LazyLock<Table> =
-        LazyLock::new(|| Table::new(with_options(command("sbatch", ""))));
+        LazyLock::new(|| Table::getopt_long(with_options(command("sbatch", ""))));
     let wrong = |e: String| Fail::usage(format!("{at}{e}"));
     if let Some(word @ ("hetjob" | "packjob")) = words.first().map(String::as_str) {
         return Err(wrong(format!("{word}: {HETEROGENEOUS}")));
