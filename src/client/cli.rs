@@ -4,8 +4,8 @@
 //!
 //! Owns the rewriting of such words and the common options of all commands. It knows no command:
 //! each describes itself as a `clap::Command` whose one-letter ids are letters and whose longer ids
-//! are words (see [`flag`] and [`opt`]). Never guesses: an unknown option is an error, and a word
-//! that is no option is not taken for a letter with a value (`-outdir` is not `-o utdir`).
+//! are words (see [`flag`] and [`opt`]). Never guesses: an unknown option is an error, and an
+//! unknown word is not taken for a letter with a value (`-outdir` is not `-o utdir`).
 
 use super::examples;
 use super::exit::{Exit, lsf_name};
@@ -193,8 +193,8 @@ enum Syntax {
     /// As LSF's commands: a word after one dash is an option's whole name, combined letters, or a
     /// letter with its value.
     Lsf,
-    /// As `getopt_long`: letters after one dash, the last with any value; after two dashes a name or
-    /// the beginning of exactly one.
+    /// As `getopt_long`: letters after one dash, the last with any value; after two dashes a name,
+    /// or the beginning of exactly one.
     GetoptLong,
 }
 
@@ -430,7 +430,7 @@ impl Table {
             let Some(option) = found else {
                 return Err(self.unknown(arg, if at == 0 { word } else { &word[at..] }));
             };
-            // Nobody combines a letter with itself: it is a word, `-all`.
+            // A letter is not combined with itself: this is a word, `-all`.
             if lsf && word[..at].contains(letter) {
                 return Err(self.unknown(arg, word));
             }

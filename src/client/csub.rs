@@ -37,6 +37,7 @@ use super::requests::{self, NoAnswer, Outgoing};
 use crate::language::{tell, translated};
 use crate::model::{JobKey, Submission};
 use crate::record::ack::{Ack, IdRun};
+use crate::record::byte_text::ByteText;
 use crate::record::request::{RequestHead, SCRIPT_MAX};
 use crate::spool::view::ViewReader;
 use crate::sys;
@@ -454,7 +455,7 @@ pub(super) fn from_definition(
 }
 
 /// The environment, script and input that are sent with the jobs of a request.
-fn request_head(options: &JobOptions, script: String, cwd: &Path) -> Result<RequestHead> {
+fn request_head(options: &JobOptions, script: ByteText, cwd: &Path) -> Result<RequestHead> {
     let values: Vec<&str> = options.all("env").collect();
     let mut env = environ::environ(std::env::vars_os(), &values)?;
     if options.has("XF") {
@@ -467,7 +468,7 @@ fn request_head(options: &JobOptions, script: String, cwd: &Path) -> Result<Requ
         tell!("csub: left out of the environment, by name or bytes: {names}");
     }
     let stdin = match options.get("is") {
-        None => String::new(),
+        None => ByteText::default(),
         Some(name) => spooled_input(name, cwd)?,
     };
     Ok(RequestHead {
@@ -479,16 +480,11 @@ fn request_head(options: &JobOptions, script: String, cwd: &Path) -> Result<Requ
 }
 
 /// The content of the file of `-is`.
-fn spooled_input(name: &str, cwd: &Path) -> Result<String> {
+fn spooled_input(name: &str, cwd: &Path) -> Result<ByteText> {
     let path = cwd.join(name);
     let bytes = sys::fs::read_small(&path, SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(format!("-is: {e}\nhint: -i reads it where the job runs")))?;
-    String::from_utf8(bytes).map_err(|_| {
-        Fail::usage(format!(
-            "-is: {} is not UTF-8 text\nhint: -i reads it where the job runs",
-            path.display()
-        ))
-    })
+    Ok(bytes.into())
 }
 
 fn no_answer(command: &str, e: &NoAnswer) -> i32 {
@@ -553,7 +549,7 @@ fn submit_pack(
     let unit = CachedUnit::new(&site);
     let unit = || unit.get();
     let parsing = context.parse_context(&site, &unit);
-    let mut request = Outgoing::new(&site, request_head(own, String::new(), &context.cwd)?)?;
+    let mut request = Outgoing::new(&site, request_head(own, ByteText::default(), &context.cwd)?)?;
     let pack = pack::fill(&text, table, own, &parsing, &mut request)?;
     drop(text);
     pack.no_effect.warn("csub");

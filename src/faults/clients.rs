@@ -8,6 +8,7 @@ use super::world::WorldState;
 use crate::client::cwait::watch_until_end;
 use crate::client::requests::{Outgoing, send};
 use crate::model::{Checkpoint, Orphans, Spec, Submission};
+use crate::record::byte_text::ByteText;
 use crate::record::leader::{FIXED_LEN, decode_fixed};
 use crate::record::request::{RequestHead, Verb};
 use crate::spool::view::{JobSet, ViewReader};
@@ -157,8 +158,8 @@ impl Client<'_> {
         let rng = &mut kernel.rng;
         let head = RequestHead {
             script: match rng.permille(300) {
-                true => format!("echo {name}\n"),
-                false => String::new(),
+                true => format!("echo {name}\n").into(),
+                false => ByteText::default(),
             },
             ..RequestHead::default()
         };

@@ -6,6 +6,7 @@
 pub mod acct;
 pub mod ack;
 pub mod beat;
+pub mod byte_text;
 pub mod connect;
 pub mod cron;
 pub mod device_use;

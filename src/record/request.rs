@@ -2,6 +2,7 @@
 //! then one [`Verb`] per record. The requester is the file's owner; nothing in the content
 //! identifies it.
 
+use super::byte_text::ByteText;
 use super::cron::CronDef;
 use super::job_group::JobGroupAct;
 use crate::model::{CheckpointAct, Stamp, Submission, Token};
@@ -33,16 +34,16 @@ pub struct RequestHead {
     /// Environment of all jobs of this request (sorted names), at most [`ENV_MAX`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Script text of the job, if it came from standard input or a file.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub script: String,
+    /// Script of the job, if it came from standard input or a file.
+    #[serde(skip_serializing_if = "ByteText::is_empty")]
+    pub script: ByteText,
     /// Number of verbs that follow, in a short request; 0: not stated. A request with fewer verbs
     /// is incomplete, because it is written in place.
     #[serde(skip_serializing_if = "is_zero")]
     pub verbs: u32,
-    /// Spooled standard input (`-is`) as text; base64 is not needed, since only UTF-8 is accepted.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub stdin: String,
+    /// Copied standard input (`-is`).
+    #[serde(skip_serializing_if = "ByteText::is_empty")]
+    pub stdin: ByteText,
     /// Parameter table of `--params`, at most [`SCRIPT_MAX`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub params: String,

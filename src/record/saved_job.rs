@@ -4,6 +4,7 @@
 //! Owns the form of this file. Its user can write anything into it: the reader treats it as a
 //! submission of that user and checks it accordingly.
 
+use super::byte_text::ByteText;
 use crate::model::{JobKey, Spec, Stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,10 +26,10 @@ pub struct SavedJob {
     pub command: String,
     pub spec: Spec,
     pub env: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub script: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub stdin: String,
+    #[serde(skip_serializing_if = "ByteText::is_empty")]
+    pub script: ByteText,
+    #[serde(skip_serializing_if = "ByteText::is_empty")]
+    pub stdin: ByteText,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub params: String,
 }
@@ -67,7 +68,7 @@ mod tests {
             t: Stamp(5),
             command: "run".into(),
             env: [("A".to_owned(), "1\n".to_owned())].into(),
-            script: "#!/bin/sh\n".into(),
+            script: "#!/bin/sh\n".to_owned().into(),
             ..SavedJob::default()
         };
         let text = job.text();

@@ -3,6 +3,7 @@
 
 use crate::model::{Checkpoint, Spec, Stamp};
 use crate::record::FORMAT;
+use crate::record::byte_text::ByteText;
 use crate::record::order::StartOrder;
 use crate::record::saved_job::SavedJob;
 use std::collections::BTreeMap;
@@ -22,8 +23,8 @@ pub fn variables_of_app(
 #[derive(Default)]
 pub struct SubmittedParts {
     pub env: BTreeMap<String, String>,
-    pub script: String,
-    pub stdin: String,
+    pub script: ByteText,
+    pub stdin: ByteText,
     pub params: String,
 }
 
@@ -128,7 +129,7 @@ mod tests {
         let env = [("A".to_owned(), "1".to_owned())].into();
         let parts = SubmittedParts {
             env,
-            script: "s".into(),
+            script: "s".to_owned().into(),
             ..SubmittedParts::default()
         };
         let text = saved_job(&order, &what, &spec, parts);
@@ -136,6 +137,6 @@ mod tests {
         let chkpnt = saved.spec.chkpnt.unwrap();
         assert_eq!((saved.j, chkpnt.from.as_str()), (order.a.j, ""));
         assert_eq!(chkpnt.method(), "app", "also where its queue says it");
-        assert_eq!((saved.script.as_str(), saved.env.len()), ("s", 1));
+        assert_eq!((saved.script.text().as_ref(), saved.env.len()), ("s", 1));
     }
 }

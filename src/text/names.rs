@@ -72,6 +72,31 @@ fn check(name: &str, legal: impl Fn(char) -> bool) -> Result<(), ParseError> {
     }
 }
 
+/// Whether an environment variable of a job may have this name: the name of a shell variable, or
+/// of a function that bash exports (`BASH_FUNC_module%%`).
+///
+/// ```
+/// use corral::text::names::is_variable;
+/// assert!(is_variable("HOME") && is_variable("BASH_FUNC_module%%"));
+/// assert!(!is_variable("odd-name") && !is_variable("BASH_FUNC_%%") && !is_variable("1A"));
+/// ```
+pub fn is_variable(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    let is_shell_name = bytes
+        .next()
+        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    is_shell_name || exported_function(name).is_some()
+}
+
+/// The name of the function that bash exports in a variable of this name. Bash allows almost any
+/// character in it: `module`, `ml.list`.
+pub fn exported_function(variable: &str) -> Option<&str> {
+    let name = variable.strip_prefix("BASH_FUNC_")?.strip_suffix("%%")?;
+    let plain = |c: char| c.is_ascii_graphic() && c != '=' && c != '%';
+    (!name.is_empty() && name.chars().all(plain)).then_some(name)
+}
+
 /// Accepts job names: any printable text of up to 511 bytes that is not only blanks. A name that
 /// starts with `-` or climbs with `..` is refused, since users put names into paths and arguments.
 ///

@@ -5,6 +5,7 @@ use crate::intake;
 use crate::model::{Spec, Submission, sha256_hex};
 use crate::record::ack::IdRun;
 use crate::record::request::{ENV_MAX, RequestHead, SCRIPT_MAX};
+use crate::text::names::is_variable;
 use rustc_hash::FxHashSet;
 
 /// Blobs that come with a request, by their hashes.
@@ -102,19 +103,19 @@ pub(super) fn attachments(
         check_env(head)?;
         attached.env = blob(bytes, blobs);
     }
-    for (text, sha) in [
-        (&head.script, &mut attached.script),
-        (&head.stdin, &mut attached.stdin),
-        (&head.params, &mut attached.params),
+    for (bytes, sha) in [
+        (head.script.as_bytes(), &mut attached.script),
+        (head.stdin.as_bytes(), &mut attached.stdin),
+        (head.params.as_bytes(), &mut attached.params),
     ] {
-        if text.len() > SCRIPT_MAX {
+        if bytes.len() > SCRIPT_MAX {
             return Err(format!(
                 "a script, input or parameter table of {} bytes is above {SCRIPT_MAX}",
-                text.len()
+                bytes.len()
             ));
         }
-        if !text.is_empty() {
-            *sha = blob(text.clone().into_bytes(), blobs);
+        if !bytes.is_empty() {
+            *sha = blob(bytes.to_vec(), blobs);
         }
     }
     Ok(attached)
@@ -131,11 +132,7 @@ fn blob(bytes: Vec<u8>, blobs: &mut Vec<Blob>) -> String {
 
 fn check_env(head: &RequestHead) -> Result<(), String> {
     for (name, value) in &head.env {
-        let mut bytes = name.bytes();
-        let first = bytes
-            .next()
-            .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
-        if !first || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        if !is_variable(name) {
             return Err(format!("environment variable {name:?} has no valid name"));
         }
         if value.contains('\0') {

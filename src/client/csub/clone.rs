@@ -17,6 +17,7 @@ use crate::client::exit::{Fail, Result};
 use crate::client::limit_unit::limit_unit;
 use crate::language::tell;
 use crate::model::CloneOf;
+use crate::record::byte_text::ByteText;
 use crate::sys;
 use crate::text::jobids::JobSel;
 
@@ -123,7 +124,7 @@ pub(super) fn unchanged(
     }
     let mut job = spec::submission(&given, &parsing)?;
     job.clone = Some(Box::new(of));
-    let mut head = request_head(&given, String::new(), &context.cwd)?;
+    let mut head = request_head(&given, ByteText::default(), &context.cwd)?;
     // The environment of the original job is used.
     head.env.clear();
     Ok(PreparedJob {

@@ -15,6 +15,7 @@ use crate::config::{self, Config, require};
 use crate::intake::{self, NameBudget, Requester};
 use crate::language::{tell, translated};
 use crate::model::{Session, Spec, Stamp, Submission, Terminal};
+use crate::record::byte_text::ByteText;
 use crate::record::host_status::HostStatus;
 use crate::record::request::RequestHead;
 use crate::record::view::{HostRow, Params, QueueRow};
@@ -359,7 +360,7 @@ fn lines(job: &Submission, head: &RequestHead, verdict: &Verdict) -> Vec<(&'stat
             &format!("{} {} {}", file.local, file.operator(), file.remote),
         );
     }
-    let spooled = |what: &str| match what.len() {
+    let spooled = |what: &ByteText| match what.len() {
         0 => String::new(),
         n => translated(&format!("{n} bytes")).into_owned(),
     };

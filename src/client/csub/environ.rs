@@ -2,6 +2,7 @@
 
 use crate::client::exit::{Fail, Result};
 use crate::record::request::ENV_MAX;
+use crate::text::names::is_variable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
@@ -37,7 +38,7 @@ const FOREIGN_SETTINGS: &[&str] = &[
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Environ {
     pub vars: BTreeMap<String, String>,
-    /// Variables, other than functions of the shell, that could not be included.
+    /// Variables that could not be included.
     pub omitted: Vec<String>,
 }
 
@@ -80,13 +81,13 @@ pub(super) fn environ(
     let mut out = Environ::default();
     for (name, value) in own {
         let shown = name.to_string_lossy();
-        let skip = SHELL_OWN.contains(&&*shown) || shown.starts_with("BASH_FUNC_");
+        let skip = SHELL_OWN.contains(&&*shown);
         let taken = named.contains(&*shown) || whole && !is_foreign(&shown);
         if skip || !taken {
             continue;
         }
         match (name.to_str(), value.into_string()) {
-            (Some(name), Ok(value)) if is_name(name) => {
+            (Some(name), Ok(value)) if is_variable(name) => {
                 out.vars.insert(name.to_owned(), value);
             }
             _ => out.omitted.push(shown.into_owned()),
@@ -109,15 +110,6 @@ pub(super) fn environ(
 
 fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|front| name.starts_with(front)) && !FOREIGN_SETTINGS.contains(&name)
-}
-
-/// Whether the text matches `[A-Za-z_][A-Za-z0-9_]*`.
-fn is_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes
-        .next()
-        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Splits a value of `-env` at commas; a value in quotes may contain commas.
@@ -163,7 +155,7 @@ fn item(text: &str) -> Result<(EnvItem, &str)> {
 }
 
 fn checked(name: &str) -> Result<String> {
-    if is_name(name) {
+    if is_variable(name) {
         return Ok(name.to_owned());
     }
     Err(Fail::usage(format!(
@@ -209,16 +201,17 @@ mod tests {
     #[test]
     fn what_goes_along() {
         let cases: &[(&[&str], &str)] = &[
-            (&[], "A=1;B=x\ny"),
-            (&["all"], "A=1;B=x\ny"),
+            (&[], "A=1;B=x\ny;BASH_FUNC_m%%=() { :; }"),
+            (&["~BASH_FUNC_m%%"], "A=1;B=x\ny"),
+            (&["BASH_FUNC_m%%"], "BASH_FUNC_m%%=() { :; }"),
             (&["none"], ""),
             (&["none, C=3"], "C=3"),
-            (&["~B, C=3"], "A=1;C=3"),
-            (&["C=3"], "A=1;B=x\ny;C=3"),
+            (&["~B, C=3"], "A=1;BASH_FUNC_m%%=() { :; };C=3"),
+            (&["C=3"], "A=1;B=x\ny;BASH_FUNC_m%%=() { :; };C=3"),
             (&["A"], "A=1"),
             (&["A, C=a=b,D='x,y' , E=\"\""], "A=1;C=a=b;D=x,y;E="),
-            (&["all", "A=2", "A=3"], "A=3;B=x\ny"),
-            (&[""], "A=1;B=x\ny"),
+            (&["all", "A=2", "A=3"], "A=3;B=x\ny;BASH_FUNC_m%%=() { :; }"),
+            (&[""], "A=1;B=x\ny;BASH_FUNC_m%%=() { :; }"),
         ];
         for (values, want) in cases {
             assert_eq!(names_for(values).as_deref(), Ok(*want), "{values:?}");

@@ -351,7 +351,7 @@ mod tests {
         let PreparedJob { job, head, .. } = of("", script).unwrap();
         assert_eq!((job.spec.min, job.command.as_str()), (3, "echo a"));
         assert_eq!(
-            (job.spec.shell.as_str(), head.script.as_str()),
+            (job.spec.shell.as_str(), head.script.text().as_ref()),
             ("/bin/bash", script)
         );
         for bad in [

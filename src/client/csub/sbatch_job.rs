@@ -97,7 +97,7 @@ fn payload_of(called: &BatchCall) -> Result<Payload> {
     Ok(Payload {
         command: "wrap".to_owned(),
         shell: "/bin/sh".to_owned(),
-        script: format!("#!/bin/sh\n# Made by sbatch --wrap.\n\n{command}\n"),
+        script: format!("#!/bin/sh\n# Made by sbatch --wrap.\n\n{command}\n").into(),
         ..Payload::default()
     })
 }

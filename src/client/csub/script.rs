@@ -5,6 +5,7 @@ use super::no_effect;
 use super::options::JobOptions;
 use crate::client::cli::{Split, Table, UsageError};
 use crate::client::exit::{self, Fail, Result};
+use crate::record::byte_text::ByteText;
 use crate::record::request::SCRIPT_MAX;
 use crate::sys;
 use crate::text::command::{ForeignDirective, SBATCH, Script, UnreadLine, split_words};
@@ -12,6 +13,8 @@ use std::path::Path;
 
 /// Maximum length of the text shown as the command of a script.
 const SHOWN_MAX: usize = 4000;
+/// What some editors of Windows write at the head of UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Options that specify what is submitted instead of a job's own command; a description of a job
 /// cannot have them.
@@ -22,8 +25,8 @@ pub(super) const COMMAND_SOURCES: [&str; 3] = ["pack", "spec", "clone"];
 pub(super) struct Payload {
     /// The command line, or the text shown for a script.
     pub command: String,
-    /// Text of the script; empty if the job is a command line.
-    pub script: String,
+    /// The script; empty if the job is a command line.
+    pub script: ByteText,
     /// Interpreter line of the script; empty: none.
     pub shell: String,
     /// Options given by the script.
@@ -79,7 +82,7 @@ pub(super) fn from_text(table: &Table, text: String, place: Option<&str>) -> Res
     if text.contains('\0') {
         return refuse("contains a NUL byte".to_owned());
     }
-    read_script(table, text, place)
+    read_script(table, text.into(), place)
 }
 
 fn from_stdin(table: &Table) -> Result<Payload> {
@@ -91,15 +94,15 @@ fn from_stdin(table: &Table) -> Result<Payload> {
     if bytes.is_empty() {
         return Err(Fail::usage("no command is specified"));
     }
-    let text = script_text(bytes, "the script on standard input")?;
-    read_script(table, text, None)
+    let script = script_text(bytes, "the script on standard input")?;
+    read_script(table, script, None)
 }
 
 fn from_file(table: &Table, name: &str) -> Result<Payload> {
     let bytes = sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
         .map_err(|e| Fail::usage(e.to_string()))?;
-    let text = script_text(bytes, name)?;
-    read_script(table, text, Some(name))
+    let script = script_text(bytes, name)?;
+    read_script(table, script, Some(name))
 }
 
 /// Whether the only operand is a script to submit: a regular text file. A bare word that the shell
@@ -125,16 +128,46 @@ fn is_program(word: &str) -> bool {
         .any(|dir| sys::caller::regular_file(&dir.join(word)).is_some_and(|(_, x)| x))
 }
 
-fn script_text(bytes: Vec<u8>, name: &str) -> Result<String> {
-    let text = String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        Fail::usage(format!("{name} is not UTF-8 text (byte {at})"))
-    })?;
-    match text.find('\0') {
-        Some(at) => Err(Fail::usage(format!(
+/// The content of a script, without a byte order mark at its head, which would hide the first line
+/// from the kernel.
+///
+/// # Errors
+/// A shell cannot run it: it contains a NUL byte, or lines end as those of DOS.
+fn script_text(mut bytes: Vec<u8>, name: &str) -> Result<ByteText> {
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    if let Some(at) = bytes.iter().position(|b| *b == 0) {
+        return Err(Fail::usage(format!(
             "{name} contains a NUL byte at byte {at}"
+        )));
+    }
+    let mut lines = bytes.split(|b| *b == b'\n');
+    if let Some(line) = lines.position(|line| line.ends_with(b"\r")) {
+        let line = line + 1;
+        return Err(Fail::usage(format!(
+            "{name}:{line}: the line ends with a DOS line break (\\r\\n), which a shell takes for \
+             a part of the line\nhint: sed -i 's/\\r$//' FILE"
+        )));
+    }
+    Ok(bytes.into())
+}
+
+/// Refuses options in bytes that are not UTF-8: names of files would not be those that were meant.
+fn check_encoding(script: &ByteText, found: &Script, place: &str) -> Result<()> {
+    if script.is_utf8() {
+        return Ok(());
+    }
+    let own = found.directives.iter().map(|directive| directive.line);
+    let foreign = found.foreign_directives.iter().map(|line| line.line);
+    let lines: Vec<usize> = own.chain(foreign).collect();
+    let mut all = script.as_bytes().split(|b| *b == b'\n').zip(1..);
+    match all.find(|(line, n)| lines.contains(n) && std::str::from_utf8(line).is_err()) {
+        None => Ok(()),
+        Some((_, line)) => Err(Fail::usage(format!(
+            "{place}:{line}: the options are not UTF-8 text\n\
+             hint: iconv -f ISO-8859-1 -t UTF-8 FILE"
         ))),
-        None => Ok(text),
     }
 }
 
@@ -142,8 +175,9 @@ fn script_text(bytes: Vec<u8>, name: &str) -> Result<String> {
 ///
 /// # Errors
 /// An invalid directive, with a caret.
-fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payload> {
+fn read_script(table: &Table, script: ByteText, name: Option<&str>) -> Result<Payload> {
     let place = name.unwrap_or("standard input");
+    let text = script.text();
     let found = Script::parse(&text).map_err(|e| {
         let (line, column) = e.line_column(&text);
         Fail::usage(format!(
@@ -152,6 +186,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
             e.caret(&text).trim_end_matches('\n')
         ))
     })?;
+    check_encoding(&script, &found, place)?;
     let mut options = JobOptions::default();
     for directive in &found.directives {
         let at = |e: UsageError| Fail::usage(format!("{place}:{}: {e}", directive.line));
@@ -189,7 +224,7 @@ fn read_script(table: &Table, text: String, name: Option<&str>) -> Result<Payloa
         place: place.to_owned(),
         warnings: warnings_about(place, &others, &found.unread),
         foreign_directives: applicable,
-        script: text,
+        script,
         options,
     })
 }
@@ -206,11 +241,13 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
         None => sys::caller::read_stdin(SCRIPT_MAX as u64)
             .map_err(|e| Fail::usage(format!("the script on standard input: {e}")))?,
     };
-    let text = script_text(bytes, place)?;
+    let script = script_text(bytes, place)?;
+    let text = script.text();
     let found = Script::parse(&text).map_err(|e| {
         let (line, column) = e.line_column(&text);
         Fail::usage(format!("{place}:{line}:{column}: {}", e.message))
     })?;
+    check_encoding(&script, &found, place)?;
     let Some(shell) = found.shebang.filter(|_| text.starts_with("#!")) else {
         return Err(Fail::usage(
             "This does not look like a batch script.  The first\n\
@@ -230,7 +267,7 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
         place: place.to_owned(),
         warnings,
         foreign_directives: applicable,
-        script: text,
+        script,
         options: JobOptions::default(),
     })
 }
@@ -304,7 +341,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Payload> {
-        read_script(&Table::new(options::csub()), text.to_owned(), None)
+        read_script(&Table::new(options::csub()), text.to_owned().into(), None)
     }
 
     #[test]
@@ -353,18 +390,33 @@ mod tests {
 
     #[test]
     fn text_is_checked() {
+        let read = |bytes: &[u8]| script_text(bytes.to_vec(), "f");
+        assert!(read(b"a\0").unwrap_err().text.contains("NUL"));
+        let dos = read(b"#!/bin/sh\necho a\r\necho b\r\n").unwrap_err().text;
         assert!(
-            script_text(vec![b'a', 0xff], "f")
-                .unwrap_err()
-                .text
-                .contains("byte 1")
+            dos.starts_with("f:2: the line ends with a DOS line break"),
+            "{dos}"
         );
-        assert!(
-            script_text(vec![b'a', 0], "f")
-                .unwrap_err()
-                .text
-                .contains("NUL")
+        assert_eq!(
+            read(b"\xef\xbb\xbf#!/bin/sh\n").unwrap().as_bytes(),
+            b"#!/bin/sh\n"
         );
+    }
+
+    #[test]
+    fn bytes_in_another_encoding_reach_the_job_but_are_no_options() {
+        let table = Table::new(options::csub());
+        let read = |bytes: &[u8]| read_script(&table, bytes.to_vec().into(), None);
+        let script = b"#!/bin/sh\n# K\xf8r\n#BSUB -J old\necho '\xf8'\n";
+        let payload = read(script).unwrap();
+        assert_eq!(payload.script.as_bytes(), script);
+        assert_eq!(payload.options.get("J"), Some("old"));
+        assert_eq!(payload.command, "echo '\u{f8}'");
+        for line in [&b"#BSUB -o K\xf8r"[..], b"#SBATCH -o K\xf8r"] {
+            let text = [b"#!/bin/sh\n", line, b"\ntrue\n"].concat();
+            let why = read(&text).unwrap_err().text;
+            assert!(why.contains(":2: the options are not UTF-8"), "{why}");
+        }
     }
 
     #[test]

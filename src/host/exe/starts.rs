@@ -8,6 +8,7 @@ use super::known_units::KnownUnits;
 use super::launches::AttemptResources;
 use crate::host::local::Local;
 use crate::model::{Session, Spec, sha256_hex};
+use crate::record::byte_text::ByteText;
 use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
@@ -380,16 +381,16 @@ impl Starter {
         let Some(order_of) = hooks.and_then(|hooks| hooks.checkpoint.as_ref()) else {
             return Ok(String::new());
         };
-        let mut text = |sha: &str| -> Result<String, StartRefusal> {
+        let mut bytes = |sha: &str| -> Result<ByteText, StartRefusal> {
             match sha {
-                "" => Ok(String::new()),
-                sha => Ok(String::from_utf8_lossy(&self.blob(sha)?).into_owned()),
+                "" => Ok(ByteText::default()),
+                sha => Ok(self.blob(sha)?.to_vec().into()),
             }
         };
         let submitted = SubmittedParts {
-            script: text(&spec.script)?,
-            stdin: text(&spec.stdin_blob)?,
-            params: text(&spec.params)?,
+            script: bytes(&spec.script)?,
+            stdin: bytes(&spec.stdin_blob)?,
+            params: bytes(&spec.params)?.text().into_owned(),
             env: match spec.env.is_empty() {
                 true => BTreeMap::new(),
                 false => self.environment(spec)?,
