@@ -11,6 +11,7 @@ mod environ;
 mod esub;
 pub(crate) mod foreign;
 mod gpus;
+mod missing_files;
 pub(crate) mod no_effect;
 pub(crate) mod options;
 mod pack;
@@ -196,7 +197,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     if let Some(profile) = requested.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
-    spec::check_command(&payload.command)?;
+    check_files(&payload, &mut job)?;
     if options.has("K") && job.hold {
         return Err(Fail::usage("-K and -H cannot be given together"));
     }
@@ -275,6 +276,20 @@ fn requested_job(
         options: described,
         ..RequestedJob::default()
     })
+}
+
+/// Checks the command and warns of files that this host does not have.
+fn check_files(payload: &Payload, job: &mut Submission) -> Result<()> {
+    spec::check_command(&payload.command)?;
+    warn_of(missing_files::note(&mut job.spec));
+    Ok(())
+}
+
+/// Prints a warning.
+fn warn_of(text: Option<String>) {
+    if let Some(text) = text {
+        tell!("{}: {text}", exit::lsf_name().unwrap_or("csub"));
+    }
 }
 
 fn with_vars(mut head: RequestHead, vars: BTreeMap<String, String>) -> RequestHead {
@@ -553,6 +568,7 @@ fn submit_pack(
     let pack = pack::fill(&text, table, own, &parsing, &mut request)?;
     drop(text);
     pack.no_effect.warn("csub");
+    warn_of(pack.missing.clone());
     let ack = if request.is_empty() {
         None
     } else {

@@ -176,6 +176,9 @@ impl Files {
                 }
                 other => other?,
             }
+            if !base.image.is_empty() {
+                userfile::find(Path::new(&base.image))?;
+            }
             self.open_users(task, base, !stdin_ours)
         })?;
         if self.mode == Mode::HeadFirst {

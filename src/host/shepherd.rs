@@ -20,7 +20,7 @@ use super::relay::Relay;
 use super::silence::Silence;
 use super::spawner::group_limits;
 use super::tmp_dirs;
-use crate::model::{ControlAct, ControlOf, TermReason};
+use crate::model::{ControlAct, ControlOf, StartFault, TermReason};
 use crate::record::report::{Ended, Usage};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::Group;
@@ -318,7 +318,7 @@ impl Shepherd<'_> {
         let files = outputs::hand_script(task, user)
             .and_then(|()| outputs::open(task, base, user, service, &self.inherited.host));
         let mut files = match files {
-            Err(e) => return self.failed(None, e.to_string()),
+            Err(e) => return self.failed(None, (e.to_string(), e.start_fault())),
             Ok(files) => files,
         };
         // The files may be on the share, and opening them may have taken long.
@@ -365,22 +365,21 @@ impl Shepherd<'_> {
         }
     }
 
-    fn failed(&self, code: Option<i32>, text: String) -> Ended {
-        let mut end = ending::not_started(self.task.a, code, text);
+    fn failed(&self, code: Option<i32>, why: (String, StartFault)) -> Ended {
+        let mut end = ending::not_started(self.task.a, code, why);
         (end.start, end.t) = (self.times.start, clock::wall_ms());
         end
     }
 
     fn cut_off(&self) -> Ended {
-        let mut end = self.failed(None, "cut off from the share before it could start".into());
+        let why = "cut off from the share before it could start".to_owned();
+        let mut end = self.failed(None, (why, StartFault::Job));
         end.reason = TermReason::Fenced;
         end
     }
 
     fn not_launched(&self, e: &launch::LaunchError, text: String) -> Ended {
-        let mut end = self.failed(e.shell_code(), text);
-        end.elsewhere = e.is_hosts();
-        end
+        self.failed(e.shell_code(), (text, e.fault()))
     }
 
     /// Runs the program until its last process has ended.

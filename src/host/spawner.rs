@@ -7,7 +7,7 @@
 use super::local::Local;
 use super::shepherd::{self, Inherited, Prepared};
 use super::tmp_dirs::{Leftovers, TmpDirs};
-use crate::model::{AttemptId, DeviceNode, JobKey};
+use crate::model::{AttemptId, DeviceNode, JobKey, StartFault};
 use crate::sys::append::SharedAppender;
 use crate::sys::cgroup::{self, Denied, Group, Hierarchy, Limits, Pool, SharedDenied};
 use crate::sys::ipc::{self, Bell};
@@ -363,8 +363,7 @@ impl Spawner {
             );
             return Ok(());
         }
-        let mut end = ending::not_started(task.a, None, text);
-        end.elsewhere = true;
+        let mut end = ending::not_started(task.a, None, (text, StartFault::Host));
         end.t = clock::wall_ms();
         let line = encode_task(&TaskRec::End(Box::new(end)), task.mark)?;
         self.inherited

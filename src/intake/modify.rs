@@ -94,6 +94,8 @@ pub fn changed(
 /// Copies what `option` sets from one specification to another.
 fn replace(to: &mut Spec, from: &Spec, option: &str) -> Result<(), Refusal> {
     let from = from.clone();
+    // Whether the new file or directory can be reached was not looked up.
+    to.unseen &= !matches!(option, "cwd" | "i" | "o" | "oo" | "e" | "eo");
     match option {
         "q" => to.queue = from.queue,
         "n" => (to.min, to.max) = (from.min, from.max),

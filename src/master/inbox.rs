@@ -44,7 +44,7 @@ const NAMES_MAX: usize = 4096;
 /// Maximum number of bytes of requests taken in one turn.
 const BYTES_MAX: usize = 96 << 20;
 /// How long a looked-up account is considered valid, in milliseconds.
-const ACCOUNT_MS: u64 = 60_000;
+const ACCOUNT_MS: u64 = 25_000;
 /// Number of one user's unreadable files that are kept in lost+found; later ones are removed.
 const KEPT_MAX: u32 = 100;
 /// Maximum number of names of one user that could neither be moved nor removed and are remembered
@@ -708,8 +708,10 @@ impl Inbox {
             // An earlier answer is better than none.
             Err(e) => known.map(Some).ok_or(e),
             Ok(who) => {
-                if let Some(who) = &who {
-                    self.accounts.insert(uid, (who.clone(), now_ms));
+                match &who {
+                    Some(who) => drop(self.accounts.insert(uid, (who.clone(), now_ms))),
+                    // From now on no answer is better than the earlier one.
+                    None => drop(self.accounts.remove(&uid)),
                 }
                 Ok(who)
             }

@@ -219,6 +219,9 @@ pub struct Spec {
     pub slurm: Option<Box<SlurmJob>>,
     /// Host where csub ran.
     pub sub_host: String,
+    /// A file or directory that the job needs could not be reached there either.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unseen: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
 }

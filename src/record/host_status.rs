@@ -31,6 +31,9 @@ pub enum HostStatus {
     /// Its load is over a threshold.
     #[serde(rename = "closed_Busy")]
     Busy,
+    /// Tasks cannot be started there that run elsewhere.
+    #[serde(rename = "closed_Fail")]
+    Failing,
     /// A word of a newer leader, or none.
     #[default]
     #[serde(other, rename = "unknown")]
@@ -47,7 +50,7 @@ pub enum HostKind {
 }
 
 impl HostStatus {
-    const ALL: [HostStatus; 10] = [
+    const ALL: [HostStatus; 11] = [
         HostStatus::Ok,
         HostStatus::Unavailable,
         HostStatus::Unreachable,
@@ -57,6 +60,7 @@ impl HostStatus {
         HostStatus::Exclusive,
         HostStatus::Full,
         HostStatus::Busy,
+        HostStatus::Failing,
         HostStatus::Unknown,
     ];
 
@@ -72,6 +76,7 @@ impl HostStatus {
             HostStatus::Exclusive => "closed_Excl",
             HostStatus::Full => "closed_Full",
             HostStatus::Busy => "closed_Busy",
+            HostStatus::Failing => "closed_Fail",
             HostStatus::Unknown => "unknown",
         }
     }
@@ -92,7 +97,8 @@ impl HostStatus {
             | HostStatus::ClosedByWindow
             | HostStatus::Exclusive
             | HostStatus::Full
-            | HostStatus::Busy => HostKind::Closed,
+            | HostStatus::Busy
+            | HostStatus::Failing => HostKind::Closed,
             HostStatus::Unavailable | HostStatus::Unreachable | HostStatus::Unknown => {
                 HostKind::Away
             }

@@ -2,7 +2,7 @@
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
 use super::device_use::DeviceUse;
-use crate::model::{AttemptId, Binding, HookOf, Retry, TermReason};
+use crate::model::{AttemptId, Binding, HookOf, Retry, StartFault, TermReason};
 use serde::{Deserialize, Serialize};
 
 /// A report as read from its file.
@@ -194,6 +194,10 @@ pub struct Ended {
     /// be started elsewhere.
     #[serde(skip_serializing_if = "is_false")]
     pub elsewhere: bool,
+    /// It could not be started, and it is not known whether the job or this host is at fault: a
+    /// file, a directory or an account is missing or not accessible here.
+    #[serde(skip_serializing_if = "is_false")]
+    pub unclear: bool,
     /// It was not started because its user has no account on this host (named in `text`).
     #[serde(skip_serializing_if = "is_false")]
     pub no_account: bool,
@@ -215,6 +219,20 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Who is at fault that it could not be started.
+    pub fn fault(&self) -> StartFault {
+        match (self.elsewhere, self.unclear || self.no_account) {
+            (_, true) => StartFault::Unclear,
+            (true, false) => StartFault::Host,
+            (false, false) => StartFault::Job,
+        }
+    }
+
+    pub fn set_fault(&mut self, fault: StartFault) {
+        self.elsewhere = fault == StartFault::Host;
+        self.unclear = fault == StartFault::Unclear;
+    }
+
     /// Whether the job is DONE after it, unless it runs again. An unknown end is not a success, nor
     /// is the end of a job that a person, a limit or the system ended.
     pub fn is_success(&self) -> bool {

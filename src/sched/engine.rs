@@ -6,6 +6,7 @@ use super::pass::{Pass, PassMemory};
 use super::picture::Picture;
 use super::plan::Plan;
 use super::share::UserShareHistory;
+use super::start_vetoes::StartVetoes;
 use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
@@ -45,6 +46,11 @@ impl Engine {
     pub fn clock_stepped(&mut self, by_ms: i64) {
         self.memory.clock_stepped(by_ms);
         self.stale = true;
+    }
+
+    /// Where jobs get no place because starts failed.
+    pub fn vetoes_mut(&mut self) -> &mut StartVetoes {
+        &mut self.memory.vetoes
     }
 
     /// Stores the groups of a user. If they changed, the values that depend on them are computed

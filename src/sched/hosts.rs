@@ -55,7 +55,7 @@ impl HostInfo {
             Some(Obstacle::Closed)
         } else if self.ctl.lock.is_some() {
             Some(Obstacle::Locked)
-        } else if !self.ctl.up || !self.load.executor {
+        } else if !self.ctl.up || !self.load.executor || self.load.failing {
             Some(Obstacle::Unavailable)
         } else {
             None

@@ -48,6 +48,7 @@ mod resource_names;
 mod run_length;
 mod shape;
 pub mod share;
+mod start_vetoes;
 #[cfg(test)]
 mod tests;
 mod threshold_monitor;
@@ -61,6 +62,7 @@ pub use examine::{AmountRoom, Examination, ExcludedHosts, NearestMiss, Stage, Un
 pub use hosts::{HostInfo, HostTable, Obstacle};
 pub use openings::Opening;
 pub use plan::{Placement, Plan, SlotGrowth, Start};
+pub use start_vetoes::JobVeto;
 pub use threshold_monitor::DispatchBlock;
 
 use crate::config::Config;

@@ -18,6 +18,7 @@ mod start;
 mod start_conditions;
 mod suspend;
 mod units;
+mod vetoes;
 mod walk;
 
 use super::fragmentation::Demand;
@@ -28,6 +29,7 @@ use super::plan::Plan;
 use super::preemption_search::PreemptionSearch;
 use super::quota::Blocked;
 use super::shape::{ClusterView, Shape};
+use super::start_vetoes::StartVetoes;
 use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
@@ -48,6 +50,7 @@ pub(super) struct PassMemory {
     /// The common kinds of jobs, for queues whose packing depends on them.
     demand: Demand,
     pub preemption: PreemptionSearch,
+    pub vetoes: StartVetoes,
     /// Pending reasons are not needed.
     pub skip_reasons: bool,
 }
@@ -57,6 +60,7 @@ impl PassMemory {
     pub(super) fn renewed(self) -> PassMemory {
         PassMemory {
             preemption: self.preemption.renewed(),
+            vetoes: self.vetoes,
             skip_reasons: self.skip_reasons,
             ..PassMemory::default()
         }
@@ -65,6 +69,7 @@ impl PassMemory {
     /// Notes that the wall clock was set forward or back by `by_ms`.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.preemption.shift(by_ms);
+        self.vetoes.shift(by_ms);
         self.reasons_updated_at = Stamp(0);
     }
 }
@@ -88,6 +93,10 @@ pub(super) struct Pass<'a> {
     waited_ms: u64,
     /// The limit on a host that last prevented a start.
     over_limit: Option<Blocked>,
+    /// Positions of the hosts that the job under consideration avoids.
+    avoided: SmallVec<[u32; 4]>,
+    /// Number of jobs that were skipped because they wait for another host.
+    passed: u32,
 }
 
 impl<'a> Pass<'a> {
@@ -113,6 +122,8 @@ impl<'a> Pass<'a> {
             array_started: HashMap::new(),
             waited_ms: 0,
             over_limit: None,
+            avoided: SmallVec::new(),
+            passed: 0,
         }
     }
 

@@ -39,6 +39,7 @@ impl State {
             }
             let extras = RunExtras {
                 units: units.iter().cloned().collect(),
+                put_back: work.run.as_deref().map_or(0, Run::put_back),
                 ..RunExtras::default()
             };
             let run = Run {
@@ -82,7 +83,8 @@ impl State {
             Some(_) => Some(PendReason::PreExec {
                 why: e.text.clone(),
             }),
-            None if e.no_account => Some(self.no_account(e.a.j)),
+            None if e.no_account && hold => Some(self.no_account(e.a.j)),
+            None if e.reason == TermReason::StartFailed => Some(self.refused(e)),
             None => e.retry.filter(|_| !hold).map(PendReason::Retry),
         };
         let units = self.units_for_account(e.a.j);
@@ -100,6 +102,9 @@ impl State {
             run.killing = None;
             run.suspension.by_system = None;
             run.end = Some(Box::new(end_of(e)));
+            if requeue && e.reason == TermReason::StartFailed {
+                run.note_put_back();
+            }
             let ok = e.is_success();
             let stat = match (requeue, hold, ok) {
                 (true, true, _) => JobStat::Psusp,
@@ -138,6 +143,17 @@ impl State {
         let first = self.work(j).and_then(|w| w.run.as_deref()?.hosts.first());
         let host = first.map_or(String::new(), |(id, _)| self.host_name(*id).to_string());
         PendReason::NoSuchUser { user, host }
+    }
+
+    /// The reason of a job that its host could not start.
+    fn refused(&self, e: &Ended) -> PendReason {
+        let first = self
+            .work(e.a.j)
+            .and_then(|w| w.run.as_deref()?.hosts.first());
+        PendReason::HostRefused {
+            host: first.map_or(String::new(), |(id, _)| self.host_name(*id).to_string()),
+            why: e.text.clone(),
+        }
     }
 
     pub(super) fn unbound(&mut self, a: AttemptId, why: &str, t: Stamp, at: &str) {

@@ -70,6 +70,12 @@ pub struct Work {
 }
 
 impl Work {
+    /// Number of attempts that count as runs: those that could not be started do not.
+    pub fn runs(&self) -> u32 {
+        let put_back = self.run.as_deref().map_or(0, Run::put_back);
+        self.attempt.saturating_sub(put_back)
+    }
+
     /// When it may be run again after a failure, while it waits for that.
     pub(super) fn retry_at(&self) -> Option<Stamp> {
         match self.why.as_deref() {
@@ -195,6 +201,8 @@ pub(super) struct RunExtras {
     pub(super) part_binds: Vec<PartBinding>,
     /// After its end: the part of its usage that belongs to hosts after the first.
     pub(super) part_use: Vec<PartUse>,
+    /// Attempts so far that were put back because they could not be started.
+    pub(super) put_back: u32,
 }
 
 impl RunExtras {
@@ -203,7 +211,7 @@ impl RunExtras {
         let times = [self.preempt_at, self.saved_at];
         let has = !self.units.is_empty() || times != [Stamp(0); 2] || self.bind.is_some();
         let has = has || !self.part_binds.is_empty() || !self.part_use.is_empty();
-        let has = has || self.migrating.is_some();
+        let has = has || self.migrating.is_some() || self.put_back > 0;
         has.then(|| Box::new(self))
     }
 }
@@ -279,6 +287,15 @@ impl Run {
         if force.is_some() || self.extras.is_some() {
             self.extras.get_or_insert_default().migrating = force;
         }
+    }
+
+    /// Attempts so far that were put back because they could not be started.
+    pub(super) fn put_back(&self) -> u32 {
+        self.extras.as_deref().map_or(0, |more| more.put_back)
+    }
+
+    pub(super) fn note_put_back(&mut self) {
+        self.extras.get_or_insert_default().put_back += 1;
     }
 
     pub(super) fn set_bind(&mut self, bind: &Option<Box<Binding>>) {

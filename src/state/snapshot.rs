@@ -208,6 +208,9 @@ pub(super) struct SnapRun {
     /// The part of `u` that belongs to its other hosts, after its end.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) pu: Vec<PartUse>,
+    /// Attempts that could not be started.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) nostart: u32,
 }
 
 /// Cuts one record's amount off the end of an array's elements; `None`: they fit into one record.
@@ -401,6 +404,7 @@ impl State {
             bind: run.bind().cloned().map(Box::new),
             pb: run.part_binds().to_vec(),
             pu: run.part_use().to_vec(),
+            nostart: run.put_back(),
         }
     }
 
@@ -538,6 +542,7 @@ impl State {
             migrating: run.mig,
             part_binds: run.pb,
             part_use: run.pu,
+            put_back: run.nostart,
         };
         Run {
             hosts: run

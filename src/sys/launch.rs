@@ -5,7 +5,7 @@
 //! it only makes system calls. The caller must be a process with one thread.
 
 use super::{Error, Result, cpus};
-use crate::model::CpuSet;
+use crate::model::{CpuSet, StartFault};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
@@ -90,15 +90,34 @@ impl LaunchError {
 }
 
 impl LaunchError {
-    /// Whether the host is the cause: it has no room for a process, or its own set-up fails. A
-    /// user's own limit of processes shows at the exec, and is not the host's fault.
-    pub fn is_hosts(&self) -> bool {
-        match self.stage {
-            Stage::Fork | Stage::Session | Stage::Join | Stage::Cpus => true,
-            Stage::Exec => matches!(self.errno, libc::ENOMEM | libc::ENFILE | libc::EMFILE),
-            _ => self.errno == libc::ENOMEM,
+    /// Who is at fault. A user's own limit of processes shows at the exec, and is the user's, like
+    /// a program that does not exist: a shell would return an exit code.
+    pub fn fault(&self) -> StartFault {
+        match (self.stage, self.errno) {
+            (Stage::Fork | Stage::Session | Stage::Join | Stage::Cpus, _) => StartFault::Host,
+            (Stage::Exec, errno) if is_broken_mount(errno) => StartFault::Unclear,
+            (Stage::Exec, errno) => match super::start_fault(errno) {
+                StartFault::Host => StartFault::Host,
+                StartFault::Job | StartFault::Unclear => StartFault::Job,
+            },
+            (Stage::Limits | Stage::Identity | Stage::Files, libc::ENOMEM) => StartFault::Host,
+            (Stage::Limits | Stage::Identity | Stage::Files, _) => StartFault::Unclear,
         }
     }
+}
+
+/// Whether a file system answers this when it is there and does not work.
+fn is_broken_mount(errno: i32) -> bool {
+    matches!(
+        errno,
+        libc::EIO
+            | libc::ESTALE
+            | libc::ENOTCONN
+            | libc::ETIMEDOUT
+            | libc::EHOSTDOWN
+            | libc::EREMOTEIO
+            | libc::ENODEV
+    )
 }
 
 impl std::fmt::Display for LaunchError {
@@ -548,6 +567,23 @@ mod tests {
         let e = run("/no/such/program", &[]).unwrap_err();
         assert_eq!((e.stage, e.shell_code()), (Stage::Exec, Some(127)));
         assert_eq!(run("/tmp", &[]).unwrap_err().shell_code(), Some(126));
+    }
+
+    #[test]
+    fn only_a_program_that_is_missing_or_not_allowed_is_the_jobs_fault() {
+        let fault = |stage, errno| LaunchError { stage, errno }.fault();
+        for errno in [libc::ENOENT, libc::EACCES, libc::EAGAIN, libc::E2BIG] {
+            assert_eq!(fault(Stage::Exec, errno), StartFault::Job, "{errno}");
+        }
+        for errno in [libc::ESTALE, libc::EIO, libc::ENOTCONN] {
+            assert_eq!(fault(Stage::Exec, errno), StartFault::Unclear, "{errno}");
+        }
+        assert_eq!(fault(Stage::Exec, libc::ENFILE), StartFault::Host);
+        assert_eq!(fault(Stage::Fork, libc::EAGAIN), StartFault::Host);
+        assert_eq!(fault(Stage::Join, libc::ENOENT), StartFault::Host);
+        assert_eq!(fault(Stage::Identity, libc::EAGAIN), StartFault::Unclear);
+        assert_eq!(fault(Stage::Files, libc::ENOENT), StartFault::Unclear);
+        assert_eq!(fault(Stage::Files, libc::ENOMEM), StartFault::Host);
     }
 
     #[test]

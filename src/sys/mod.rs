@@ -47,6 +47,7 @@ pub mod ranks;
 pub mod sensor;
 pub mod service;
 pub mod signals;
+pub mod slow_stat;
 pub mod sockets;
 pub mod statfs;
 pub mod stream;
@@ -61,6 +62,7 @@ pub mod users;
 pub mod watch;
 mod writeback;
 
+use crate::model::StartFault;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -142,6 +144,12 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         self.source.raw_os_error()
     }
+
+    /// Who is at fault if a task cannot be started because of this error. An error that the system
+    /// did not return is about the content of a file, which is the same everywhere.
+    pub fn start_fault(&self) -> StartFault {
+        self.errno().map_or(StartFault::Job, start_fault)
+    }
 }
 
 impl std::fmt::Display for Error {
@@ -153,6 +161,19 @@ impl std::fmt::Display for Error {
             self.path.display(),
             reason(&self.source)
         )
+    }
+}
+
+/// Who is at fault if a file or directory of a job cannot be opened with this `errno`. What is
+/// missing on one host may be a file system that is not mounted there, so only errors that do not
+/// depend on the host are the job's.
+pub fn start_fault(errno: i32) -> StartFault {
+    match errno {
+        libc::ENOMEM | libc::ENFILE | libc::EMFILE => StartFault::Host,
+        libc::ENAMETOOLONG | libc::EINVAL | libc::EISDIR | libc::ENXIO | libc::ETXTBSY => {
+            StartFault::Job
+        }
+        _ => StartFault::Unclear,
     }
 }
 
@@ -192,6 +213,37 @@ impl<T> ErrorContext<T> for nix::Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file system that is not mounted, hangs or is full is the host's; a name is the job's.
+    #[test]
+    fn what_another_host_may_have_is_not_the_jobs_fault() {
+        let of = |errno| Error::new("open", Path::new("/x"), io::Error::from_raw_os_error(errno));
+        let unclear = [
+            libc::ENOENT,
+            libc::ENOTDIR,
+            libc::EACCES,
+            libc::EPERM,
+            libc::ESTALE,
+            libc::EIO,
+            libc::ENOTCONN,
+            libc::EROFS,
+            libc::ENOSPC,
+            libc::EDQUOT,
+            libc::ELOOP,
+            libc::ETIMEDOUT,
+            libc::EHOSTDOWN,
+            libc::ENODEV,
+        ];
+        for errno in unclear {
+            assert_eq!(of(errno).start_fault(), StartFault::Unclear, "{errno}");
+        }
+        for errno in [libc::ENAMETOOLONG, libc::EISDIR, libc::ENXIO] {
+            assert_eq!(of(errno).start_fault(), StartFault::Job, "{errno}");
+        }
+        assert_eq!(of(libc::ENFILE).start_fault(), StartFault::Host);
+        let content = Error::invalid("read", Path::new("/x"), "no text");
+        assert_eq!(content.start_fault(), StartFault::Job);
+    }
 
     #[test]
     fn the_number_of_the_answer_is_not_shown() {

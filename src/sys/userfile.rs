@@ -51,6 +51,11 @@ pub fn open_input(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Checks that a file or directory exists and can be reached.
+pub fn find(path: &Path) -> Result<()> {
+    std::fs::metadata(path).map(drop).at("find", path)
+}
+
 /// `/dev/null` for reading and writing.
 pub fn open_null() -> Result<File> {
     let path = Path::new("/dev/null");

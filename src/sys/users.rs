@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-/// How long a looked-up answer is considered valid, milliseconds.
-const CACHE_MS: u64 = 300_000;
+/// How long a looked-up answer is considered valid, milliseconds: so long a removed user may still
+/// start something.
+const CACHE_MS: u64 = 30_000;
 /// The same for "no such user": a directory service that was unavailable must not exclude a user
 /// for long.
 const CACHE_ABSENT_MS: u64 = 5_000;
@@ -75,6 +76,11 @@ pub fn look_up(uid: u32) -> super::Result<Option<UserFacts>> {
         // An earlier answer is better than none.
         Err(e) => {
             let known = cache.get(&uid).and_then(|(_, facts)| facts.clone());
+            if let Some(facts) = &known {
+                // It may take long to fail: not every job waits for it.
+                let asked = now.saturating_sub(CACHE_MS - CACHE_ABSENT_MS);
+                cache.insert(uid, (asked, Some(facts.clone())));
+            }
             let what = format!("uid {uid} in the user database");
             let error = super::Error::new("look up", what.as_ref(), e.into());
             return known.map(Some).ok_or(error);
@@ -254,6 +260,43 @@ pub(crate) mod tests {
     thread_local! {
         /// The user database returns errors to this thread.
         pub(crate) static AWAY: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    /// The answer of the database for this user, as if it had just been looked up; `None`: it must
+    /// be looked up again.
+    pub(crate) fn set_answer(uid: u32, facts: Option<UserFacts>) {
+        let mut cache = BY_UID.lock().unwrap();
+        match facts {
+            Some(facts) => drop(cache.insert(uid, (crate::sys::clock::boot_ms(), Some(facts)))),
+            None => drop(cache.remove(&uid)),
+        }
+    }
+
+    /// Together with what the leader remembers, a removed user is refused after a minute.
+    #[test]
+    fn an_answer_is_believed_for_half_a_minute() {
+        let uid = 4_000_000_006;
+        let old = crate::sys::clock::boot_ms().saturating_sub(30_001);
+        let facts = Some(simulated(uid));
+        BY_UID.lock().unwrap().insert(uid, (old, facts.clone()));
+        assert_eq!(look_up(uid).unwrap(), None);
+        set_answer(uid, facts.clone());
+        assert_eq!(look_up(uid).unwrap(), facts);
+        set_answer(uid, None);
+    }
+
+    /// Each attempt to reach a directory service that is down may take seconds.
+    #[test]
+    fn a_database_that_is_down_is_not_asked_for_every_job() {
+        let uid = 4_000_000_008;
+        let old = crate::sys::clock::boot_ms().saturating_sub(30_001);
+        let facts = Some(simulated(uid));
+        BY_UID.lock().unwrap().insert(uid, (old, facts.clone()));
+        AWAY.set(true);
+        assert_eq!(look_up(uid).unwrap(), facts);
+        AWAY.set(false);
+        assert_eq!(look_up(uid).unwrap(), facts, "not asked again at once");
+        set_answer(uid, None);
     }
 
     #[test]

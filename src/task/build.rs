@@ -100,6 +100,7 @@ pub fn base(
         service: properties.service.clone(),
         cwd: spec.cwd.clone(),
         cwd_create: spec.cwd_create,
+        image: image_path(spec),
         umask: spec.umask,
         nice,
         stdin: stdin_file.unwrap_or(&spec.stdin).to_owned(),
@@ -115,6 +116,13 @@ pub fn base(
         sbatch: spec.slurm.is_some(),
         index_shift: spec.index_shift(),
     })
+}
+
+/// The image of the job's container, if it is a path.
+fn image_path(spec: &Spec) -> String {
+    let image = spec.container.as_ref().map(|container| &container.image);
+    let path = image.filter(|image| image.starts_with('/'));
+    path.cloned().unwrap_or_default()
 }
 
 pub(super) fn base_env(

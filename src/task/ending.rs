@@ -5,7 +5,7 @@
 
 use super::sent_signal::SentSignal;
 use super::spec::TaskLimits;
-use crate::model::{AttemptId, TermReason};
+use crate::model::{AttemptId, StartFault, TermReason};
 use crate::record::report::Ended;
 
 /// How the top process ended.
@@ -108,14 +108,16 @@ pub fn killed_by(top: TopEnd) -> Option<i32> {
 }
 
 /// The record of a task that could not be started.
-pub fn not_started(a: AttemptId, code: Option<i32>, text: String) -> Ended {
-    Ended {
+pub fn not_started(a: AttemptId, code: Option<i32>, (text, fault): (String, StartFault)) -> Ended {
+    let mut end = Ended {
         a,
         code,
         reason: TermReason::StartFailed,
         text,
         ..Ended::default()
-    }
+    };
+    end.set_fault(fault);
+    end
 }
 
 /// The record of an end that was not observed: no code and no signal, so never a success.

@@ -6,7 +6,7 @@ use super::containers;
 use super::ending::{self, TopEnd};
 use super::spec::{Hook, TaskHooks};
 use crate::model::{
-    AttemptId, ContainerRuntime, CopyWay, FileCopy, HookOf, JobKey, Spec, TermReason,
+    AttemptId, ContainerRuntime, CopyWay, FileCopy, HookOf, JobKey, Spec, StartFault, TermReason,
 };
 use crate::record::order::HookOrder;
 use crate::record::report::Ended;
@@ -272,7 +272,8 @@ pub fn hook_problem(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
 pub fn pre_ended(a: AttemptId, hook: &Hook, end: &HookEnd, host: &str) -> Option<Ended> {
     let text = hook_problem(hook, "pre-exec", end)?;
     // No code, whatever the hook made of the signal: a job that never ran has not succeeded.
-    let mut out = ending::not_started(a, None, format!("{text} on host {host}"));
+    let failed = (format!("{text} on host {host}"), StartFault::Job);
+    let mut out = ending::not_started(a, None, failed);
     match end {
         HookEnd::Ended(_, reason) if !matches!(reason, TermReason::None | TermReason::RunLimit) => {
             out.reason = *reason;
@@ -280,8 +281,8 @@ pub fn pre_ended(a: AttemptId, hook: &Hook, end: &HookEnd, host: &str) -> Option
         HookEnd::Ended(TopEnd::Exited(ABORT), _) => out.code = Some(ABORT),
         _ => {
             out.pre_failed = Some(hook.of);
-            // What the queue's program did not find on this host may exist on another one.
-            out.elsewhere = hook.of == HookOf::Queue;
+            // What the program did not find on this host may exist on another one.
+            out.set_fault(StartFault::Unclear);
         }
     }
     Some(out)
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!((&remover.argv, remover.of), (&own, HookOf::Job));
         assert!(remover.user.is_none(), "it has the job's user");
         for reason in [TermReason::Owner, TermReason::Force, TermReason::MemLimit] {
-            let mut end = ending::not_started(AttemptId::default(), None, String::new());
+            let mut end = ending::not_started(AttemptId::default(), None, Default::default());
             (end.reason, end.sig) = (reason, 9);
             assert!(runs_after(remover, &end, None), "{reason:?}");
         }
@@ -459,10 +460,16 @@ mod tests {
         let of = |hook: &Hook, top, reason| pre_ended(a, hook, &HookEnd::Ended(top, reason), "h1");
         assert_eq!(of(job, TopEnd::Exited(0), TermReason::None), None);
         let e = of(queue, TopEnd::Exited(3), TermReason::None).unwrap();
-        assert_eq!((e.pre_failed, e.elsewhere), (Some(HookOf::Queue), true));
+        assert_eq!(
+            (e.pre_failed, e.fault()),
+            (Some(HookOf::Queue), StartFault::Unclear)
+        );
         assert_eq!(e.text, "pre-exec of the queue exited with 3 on host h1");
         let e = of(job, TopEnd::Killed(11, false), TermReason::None).unwrap();
-        assert_eq!((e.pre_failed, e.elsewhere), (Some(HookOf::Job), false));
+        assert_eq!(
+            (e.pre_failed, e.fault()),
+            (Some(HookOf::Job), StartFault::Unclear)
+        );
         let e = of(job, TopEnd::Exited(0), TermReason::RunLimit).unwrap();
         assert_eq!((e.pre_failed, e.code), (Some(HookOf::Job), None));
         let e = of(job, TopEnd::Exited(0), TermReason::Owner).unwrap();

@@ -54,6 +54,9 @@ pub struct TaskBase {
     pub cwd_create: bool,
     pub umask: u32,
     pub nice: i32,
+    /// The image of its container, if that is a file or directory: it must be there; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
     /// Input file; empty = no input.
     pub stdin: String,
     /// The input is the system's own file, not opened as the user.

@@ -149,6 +149,9 @@ impl Turn<'_> {
             for name in listed.into_iter().chain(joined) {
                 let ctl = self.core.state.host_ctl(&name);
                 let (changes, text) = effect(&ctl, act, comment);
+                if act == HostAct::Open {
+                    self.forget_failures_on(&name);
+                }
                 if changes {
                     let (by, comment) = (requester.user.clone(), comment.to_owned());
                     self.emit(Event::Host {

@@ -108,6 +108,7 @@ impl Turn<'_> {
     /// Handles the report of a host other than the first that it cannot prepare its part.
     pub(super) fn part_refused(&mut self, host: &str, a: AttemptId, why: String) {
         if self.has_part(a, host).is_some() && self.is_preparing(a) {
+            self.avoid_after_refusal(host, a.j, &why);
             self.cancel_and_delay(a, host, why);
         }
     }

@@ -2,6 +2,7 @@
 
 use super::context::Turn;
 use super::host_loss::SILENT_MS;
+use crate::model::Mono;
 use crate::record::event::Event;
 use crate::record::load::LoadDoc;
 use crate::record::order::Order;
@@ -22,6 +23,7 @@ impl Turn<'_> {
         };
         let up = silent_ms < SILENT_MS && !doc.boot.is_empty();
         self.take_sensors(host, &mut doc, up);
+        self.note_beat(host, &doc, silent_ms);
         let before = self.core.inputs.loads.get(host);
         if before.is_some_and(|(d, _)| d.executor) && !doc.executor {
             // No part can be prepared there. Whatever is already started needs no executor.
@@ -42,6 +44,18 @@ impl Turn<'_> {
             core.pass.hosts_changed |= !core.hosts.sample(&core.state, host, &doc, silent_ms);
         }
         core.inputs.loads.insert(host.to_owned(), (doc, silent_ms));
+    }
+
+    /// Notes when the host beat, if this sample shows another beat than the last one.
+    fn note_beat(&mut self, host: &str, doc: &LoadDoc, silent_ms: u64) {
+        let known = self.core.inputs.loads.get(host);
+        let same = |(known, _): &(LoadDoc, u64)| {
+            (&known.incarnation, known.beat) == (&doc.incarnation, doc.beat)
+        };
+        if !known.is_some_and(same) {
+            let at = Mono(self.mono.0.saturating_sub(silent_ms));
+            self.core.memory.host_mut(host).alive_at = Some(at);
+        }
     }
 
     /// Orders `iso_timeout` from a host that uses another value.

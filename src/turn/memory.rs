@@ -2,16 +2,20 @@
 //! again from files and reports, at the cost of a few repeated orders. Decides nothing.
 
 pub(super) mod gangs;
+pub(super) mod held_ends;
 pub(super) mod hosts;
 pub(super) mod part_usage;
+pub(super) mod start_faults;
 pub(super) mod stray_runs;
 
 use super::cron::CronTimetable;
 use crate::model::{JobKey, Mono};
 use crate::state::HostId;
 use gangs::GangStarts;
+use held_ends::HeldEnds;
 use hosts::HostMemory;
 use part_usage::PartUsage;
+use start_faults::StartFaults;
 use std::collections::{BTreeMap, BTreeSet};
 use stray_runs::StrayRuns;
 
@@ -29,6 +33,12 @@ pub(super) struct Memory {
     pub part_usage: PartUsage,
     /// How often a job could not be started because its host could not start tasks.
     pub failed_starts: BTreeMap<JobKey, u32>,
+    /// Starts that failed for lack of a file, a directory or an account, or in a pre-exec command.
+    pub faults: StartFaults,
+    /// When they were last reviewed.
+    pub last_review: Mono,
+    /// Ends that may be the consequence of the loss of another host.
+    pub held_ends: HeldEnds,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.
     pub timetable: CronTimetable,

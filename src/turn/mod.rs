@@ -19,6 +19,7 @@ mod damaged_files;
 mod forced_start;
 mod gang_start;
 mod gang_usage;
+mod held_ends;
 mod host_backoff;
 mod host_loss;
 mod input;

@@ -73,7 +73,7 @@ impl Turn<'_> {
             self.kill_strays(host);
         }
         if let Some(seq) = last {
-            self.ready.order(host, Order::Ack { part, seq });
+            self.acknowledge_reports(host, part, seq);
         }
     }
 
@@ -122,21 +122,7 @@ impl Turn<'_> {
             Report::Started { a, pid, t, bind } => {
                 self.started(host, (a, run), (pid, bind), Stamp(t));
             }
-            Report::Ended(mut e) => {
-                self.note_mentioned(host, e.a);
-                self.forget_stray(host, e.a, run);
-                if self.bound(host, e.a).is_some() {
-                    if e.elsewhere {
-                        self.start_failed(host, &e);
-                    } else if e.reason != TermReason::StartFailed {
-                        // A task that starts and ends at once is only reported as ended.
-                        self.clear_backoff(host);
-                        self.core.memory.failed_starts.remove(&e.a.j);
-                    }
-                    self.core.memory.part_usage.add_parts(e.a, &mut e.u);
-                    self.ended(*e, true);
-                }
-            }
+            Report::Ended(e) => self.end_reported(host, run, *e),
             Report::Never { a, why } => {
                 self.note_mentioned(host, a);
                 self.forget_stray(host, a, run);
@@ -174,6 +160,25 @@ impl Turn<'_> {
         }
     }
 
+    fn end_reported(&mut self, host: &str, run: RunId, mut e: Ended) {
+        self.note_mentioned(host, e.a);
+        self.forget_stray(host, e.a, run);
+        if self.bound(host, e.a).is_none() {
+            return;
+        }
+        if e.reason != TermReason::StartFailed {
+            // A task that starts and ends at once is only reported as ended.
+            self.clear_backoff(host);
+            if e.code.is_some() || e.sig > 0 {
+                self.task_ran(e.a.j, host, e.start);
+            }
+        }
+        self.core.memory.part_usage.add_parts(e.a, &mut e.u);
+        if let Some(e) = self.hold_end(host, e) {
+            self.ended(e, true);
+        }
+    }
+
     /// Usage is shown at once but written to the journal only with the end: a lost sample does no
     /// harm.
     fn first_used(&mut self, host: &str, (a, run): (AttemptId, RunId), u: Usage) {
@@ -196,10 +201,8 @@ impl Turn<'_> {
             return self.note_stray(host, a, run);
         };
         let known = bound.start != Stamp(0);
-        // If a pre-exec command can fail because of the host, only the end of the job shows it.
-        if !self.queue_has_pre_exec(a.j) {
-            self.clear_backoff(host);
-        }
+        self.clear_backoff(host);
+        self.task_began(a.j, host);
         if known {
             return;
         }

@@ -4,7 +4,7 @@
 
 use super::context::Turn;
 use super::core::Core;
-use crate::model::{Retry, Spec, TermReason};
+use crate::model::{Retry, Spec, StartFault, TermReason};
 use crate::record::event::{Event, SignalAct};
 use crate::record::report::Ended;
 use crate::text::exits::{RequeueExits, SuccessExits};
@@ -57,16 +57,9 @@ impl Turn<'_> {
         if e.reason == TermReason::Migrate {
             return (true, copied);
         }
-        if e.pre_failed.is_some() {
-            return self.after_pre_exec(e.a.j, copied);
-        }
-        if e.elsewhere {
-            return (self.may_retry_start(e.a.j), copied);
-        }
-        if e.no_account {
-            // Its user was removed, or is not on all hosts yet: an administrator must resume the
-            // job.
-            return (true, true);
+        let may_differ = e.pre_failed.is_some() || e.fault() != StartFault::Job;
+        if may_differ && e.reason == TermReason::StartFailed {
+            return self.after_failed_start(e, copied);
         }
         let state = &self.core.state;
         let Some(spec) = state.spec_of(e.a.j.id) else {
@@ -113,19 +106,20 @@ impl Turn<'_> {
         let (Some(code), Some(queue)) = (code, core.config.queue(&spec.queue)) else {
             return false;
         };
+        let runs = work.runs();
         let exits = requeue_exits(core, spec);
         if exits.requeues(code) {
             let excludes = exits.excludes(code);
             let app = core.config.app(&spec.app);
             let most = app.and_then(|app| app.max_requeue).or(queue.max_requeue);
-            let tries_left = most.is_none_or(|max| work.attempt <= max);
+            let tries_left = most.is_none_or(|max| runs <= max);
             return tries_left && (!excludes || self.exclude_host(e));
         }
         if e.success {
             return false;
         }
         let max_retries = spec.again.retries.unwrap_or(queue.retries);
-        e.retry = Retry::after(work.attempt, max_retries, self.now.0);
+        e.retry = Retry::after(runs, max_retries, self.now.0);
         e.retry.is_some()
     }
 

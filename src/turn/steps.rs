@@ -75,6 +75,8 @@ impl Turn<'_> {
         self.judge_dependencies();
         self.fence_silent_hosts();
         self.check_preparations();
+        self.review_failed_starts();
+        self.release_held_ends();
         self.journal_share_history();
         self.end_overdue();
         self.release_retries();

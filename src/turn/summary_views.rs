@@ -145,6 +145,8 @@ fn host_status(core: &Core, host: &HostInfo) -> HostStatus {
         HostStatus::ClosedByAdmin
     } else if host.ctl.lock.is_some() {
         HostStatus::Locked
+    } else if host.load.failing {
+        HostStatus::Failing
     } else if core.engine.dispatch_block(host) == Some(DispatchBlock::Window) {
         HostStatus::ClosedByWindow
     } else if exclusive() {

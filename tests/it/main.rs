@@ -26,6 +26,7 @@ mod events;
 mod executor;
 mod executor_bed;
 mod expectations;
+mod failed_starts;
 mod faults_calls;
 mod faults_disk;
 mod faults_flips;

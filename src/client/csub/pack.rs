@@ -3,6 +3,7 @@
 //! An invalid line is listed and skipped; the others are submitted. Lines with the same options as
 //! the previous line are sent without them.
 
+use super::missing_files;
 use super::no_effect::NoEffect;
 use super::options::JobOptions;
 use super::script::pack_words;
@@ -32,6 +33,8 @@ pub(super) struct Pack {
     pub skipped: Vec<(u32, String)>,
     /// Options without effect of csub and of the lines.
     pub no_effect: NoEffect,
+    /// The first warning about something that this host lacks.
+    pub missing: Option<String>,
 }
 
 /// Reads the file, `-` for standard input.
@@ -79,7 +82,7 @@ pub(super) fn fill(
             Err(fail) => pack.skipped.push((n, fail.text)),
         }
     }
-    pack.no_effect = before.no_effect;
+    (pack.no_effect, pack.missing) = (before.no_effect, before.missing);
     if pack.lines.is_empty() && pack.skipped.is_empty() {
         return Err(Fail::usage("-pack: the file contains no job"));
     }
@@ -94,6 +97,8 @@ struct PreviousLine {
     /// The last specification that was sent.
     sent: Option<Spec>,
     no_effect: NoEffect,
+    /// The first warning about something that this host lacks.
+    missing: Option<String>,
 }
 
 impl PreviousLine {
@@ -118,7 +123,10 @@ impl PreviousLine {
                 return Err(Fail::usage(text));
             }
             self.no_effect.note(&own);
-            self.job = Some(spec::submission(&own.overriding(common.clone()), context)?);
+            let mut job = spec::submission(&own.overriding(common.clone()), context)?;
+            let warning = missing_files::note(&mut job.spec);
+            self.missing = self.missing.take().or(warning);
+            self.job = Some(job);
             self.given = split.given;
         }
         let previous = self.job.as_ref().expect("set above");

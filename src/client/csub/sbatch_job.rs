@@ -4,7 +4,9 @@ use super::foreign::slurm::translate;
 use super::foreign::{self, ConvertContext, ConvertedOptions, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Payload};
-use super::{SubmitContext, esub, index_shift_of, request_head, retries, spec, submitted_job};
+use super::{
+    SubmitContext, esub, index_shift_of, missing_files, request_head, retries, spec, submitted_job,
+};
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::requests;
@@ -72,6 +74,9 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     let mut job = spec::submission(&job_options, &context.parse_context(&site, &unit))?;
     foreign.complete(&mut job, &job_options);
     spec::check_command(&payload.command)?;
+    if let Some(text) = missing_files::note(&mut job.spec).filter(|_| !called.quiet) {
+        eprintln!("sbatch: {text}");
+    }
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = payload.command;

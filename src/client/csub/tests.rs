@@ -433,6 +433,7 @@ fn a_pack_is_reported_by_line_or_in_ranges() {
     };
     let mut pack = Pack {
         no_effect: Default::default(),
+        missing: None,
         lines: vec![1, 3, 5],
         skipped: vec![(4, "bad\n  x".into())],
     };

@@ -15,7 +15,8 @@ use super::sample::{self, Samples, Snapshot};
 use super::share_watch::ShareWatch;
 use super::spawn::SpawnerEvent;
 use super::spawners::Spawners;
-use super::starts::{StartRefusal, Starter};
+use super::start_refusal::StartRefusal;
+use super::starts::Starter;
 use super::table::{Entry, PendingAction, Resize, Shepherd, Status, Table};
 use super::unit_names::names_of;
 use crate::host::ls::write_beat;
@@ -545,10 +546,9 @@ impl Exec {
     fn not_started(&self, o: &StartOrder, refused: StartRefusal) -> Ended {
         let mut end = match o.ran {
             true => ending::unknown(o.a, TermReason::HostLost, FORGOTTEN),
-            false => ending::not_started(o.a, None, refused.text),
+            false => ending::not_started(o.a, None, (refused.text, refused.fault)),
         };
         end.t = clock::wall_ms();
-        end.elsewhere = refused.elsewhere;
         end.no_account = !o.ran && self.starter.lacks_account(o.s);
         end
     }

@@ -31,6 +31,7 @@ mod share_watch;
 pub mod spawn;
 mod spawners;
 mod start_launches;
+mod start_refusal;
 mod starts;
 mod table;
 mod task_records;

@@ -6,15 +6,16 @@
 use super::cpus::HostCpus;
 use super::known_units::KnownUnits;
 use super::launches::AttemptResources;
+use super::start_refusal::{StartRefusal, account, hook_account, user_of};
 use crate::host::local::Local;
-use crate::model::{Session, Spec, sha256_hex};
+use crate::model::{Session, Spec, StartFault, sha256_hex};
 use crate::record::byte_text::ByteText;
 use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
-use crate::sys::{self, clock, fs, users};
-use crate::task::build::{self, Account, EEXEC_DATA, HostProperties, TaskFiles};
-use crate::task::spec::{TaskBase, TaskHooks, TaskIdentity, TaskSpec, ToSpawner, WaitingClient};
+use crate::sys::{self, clock, fs};
+use crate::task::build::{self, EEXEC_DATA, HostProperties, TaskFiles};
+use crate::task::spec::{TaskBase, TaskHooks, TaskSpec, ToSpawner, WaitingClient};
 use crate::task::submitted_parts::{self, SubmittedParts};
 use crate::task::{checkpoints, cpu_binding, hooks, launched_command, params};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,28 +31,8 @@ const KEPT_BYTES: usize = 256 << 10;
 const BASES_MAX: usize = 1_000;
 const BASES_BYTES: u64 = 16 << 20;
 
-/// Why a task cannot be started.
-#[derive(Debug, PartialEq)]
-pub(super) struct StartRefusal {
-    /// The text for the job's owner.
-    pub text: String,
-    /// The job is not at fault: the share or the local directory failed.
-    pub elsewhere: bool,
-}
-
-impl From<String> for StartRefusal {
-    fn from(text: String) -> StartRefusal {
-        let elsewhere = false;
-        StartRefusal { text, elsewhere }
-    }
-}
-
-impl From<sys::Error> for StartRefusal {
-    fn from(e: sys::Error) -> StartRefusal {
-        let (text, elsewhere) = (e.to_string(), true);
-        StartRefusal { text, elsewhere }
-    }
-}
+/// How long the lookup of a job's directory may take (ms).
+const STAT_MS: u64 = 500;
 
 /// Converts orders to tasks.
 pub(super) struct Starter {
@@ -151,6 +132,8 @@ impl Starter {
             let text = format!("specification {} is missing in the orders", order.s);
             return Err(text.into());
         };
+        // A shared part that is known may be older than the removal of its user.
+        user_of(&spec, &self.host_properties)?;
         let base = self.base(order, &spec, send)?;
         let files = TaskFiles {
             script: self.script(order, &spec)?,
@@ -254,7 +237,7 @@ impl Starter {
         let spec = self.specs.get(&s);
         let found = spec.map(|spec| account(spec, &self.host_properties));
         // An account that could not be looked up may exist.
-        matches!(found, Some(Err(refused)) if !refused.elsewhere)
+        matches!(found, Some(Err(refused)) if refused.fault == StartFault::Unclear)
     }
 
     /// Checks that a job of specification `s` could run here: its account, its directory.
@@ -273,15 +256,17 @@ impl Starter {
                 "host {host} runs without privilege and cannot become uid {uid}"
             ));
         }
-        // The user may have access where this process has none.
-        match fs::stat(spec.cwd.as_ref()) {
-            Ok(None) if !spec.cwd_create => {
+        // The user may have access where this process has none. This process serves all jobs of the
+        // host and must not wait for one user's directory.
+        match sys::slow_stat::stat(spec.cwd.as_ref(), STAT_MS) {
+            None => Err(format!("{} does not answer on this host", spec.cwd)),
+            Some(Ok(None)) if !spec.cwd_create => {
                 Err(format!("there is no directory {} on this host", spec.cwd))
             }
-            Ok(Some(found)) if found.kind == fs::Kind::File => {
+            Some(Ok(Some(found))) if found.kind == fs::Kind::File => {
                 Err(format!("{} is not a directory", spec.cwd))
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
         }
     }
 
@@ -437,7 +422,7 @@ impl Starter {
             Some(file) => {
                 let host = &self.host_properties.host;
                 let why = format!("host {host} has no checkpoint method {method}: no file {file}");
-                Err(why.into())
+                Err(StartRefusal::unclear(why))
             }
         }
     }
@@ -463,7 +448,7 @@ impl Starter {
             true => Ok(bytes),
             false => {
                 let text = format!("{} does not match the hash in its name", path.display());
-                Err(text.into())
+                Err(StartRefusal::unclear(text))
             }
         }
     }
@@ -496,61 +481,8 @@ impl Starter {
     }
 }
 
-fn path_text(path: PathBuf) -> String {
+pub(super) fn path_text(path: PathBuf) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// The account of a job on this host.
-fn account(spec: &Spec, properties: &HostProperties) -> Result<Account, StartRefusal> {
-    let own = !properties.may_switch && spec.uid == properties.uid;
-    let known = match users::look_up(spec.uid) {
-        Err(_) if own => None,
-        known => known?,
-    };
-    // Without privilege the job runs as this process, even if its user has no name here.
-    let facts = match known {
-        Some(facts) => facts,
-        None if own => users::current_user(),
-        None => {
-            let (host, user, uid) = (&properties.host, &spec.user, spec.uid);
-            let text = format!("host {host} has no account for user {user} (uid {uid})");
-            return Err(text.into());
-        }
-    };
-    Ok(account_of(facts, properties))
-}
-
-fn account_of(facts: users::UserFacts, properties: &HostProperties) -> Account {
-    let groups = match properties.may_switch {
-        true => users::groups_of(&facts),
-        false => Vec::new(),
-    };
-    Account {
-        identity: TaskIdentity {
-            uid: facts.uid,
-            gid: facts.gid,
-            groups,
-        },
-        home: path_text(facts.home),
-        shell: path_text(facts.shell),
-        name: facts.name,
-    }
-}
-
-/// The account `pre_post_exec_user` on this host. If it is missing, the host is at fault.
-fn hook_account(name: &str, properties: &HostProperties) -> Result<Account, StartRefusal> {
-    let refused = |why: &str| {
-        let host = &properties.host;
-        StartRefusal {
-            text: format!("pre_post_exec_user {name}: host {host} {why}"),
-            elsewhere: true,
-        }
-    };
-    let facts = users::by_name(name).ok_or_else(|| refused("has no such account"))?;
-    if !properties.may_switch && facts.uid != properties.uid {
-        return Err(refused("runs without privilege and cannot become it"));
-    }
-    Ok(account_of(facts, properties))
 }
 
 #[cfg(test)]
@@ -558,6 +490,7 @@ mod tests {
     use super::*;
     use crate::model::{AttemptId, CpuBind, JobKey, Limits, Share};
     use crate::record::order::TaskUnits;
+    use crate::sys::users;
 
     fn order() -> StartOrder {
         StartOrder {
@@ -640,7 +573,8 @@ mod tests {
         fs::publish(&layout.blob(&env), b"{}").unwrap();
         s.store_spec(1, Box::new(Spec { env, ..spec }));
         let damaged = s.task(&order(), &mut send).unwrap_err();
-        assert!(damaged.text.contains("hash in its name") && !damaged.elsewhere);
+        assert!(damaged.text.contains("hash in its name"));
+        assert_eq!(damaged.fault, StartFault::Unclear);
         assert_eq!(sent.len(), 1);
         assert!(matches!(&sent[0], ToSpawner::Base { base, .. } if base.env[0] == "A=1"));
     }
@@ -696,19 +630,22 @@ mod tests {
         };
         let refused = |s: &mut Starter, spec| {
             s.store_spec(1, Box::new(spec));
-            let refused = s.task(&order(), &mut |_| Ok(())).unwrap_err();
-            assert!(refused.elsewhere, "{refused:?}");
+            s.task(&order(), &mut |_| Ok(())).unwrap_err().fault
         };
         let script = put(&s.layout, b"echo hi");
-        refused(&mut s, spec(&"0".repeat(64), ""));
-        refused(&mut s, spec(&script, &"0".repeat(64)));
+        // What is missing on the share may be missing for all hosts.
+        let missing = refused(&mut s, spec(&"0".repeat(64), ""));
+        assert_eq!(missing, StartFault::Unclear);
+        let missing = refused(&mut s, spec(&script, &"0".repeat(64)));
+        assert_eq!(missing, StartFault::Unclear);
         // Nothing can be written below a file.
         fs::publish(s.local.dir(), b"").unwrap();
-        refused(&mut s, spec(&script, ""));
+        assert_eq!(refused(&mut s, spec(&script, "")), StartFault::Host);
         let mut gang = order();
         gang.hosts.push(Share("h2".into(), 1));
         s.store_spec(1, Box::new(spec("", "")));
-        assert!(s.task(&gang, &mut |_| Ok(())).unwrap_err().elsewhere);
+        let refused = s.task(&gang, &mut |_| Ok(())).unwrap_err();
+        assert_eq!(refused.fault, StartFault::Host);
     }
 
     #[test]
@@ -722,11 +659,38 @@ mod tests {
             ..Spec::default()
         };
         s.store_spec(1, Box::new(spec));
+        let fault = |s: &mut Starter| s.task(&order(), &mut |_| Ok(())).unwrap_err().fault;
         AWAY.set(true);
-        assert!(s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
+        assert_eq!(fault(&mut s), StartFault::Host);
         assert!(!s.lacks_account(1));
         AWAY.set(false);
-        assert!(!s.task(&order(), &mut |_| Ok(())).unwrap_err().elsewhere);
+        assert_eq!(fault(&mut s), StartFault::Unclear);
+        assert!(s.lacks_account(1));
+    }
+
+    /// Although the host knows the specification.
+    #[test]
+    fn a_user_who_was_removed_starts_nothing_more() {
+        let d = tempfile::tempdir().unwrap();
+        let mut s = starter(d.path());
+        s.host_properties.may_switch = true;
+        let uid = 4_000_000_007;
+        let facts = users::UserFacts {
+            uid,
+            ..users::current_user()
+        };
+        s.store_spec(
+            1,
+            Box::new(Spec {
+                uid,
+                ..Spec::default()
+            }),
+        );
+        users::tests::set_answer(uid, Some(facts));
+        s.task(&order(), &mut |_| Ok(())).unwrap();
+        users::tests::set_answer(uid, None);
+        let refused = s.task(&order(), &mut |_| Ok(())).unwrap_err();
+        assert!(refused.text.contains("has no account"), "{}", refused.text);
         assert!(s.lacks_account(1));
     }
 

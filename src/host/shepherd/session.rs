@@ -6,10 +6,10 @@ use super::{Phase, Shepherd, supervise};
 use crate::channel::Finish;
 use crate::host::outputs::Files;
 use crate::host::relay::{self, Relay, RelayMessage, RelayRequest};
-use crate::model::TermReason;
+use crate::model::{StartFault, TermReason};
 use crate::record::report::Ended;
 use crate::sys::locked_dir::LockedDir;
-use crate::sys::{clock, proc};
+use crate::sys::{self, clock, proc};
 use crate::task::machine::signal;
 use crate::task::spec::{TaskAct, WaitingClient};
 
@@ -32,7 +32,8 @@ impl Shepherd<'_> {
         };
         // Processes in the group get the task's signals.
         self.leave_group_of_task();
-        let failed = |s: &Self, e: &dyn std::fmt::Display| Box::new(s.failed(None, e.to_string()));
+        let failed =
+            |s: &Self, e: &sys::Error| Box::new(s.failed(None, (e.to_string(), e.start_fault())));
         let begun = relay::begin(&self.relay_request(caller));
         let (mut relay, ends) = begun.map_err(|e| failed(self, &e))?;
         self.relay = relay.pid;
@@ -52,7 +53,9 @@ impl Shepherd<'_> {
             }
             RelayMessage::Gone(why) => {
                 self.relay = 0;
-                Err(failed(self, &why))
+                Err(Box::new(
+                    self.failed(None, (why.to_string(), StartFault::Job)),
+                ))
             }
         }
     }

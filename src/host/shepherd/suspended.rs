@@ -59,7 +59,7 @@ impl Shepherd<'_> {
     pub(super) fn ended_before(&self, reason: TermReason) -> Ended {
         let mut end = match reason {
             TermReason::Fenced => self.cut_off(),
-            _ => self.failed(None, String::new()),
+            _ => self.failed(None, Default::default()),
         };
         end.reason = reason;
         end

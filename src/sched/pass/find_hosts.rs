@@ -89,6 +89,7 @@ impl Pass<'_> {
         let (mut blocked, mut wake) = (None, None);
         let limited = Cell::new(false);
         let (quotas, ident) = (&self.picture.quotas, &pending.ident);
+        let avoided = &self.avoided;
         let by_alternative =
             limit_checks::slots_by_alternative(quotas, ident, &entry.shape, self.waited_ms);
         *personal |= by_alternative.some_blocked;
@@ -100,7 +101,7 @@ impl Pass<'_> {
                 may = 0;
             }
             let end = ends.at(query, at);
-            if end > ends.latest {
+            if end > ends.latest || avoided.contains(&(at as u32)) {
                 may = 0;
             }
             *personal |= may < can;

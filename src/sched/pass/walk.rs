@@ -24,6 +24,9 @@ enum Step {
     Start(Start, StartUsage, Option<NextJob>),
     /// This array is at its limit of started elements; the class continues with the next job.
     AtLimit(u32, u32, Option<NextJob>),
+    /// Its job waits for something that concerns only this job; with the next job of the class, if
+    /// it has more.
+    Passed(Option<NextJob>),
     /// Its job has a reservation; with the next job of the class, if it has more.
     Reserved(Option<PendReason>, Option<NextJob>),
     /// No hosts were found for a job of the class in this pass.
@@ -233,6 +236,10 @@ impl Pass<'_> {
                 self.continue_class(queue, pending, entry, next);
                 Outcome::Continue
             }
+            Step::Passed(next) => {
+                self.continue_class(queue, pending, entry, next);
+                Outcome::Continue
+            }
             Step::Reserved(reason, next) => {
                 self.plan
                     .reasons
@@ -376,9 +383,14 @@ impl Pass<'_> {
             return Step::Reserved(None, next(more));
         }
         let opens = self.note_waiting(pending.shape, j);
-        let found = match self.find_or_preempt(pending, j, most) {
-            Ok(found) => found,
-            Err(why) => return Step::Blocked(Some(why)),
+        if let Some(at) = self.avoid_for(pending, j) {
+            self.plan.wake_at(Some(at));
+            return Step::Passed(next(more));
+        }
+        let found = match self.find_avoiding(pending, j, most) {
+            Some(Ok(found)) => found,
+            Some(Err(why)) => return Step::Blocked(Some(why)),
+            None => return Step::Passed(next(more)),
         };
         match found {
             Ok((alt, placed)) => {

@@ -22,6 +22,8 @@ pub(in crate::turn) struct HostMemory {
     pub backoff: Option<Backoff>,
     /// Its executor is alive, but it gets no jobs.
     pub excluded: bool,
+    /// When it last beat.
+    pub alive_at: Option<Mono>,
     /// The notes on it that the leader added to its last sample.
     pub leader_notes: Vec<String>,
 }

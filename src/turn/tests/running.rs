@@ -1,7 +1,7 @@
 //! Actions of the system on running jobs, in addition to those of their users.
 
 use super::*;
-use crate::model::{HookOf, OomKill, Share, SuspReason, TermReason};
+use crate::model::{OomKill, Share, SuspReason, TermReason};
 use crate::record::order::TaskUnits;
 use crate::sched::plan_applier;
 use crate::turn::context::Turn;
@@ -241,98 +241,6 @@ fn a_resize_adds_hosts_and_is_told_until_the_end() {
     assert_eq!(b.core.state.used().queue("normal").run, 3);
     assert_eq!(b.core.state.check(), Vec::<String>::new());
     assert_eq!(contents(&b.replayed()), contents(&b.core.state));
-}
-
-/// A user who was removed after the submission of the job, or does not exist on all hosts yet.
-#[test]
-fn a_job_whose_host_knows_no_account_is_held_with_the_reason() {
-    let mut b = TestLeader::new();
-    b.submit(5, |_| {});
-    let j = JobKey::job(1);
-    let run = b.core.state.work(j).unwrap().run.as_ref().unwrap();
-    let host = b.core.state.host_name(run.hosts[0].0).to_string();
-    let record = |at, t| {
-        Report::Ended(Box::new(Ended {
-            a: AttemptId { j, at },
-            t,
-            reason: TermReason::StartFailed,
-            no_account: true,
-            text: "no account".into(),
-            ..Ended::default()
-        }))
-    };
-    b.report(&host, vec![record(1, b.now)]);
-    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
-    let state = b.replayed();
-    let why = state.job(1).unwrap().own_reason(0).unwrap().to_string();
-    assert!(
-        why.contains(&format!("host {host} has no account")),
-        "{why}"
-    );
-    b.now += 60_000;
-    b.turn(Vec::new());
-    assert_eq!(
-        b.core.state.stat(j),
-        Some(JobStat::Psusp),
-        "not tried again by itself"
-    );
-    let sel = selector(&["1"]);
-    let how = SignalAction::Resume;
-    b.ask(5, vec![Verb::Signal { sel, how }]);
-    assert_eq!(b.core.state.work(j).unwrap().attempt, 2);
-    b.report(&host, vec![record(2, b.now)]);
-    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
-}
-
-/// The job waits in its place and is tried again, but not without limit; a failure of its own hook
-/// is not blamed on the host.
-#[test]
-fn a_job_whose_pre_exec_always_fails_is_held_with_the_reason() {
-    let mut b = TestLeader::new();
-    b.submit(5, |j| j.spec.hosts = "h1".into());
-    let j = JobKey::job(1);
-    let failed = |of, at, t| {
-        Report::Ended(Box::new(Ended {
-            a: AttemptId { j, at },
-            t,
-            reason: TermReason::StartFailed,
-            pre_failed: Some(of),
-            elsewhere: of == HookOf::Queue,
-            text: "pre-exec failed on host h1".into(),
-            ..Ended::default()
-        }))
-    };
-    for at in 1..=5 {
-        assert_eq!(b.core.state.work(j).unwrap().attempt, at);
-        b.report("h1", vec![failed(HookOf::Job, at, b.now)]);
-        b.turn(Vec::new());
-    }
-    assert_eq!(b.core.state.stat(j), Some(JobStat::Run), "a sixth try");
-    b.report("h1", vec![failed(HookOf::Job, 6, b.now)]);
-    assert_eq!(b.core.state.stat(j), Some(JobStat::Psusp));
-    let why = |b: &TestLeader| b.replayed().job(1).unwrap().own_reason(0).unwrap().clone();
-    let why_held = why(&b);
-    assert_eq!(why_held.code(), 32);
-    assert_eq!(why_held.to_string(), "pre-exec failed on host h1");
-    // A hook of a queue keeps the host from getting the next job.
-    let (sel, how) = (selector(&["1"]), SignalAction::Resume);
-    b.ask(5, vec![Verb::Signal { sel, how }]);
-    assert_eq!(b.core.state.work(j).unwrap().attempt, 7);
-    b.report("h1", vec![failed(HookOf::Queue, 7, b.now)]);
-    b.turn(Vec::new());
-    assert_eq!(b.core.state.stat(j), Some(JobStat::Pend), "the host waits");
-    let mut config = (*b.core.config).clone();
-    config.general.hooks.pre_exec_retries = 0;
-    config.general.hooks.pre_exec_retry_action = crate::config::RetryAction::Exit;
-    b.turn(vec![Input::Config(Arc::new(config))]);
-    b.submit(5, |j| j.spec.hosts = "h2".into());
-    let other = JobKey::job(2);
-    let Report::Ended(mut end) = failed(HookOf::Job, 1, b.now) else {
-        panic!("an end");
-    };
-    end.a.j = other;
-    b.report("h2", vec![Report::Ended(end)]);
-    assert_eq!(b.core.state.stat(other), Some(JobStat::Exit));
 }
 
 /// The job is still there: it can be killed, shown as unknown and ended as lost like any other.
