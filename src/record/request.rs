@@ -5,7 +5,7 @@
 use super::byte_text::ByteText;
 use super::cron::CronDef;
 use super::job_group::JobGroupAct;
-use crate::model::{CheckpointAct, Stamp, Submission, Token};
+use crate::model::{CheckpointAct, JobStat, Stamp, Submission, Token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -233,6 +233,35 @@ pub struct Selector {
     /// User or user group, `all`; empty = the requester.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
+    /// Only jobs and elements in these states; empty = in every state.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<StateGroup>,
+}
+
+/// The states of unfinished jobs, as a selector distinguishes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateGroup {
+    /// Not started, also if it is held.
+    Waiting,
+    /// Started, also if it is suspended.
+    Started,
+}
+
+impl StateGroup {
+    fn has(self, stat: JobStat) -> bool {
+        match self {
+            StateGroup::Waiting => stat.is_waiting(),
+            StateGroup::Started => stat.is_started(),
+        }
+    }
+}
+
+impl Selector {
+    /// Whether it selects works in this state.
+    pub fn has_stat(&self, stat: JobStat) -> bool {
+        self.states.is_empty() || self.states.iter().any(|states| states.has(stat))
+    }
 }
 
 /// New values for `cmod`. `None` = unchanged. `reset` lists options to reset (`W`, `R`, ...).

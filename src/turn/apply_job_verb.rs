@@ -95,7 +95,7 @@ impl Turn<'_> {
                 Some(target) => target,
                 None => {
                     let mut spent = LOOK;
-                    let takes = |job: &Job| job_verb.action.takes(job);
+                    let takes = |job: &Job| job_verb.action.takes(job, &job_verb.sel);
                     let picked = selection.current_item(&self.core.state, &takes, &mut spent);
                     self.spend(spent);
                     picked
@@ -187,9 +187,12 @@ impl Turn<'_> {
         let at = (&mut job_verb.next_index, &mut job_verb.counts);
         match &job_verb.action {
             JobAction::Signal(how) => {
-                let how = *how;
+                let (how, sel) = (*how, &job_verb.sel);
                 if !self.for_each_work(j, at, true, |turn, key, counts| {
-                    turn.signal_work(requester, key, how, counts);
+                    match turn.is_in_other_state(key, sel) {
+                        true => counts.in_other_state += 1,
+                        false => turn.signal_work(requester, key, how, counts),
+                    }
                 }) {
                     return false;
                 }

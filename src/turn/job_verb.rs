@@ -5,7 +5,7 @@
 use crate::intake::{Action, Refusal, Selection, SelectionItem};
 use crate::model::JobStat;
 use crate::record::request::{Changes, Selector, SignalAction, Verb};
-use crate::state::{Body, Job};
+use crate::state::{Body, Job, Work};
 
 /// The action that is applied to each job.
 #[derive(Clone)]
@@ -42,10 +42,13 @@ impl JobAction {
         }
     }
 
-    pub(crate) fn takes(&self, job: &Job) -> bool {
-        let is_stopped = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
+    /// Whether a search for the jobs of `sel` takes this one.
+    pub(crate) fn takes(&self, job: &Job, sel: &Selector) -> bool {
+        if !any_stat(job, |stat| sel.has_stat(stat)) {
+            return false;
+        }
         match self {
-            JobAction::Signal(SignalAction::Resume) => any_stat(job, is_stopped),
+            JobAction::Signal(SignalAction::Resume) => is_stopped(job),
             JobAction::Requeue { wants, .. } => any_stat(job, |s| wants.stat(s)),
             JobAction::Migrate { .. } => any_stat(job, JobStat::is_started),
             JobAction::Post { .. } => true,
@@ -148,7 +151,9 @@ pub(super) struct WorkCounts {
     pub live: u32,
     /// Of these, the number that an administrator stopped and that the requester may not resume.
     pub denied: u32,
-    /// Of these, the number that cannot be saved: without checkpoints, or not running.
+    /// Number of those whose state the selector does not name.
+    pub in_other_state: u32,
+    /// Of the unfinished ones, the number that cannot be saved: without checkpoints, or not running.
     pub unsaved: u32,
     pub done: u32,
     /// Why the first one that cannot migrate is refused.
@@ -166,6 +171,21 @@ fn signal_action(action: SignalAction) -> Action {
         SignalAction::Checkpoint(act) if act.kill => Action::Kill,
         SignalAction::Number(_) | SignalAction::Checkpoint(_) => Action::Signal,
     }
+}
+
+/// Whether a part of the job is held or suspended, or ordered to be: hosts report later than the
+/// order was answered.
+fn is_stopped(job: &Job) -> bool {
+    let reached = |s| matches!(s, JobStat::Psusp | JobStat::Ususp | JobStat::Ssusp);
+    let ordered = |work: &Work| {
+        let run = work.run.as_deref();
+        work.stat.is_started() && run.is_some_and(|run| run.user_stop.wanted)
+    };
+    let by_order = || match &job.body {
+        Body::Single(work) => ordered(work),
+        Body::Array(array) => array.work.values().any(ordered),
+    };
+    any_stat(job, reached) || by_order()
 }
 
 fn any_stat(job: &Job, wanted: impl Fn(JobStat) -> bool) -> bool {

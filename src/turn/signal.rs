@@ -10,7 +10,7 @@ use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
 use crate::record::report::Ended;
-use crate::record::request::SignalAction;
+use crate::record::request::{Selector, SignalAction};
 use crate::state::{Body, Run};
 
 // The numbers are the same on every Linux.
@@ -75,6 +75,12 @@ impl Turn<'_> {
         }
     }
 
+    /// Whether it has not ended, and its state is none of those that the selector names.
+    pub(super) fn is_in_other_state(&self, j: JobKey, sel: &Selector) -> bool {
+        let stat = self.stat(j).filter(|stat| !stat.is_finished());
+        stat.is_some_and(|stat| !sel.has_stat(stat))
+    }
+
     /// The answer for an operand whose jobs or elements were signalled.
     pub(super) fn signal_answer(
         &self,
@@ -82,6 +88,9 @@ impl Turn<'_> {
         action: SignalAction,
         counts: &WorkCounts,
     ) -> Result<String, Refusal> {
+        if counts.live == 0 && counts.in_other_state > 0 {
+            return Err(Refusal::refused("is not in the requested state"));
+        }
         if counts.live == 0 {
             return Err(Refusal::new(Code::NotFound, "job has already finished"));
         }

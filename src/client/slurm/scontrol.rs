@@ -16,7 +16,7 @@ use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source};
 use crate::client::requests::{self, NoAnswer};
 use crate::record::ack::Code;
-use crate::record::request::{Selector, SignalAction, Verb};
+use crate::record::request::{Selector, SignalAction, StateGroup, Verb};
 use crate::show::job_select::Users;
 use crate::spool::view::JobSet;
 use crate::sys;
@@ -243,11 +243,17 @@ fn run_verb(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
         )));
     }
     let words = ids_of(rest)?;
-    if let Some(wrong) = state_error(source, verb, &words)? {
-        return Err(Fail::refused(wrong));
+    let states = wanted_states(verb);
+    let unfit = match states {
+        Some(states) => state_errors(source, states, &words)?,
+        None => StateErrors::default(),
+    };
+    if unfit.is_all && !unfit.texts.is_empty() {
+        return Err(Fail::refused(unfit.texts.join("\nscontrol: error: ")));
     }
     let sel = Selector {
         ids: leader_ids(source, &words)?,
+        states: states.into_iter().collect(),
         ..Selector::default()
     };
     let verb = match verb {
@@ -265,31 +271,55 @@ fn run_verb(source: &Source, verb: &str, rest: &[String]) -> Result<Exit> {
             states: ["run", "done", "exit"].map(str::to_owned).into(),
         },
     };
-    send(source, verb)
+    let exit = send(source, verb)?;
+    for text in &unfit.texts {
+        eprintln!("scontrol: error: {text}");
+    }
+    Ok(match unfit.texts.is_empty() {
+        true => exit,
+        false => exit.worst(Exit::Refused),
+    })
 }
 
-/// Looks up the state of the jobs, because the leader's stop and resume apply to waiting and
+/// The states to which a verb applies, because the leader's stop and resume apply to waiting and
 /// running jobs, but each verb of scontrol only to one kind.
-fn state_error(source: &Source, verb: &str, words: &[SlurmJobId]) -> Result<Option<String>> {
-    let waiting = match verb {
-        "hold" | "uhold" | "release" => true,
-        "suspend" | "resume" => false,
-        _ => return Ok(None),
-    };
+fn wanted_states(verb: &str) -> Option<StateGroup> {
+    match verb {
+        "hold" | "uhold" | "release" => Some(StateGroup::Waiting),
+        "suspend" | "resume" => Some(StateGroup::Started),
+        _ => None,
+    }
+}
+
+/// The jobs and elements to which a verb does not apply.
+#[derive(Default)]
+struct StateErrors {
+    texts: Vec<String>,
+    /// It applies to no other either.
+    is_all: bool,
+}
+
+fn state_errors(source: &Source, states: StateGroup, words: &[SlurmJobId]) -> Result<StateErrors> {
+    let waiting = states == StateGroup::Waiting;
     let want = JobSet {
         ids: words.iter().map(|word| (word.id, word.id)).collect(),
         ..JobSet::default()
     };
     let mut items = jobs::items(source, &want)?;
     items.retain(|item| words.iter().any(|word| item.is_named(word)));
-    let fits = |item: &SlurmItem| (item.state() == State::Pending) == waiting;
-    Ok(items.iter().find(|item| !fits(item)).map(|item| {
-        let why = match waiting {
-            true => "Job is no longer pending execution",
-            false => "Job is pending execution",
-        };
-        format!("{why} for job {}", item.text())
-    }))
+    let all = items.len();
+    items.retain(|item| (item.state() == State::Pending) != waiting);
+    let why = match waiting {
+        true => "Job is no longer pending execution",
+        false => "Job is pending execution",
+    };
+    Ok(StateErrors {
+        is_all: items.len() == all,
+        texts: items
+            .iter()
+            .map(|item| format!("{why} for job {}", item.text()))
+            .collect(),
+    })
 }
 
 fn send(source: &Source, verb: Verb) -> Result<Exit> {
@@ -429,6 +459,15 @@ mod tests {
         );
         assert_eq!(act("suspend", "1"), "Job is pending execution for job 1");
         assert!(act("hold", "Name=x").contains("only job ids"));
+        let mixed = |word: &str| {
+            let ids = [SlurmJobId::parse(word).unwrap()];
+            let unfit = state_errors(&source, StateGroup::Waiting, &ids).unwrap();
+            (unfit.is_all, unfit.texts)
+        };
+        let running = "Job is no longer pending execution for job 4_2".to_owned();
+        assert_eq!(mixed("4"), (false, vec![running.clone()]));
+        assert_eq!(mixed("4_2"), (true, vec![running]));
+        assert_eq!(mixed("1"), (false, vec![]));
     }
 
     #[test]

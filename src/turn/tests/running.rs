@@ -341,3 +341,61 @@ fn the_end_of_a_job_is_ordered_as_its_submitter_and_its_queue_expect() {
     again.sort_unstable();
     assert_eq!(again, [7_000, 40_000], "a later leader says the same");
 }
+
+#[test]
+fn a_job_that_is_being_stopped_is_found_by_name_to_be_resumed() {
+    for array in ["", "1-3"] {
+        let mut b = TestLeader::new();
+        b.submit(5, |j| {
+            j.name = "nap".into();
+            j.array = array.into();
+        });
+        let by_name = |how| {
+            let sel = Selector {
+                name: "nap".into(),
+                ..Selector::default()
+            };
+            vec![Verb::Signal { sel, how }]
+        };
+        assert!(b.ask(5, by_name(SignalAction::Stop)).results[0].code == Code::Ok);
+        // No host has reported the stop.
+        let ack = b.ask(5, by_name(SignalAction::Resume));
+        assert_eq!(ack.results[0].code, Code::Ok, "{array}: {:?}", ack.results);
+        let again = b.ask(5, by_name(SignalAction::Resume));
+        assert_eq!(
+            again.results[0].code,
+            Code::NotFound,
+            "{array}: nothing is stopped"
+        );
+    }
+}
+
+#[test]
+fn a_signal_to_waiting_elements_leaves_the_started_ones_alone() {
+    let mut b = TestLeader::new();
+    b.submit(5, |j| {
+        j.array = "1-6".into();
+        j.array_limit = 2;
+    });
+    let mut ask = |states: &[StateGroup], ids: &[&str], how| {
+        let sel = Selector {
+            states: states.to_vec(),
+            ..selector(ids)
+        };
+        let ack = b.ask(5, vec![Verb::Signal { sel, how }]);
+        let array = b.core.state.job(1).unwrap().array().unwrap();
+        let stopped = array
+            .work
+            .values()
+            .filter(|w| w.run.as_deref().is_some_and(|run| run.user_stop.wanted));
+        (ack.results[0].code, array.head, stopped.count())
+    };
+    let (stop, resume) = (SignalAction::Stop, SignalAction::Resume);
+    let waiting = [StateGroup::Waiting];
+    assert_eq!(ask(&waiting, &["1"], stop), (Code::Ok, JobStat::Psusp, 0));
+    assert_eq!(ask(&waiting, &["1"], resume), (Code::Ok, JobStat::Pend, 0));
+    assert_eq!(ask(&waiting, &["1[1]"], stop).0, Code::Refused);
+    let started = [StateGroup::Started];
+    assert_eq!(ask(&started, &["1"], stop), (Code::Ok, JobStat::Pend, 2));
+    assert_eq!(ask(&waiting, &["1"], resume), (Code::Ok, JobStat::Pend, 2));
+}
