@@ -3,7 +3,7 @@
 //! Owns word splitting as a shell does it without any expansion, `#CSUB`/`#BSUB` lines and the
 //! choice between direct exec and `/bin/sh -c`. Never runs anything, never reads a file.
 
-use super::ParseError;
+use super::{ParseError, here_documents};
 
 /// Maximum length of a line that is split into words.
 pub const MAX_LINE: usize = 64 * 1024;
@@ -165,8 +165,8 @@ pub struct Script {
 
 impl Script {
     /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or
-    /// `#BSUB`, then a blank or at once the first option, and may be anywhere in the script. Errors
-    /// point into `script`.
+    /// `#BSUB`, then a blank or at once the first option, and may be anywhere in the script but in a
+    /// here-document. Errors point into `script`.
     ///
     /// ```
     /// use corral::text::command::Script;
@@ -183,6 +183,7 @@ impl Script {
             return Err(ParseError::too_long("script", MAX_SCRIPT, script.len()));
         }
         let mut found = Script::default();
+        let data = here_documents::lines(script);
         let mut first_text = true;
         let mut at = 0;
         for (n, raw) in script.split('\n').enumerate() {
@@ -195,6 +196,10 @@ impl Script {
                 first_text = false;
                 let shell = line.strip_prefix("#!").map(str::trim);
                 found.shebang = shell.filter(|s| !s.is_empty()).map(str::to_owned);
+            }
+            if data.contains(&(n + 1)) {
+                at += raw.len() + 1;
+                continue;
             }
             if let Some(options) = directive(line) {
                 let skipped = raw.len() - options.len();
@@ -328,6 +333,18 @@ mod tests {
             Script::parse("echo\n#!/bin/sh").expect("parses").shebang,
             None
         );
+    }
+
+    #[test]
+    fn lines_of_a_here_document_are_data() {
+        let text = "#BSUB -n 2\ncat > job.sh <<EOF\n#!/bin/sh\n#BSUB -n 99\n#SBATCH -n 9\n# BSUB -q x\n\
+                    EOF\n#BSUB -q night\n#BSUB -J 'open";
+        let e = Script::parse(text).unwrap_err();
+        assert_eq!(e.line_column(text), (9, 10));
+        let script = Script::parse(&text[..text.len() - 5]).expect("parses");
+        let lines: Vec<usize> = script.directives.iter().map(|d| d.line).collect();
+        assert_eq!(lines, [1, 8, 9]);
+        assert!(script.foreign_directives.is_empty() && script.unread.is_empty());
     }
 
     #[test]

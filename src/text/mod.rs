@@ -37,6 +37,7 @@ pub mod depend;
 pub mod duration;
 pub mod exits;
 pub mod glob;
+pub mod here_documents;
 pub mod hook;
 pub mod hostlist;
 pub mod indexset;

@@ -320,6 +320,12 @@ fn file_option(spec: &mut Spec, id: &str, value: &str, context: &ParseContext<'_
             spec.stderr_over = id == "eo";
         }
         "cwd" | "cwdc" => {
+            if ["%J", "%I"].iter().any(|pattern| value.contains(pattern)) {
+                return Err(Fail::usage(format!(
+                    "-{id}: %J and %I are not replaced in a working directory\nhint: let the \
+                     script make its directory: mkdir run_$LSB_JOBID && cd run_$LSB_JOBID"
+                )));
+            }
             spec.cwd = path_text(&without_current_dirs(&context.cwd.join(file(id, value)?)))?;
             spec.cwd_create = id == "cwdc";
         }

@@ -276,6 +276,14 @@ fn bad_input_is_refused_before_anything_is_sent() {
     let cases: &[(&[&str], &str)] = &[
         (&[], "no command"),
         (&["  "], "no command"),
+        (
+            &["-cwd", "/tmp/%J", "x"],
+            "-cwd: %J and %I are not replaced",
+        ),
+        (
+            &["-cwdc", "run_%I", "x"],
+            "-cwdc: %J and %I are not replaced",
+        ),
         (&["-n", "0", "x"], "-n"),
         (&["-n", "999999999", "x"], "-n"),
         (&["-n", "4,2", "x"], "less than"),
