@@ -347,9 +347,15 @@ impl History {
             success: dice.roll(4) == 0,
             sig: dice.of(&[0, 0, 9]),
             core: dice.coin(),
-            reason: dice.of(&[TermReason::None, TermReason::Owner, TermReason::MemLimit]),
+            reason: dice.of(&[
+                TermReason::None,
+                TermReason::Owner,
+                TermReason::MemLimit,
+                TermReason::StartFailed,
+            ]),
             oom: dice.coin(),
             elsewhere: false,
+            unclear: dice.roll(8) == 0,
             no_account: dice.roll(8) == 0,
             pre_failed: (dice.roll(8) == 0).then_some(HookOf::Queue),
             post_failed: dice.coin(),
@@ -724,5 +730,6 @@ fn usage(dice: &mut Dice) -> Usage {
         wrong_units: vec!["gpu 7".into()],
         pids: vec![n() as u32],
         tasks: vec![TaskUse::default()],
+        command_end: None,
     }
 }

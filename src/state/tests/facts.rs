@@ -218,9 +218,13 @@ fn run_facts(state: &State, run: &Run) -> String {
         migrating,
         part_binds,
         part_use,
+        put_back,
     } = extras;
     let begin = (hosts, dispatch, start, pid, preparing, rerun, alt, forced);
     let wishes = (killing, user_stop, suspension, orders);
-    let more = (units, preempt_at, warn_signal, bind, saved_at, migrating);
+    let more = (
+        (units, preempt_at, warn_signal, bind),
+        (saved_at, migrating, put_back),
+    );
     text(&(begin, wishes, more, part_binds, part_use, usage, end))
 }
