@@ -7,19 +7,20 @@
 use super::journal_damage::{self, ReadFinding, whole_line};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail};
+use crate::host::setup::local_directory;
 use crate::journal::{Chain, LineError, Lines, snapshot};
 use crate::language::answer;
 use crate::model::sha256_hex;
 use crate::record::acct::{AccountingPosition, AttemptRecord};
 use crate::record::ack::Ack;
-use crate::record::frame::{Damage, Damaged};
+use crate::record::frame::{self, Damage, Damaged};
 use crate::record::header::{FileKind, Header};
-use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, decode_fixed};
+use crate::record::leader::{BeatDoc, CLUSTER_MAX, ClusterDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::order::Order;
 use crate::record::report::Report as HostReport;
 use crate::record::request::{REQUEST_MAX, RequestHead, Verb};
 use crate::record::view::{self, Row};
-use crate::record::{FORMAT, load};
+use crate::record::{FORMAT, load, sealed};
 use crate::spool::Layout;
 use crate::spool::view::ViewReader;
 use crate::sys;
@@ -42,6 +43,9 @@ const SMALL_MAX: u64 = 1 << 20;
 struct Args {
     /// The shared directory; without it, the cluster of CB_ENVDIR.
     dir: Option<PathBuf>,
+    /// Also check this local directory of a host; without DIR, that of this host is checked.
+    #[arg(long, value_name = "LOCAL")]
+    local: Option<PathBuf>,
     /// Print damage only.
     #[arg(short, long)]
     quiet: bool,
@@ -58,14 +62,19 @@ pub(crate) fn run(words: &[String]) -> i32 {
         Ok(args) => args,
         Err(e) => return crate::client::usage(&e),
     };
-    let layout = match &args.dir {
-        Some(dir) => Layout::new(dir),
+    let (layout, site) = match &args.dir {
+        Some(dir) => (Layout::new(dir), None),
         None => match Site::find() {
-            Ok(site) => site.layout(),
+            Ok(site) => (site.layout(), Some(site)),
             Err(e) => return crate::client::report(Err(e.into())),
         },
     };
-    let report = match check(&layout) {
+    let own = |cluster: &str| {
+        let local = local_directory(site.as_ref()?, cluster);
+        Some(local.dir().to_path_buf()).filter(|dir| sys::fs::exists(dir))
+    };
+    let local = |cluster: &str| args.local.clone().or_else(|| own(cluster));
+    let report = match check_with(&layout, &local) {
         Ok(report) => report,
         Err(e) => return crate::client::report(Err(e)),
     };
@@ -123,21 +132,43 @@ impl FsckReport {
 ///
 /// # Errors
 /// The share is missing, not a cluster, or of a newer format.
+#[cfg(test)]
 pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
+    check_with(layout, &|_| None)
+}
+
+/// Reads everything below the share, and the local directory that `local` names for the id of the
+/// cluster.
+///
+/// # Errors
+/// The share is missing, not a cluster, or of a newer format.
+fn check_with(
+    layout: &Layout,
+    local: &dyn Fn(&str) -> Option<PathBuf>,
+) -> Result<FsckReport, Fail> {
     let path = layout.cluster();
     let bytes = sys::fs::read_small(&path, CLUSTER_MAX).map_err(|e| {
         Fail::system(format!(
             "{e}: no cluster there, or the share is not mounted"
         ))
     })?;
-    let cluster =
-        ClusterDoc::decode(&bytes).map_err(|e| Fail::system(format!("{}: {e}", path.display())))?;
+    let (cluster, wrong) = match ClusterDoc::decode(&bytes) {
+        Ok(doc) => (doc.cluster, None),
+        Err(e) => match cluster_of_journals(layout) {
+            Some(id) if !is_intact(&bytes) => (id, Some(e)),
+            _ => return Err(Fail::system(format!("{}: {e}", path.display()))),
+        },
+    };
     let mut share_check = ShareCheck {
         layout,
-        cluster: cluster.cluster,
+        cluster,
         report: FsckReport::default(),
     };
     share_check.report.files = 1;
+    if let Some(wrong) = wrong {
+        let offset = sealed::from_json::<ClusterDoc>(&bytes).map_or_else(|d| d.offset, |_| 0);
+        share_check.damage(&path, offset, &wrong);
+    }
     share_check.leader();
     share_check.journal();
     share_check.snapshots();
@@ -148,7 +179,32 @@ pub(crate) fn check(layout: &Layout) -> Result<FsckReport, Fail> {
     share_check.inbox();
     share_check.blobs();
     share_check.leftovers();
+    share_check.other_files();
+    if let Some(dir) = local(&share_check.cluster) {
+        share_check.local(&dir);
+    }
     Ok(share_check.report)
+}
+
+/// Whether a cluster file has a checksum that is right.
+fn is_intact(bytes: &[u8]) -> bool {
+    matches!(sealed::from_json::<ClusterDoc>(bytes), Ok((_, true)))
+}
+
+/// The id of the cluster according to the newest journal.
+fn cluster_of_journals(layout: &Layout) -> Option<String> {
+    let entries = sys::fs::list_dir(&layout.epochs(), NAMES_MAX).ok()?;
+    let mut epochs: Vec<u64> = entries
+        .iter()
+        .filter_map(|entry| Layout::parse_epoch_name(entry.text()?))
+        .collect();
+    epochs.sort_unstable();
+    epochs.iter().rev().find_map(|epoch| {
+        let bytes = sys::fs::read_from(&layout.journal(*epoch, 1), 0, SMALL_MAX as usize);
+        let bytes = bytes.ok()?.bytes;
+        let header = Header::read(&mut frame::Reader::new(&bytes), FileKind::Journal, None);
+        header.ok().flatten().map(|header| header.cluster)
+    })
 }
 
 struct ShareCheck<'a> {
@@ -238,8 +294,8 @@ impl ShareCheck<'_> {
                 "the file is missing: no leader can be elected",
             );
         }
-        let epoch: Option<EpochDoc> = self.document(&self.layout.epoch(), decode_fixed);
-        let beat: Option<BeatDoc> = self.document(&self.layout.beat(), decode_fixed);
+        let epoch: Option<EpochDoc> = self.document(&self.layout.epoch(), decode_whole);
+        let beat: Option<BeatDoc> = self.document(&self.layout.beat(), decode_whole);
         if let (Some(epoch), Some(beat)) = (epoch, beat)
             && beat.epoch > epoch.epoch
         {
@@ -248,7 +304,7 @@ impl ShareCheck<'_> {
         }
         for name in self.names(&self.layout.claims_dir()) {
             let path = self.layout.claims_dir().join(&name);
-            let claim: Option<EpochDoc> = self.document(&path, decode_fixed);
+            let claim: Option<EpochDoc> = self.document(&path, decode_whole);
             if let Some(claim) = claim
                 && name.parse() != Ok(claim.epoch)
             {
@@ -570,6 +626,14 @@ impl ShareCheck<'_> {
     }
 }
 
+/// As [`decode_fixed`], with all of its padding.
+fn decode_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    match bytes.len() {
+        FIXED_LEN => decode_fixed(bytes),
+        len => Err(format!("has {len} bytes, not {FIXED_LEN}")),
+    }
+}
+
 fn check_header(
     json: &[u8],
     what: FileKind,
@@ -596,195 +660,7 @@ fn check_header(
     Ok(())
 }
 
+mod local;
+mod other_files;
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::Writer;
-    use crate::model::Stamp;
-    use crate::record::event::Event;
-    use crate::record::frame;
-    use crate::record::leader::encode_fixed;
-    use std::fs;
-
-    fn share() -> (tempfile::TempDir, Layout) {
-        let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path());
-        for (dir, _) in layout.directories() {
-            fs::create_dir_all(dir).unwrap();
-        }
-        fs::write(layout.lock(), b"").unwrap();
-        fs::write(layout.epoch(), encode_fixed(&EpochDoc::default()).unwrap()).unwrap();
-        fs::write(layout.beat(), encode_fixed(&BeatDoc::default()).unwrap()).unwrap();
-        let doc = ClusterDoc {
-            cluster: "c".into(),
-            name: "n".into(),
-            format: FORMAT,
-            service_uid: 0,
-            service_gid: 0,
-        };
-        fs::write(layout.cluster(), serde_json::to_vec(&doc).unwrap()).unwrap();
-        let mut w = Writer::create(&layout, "c", 1).unwrap();
-        for n in 0..10 {
-            w.append(&Event::Cleaned {
-                ids: vec![n],
-                t: Stamp(1),
-            })
-            .unwrap();
-        }
-        w.commit().unwrap();
-        (dir, layout)
-    }
-
-    fn flip(path: &Path, at: usize) {
-        let mut bytes = fs::read(path).unwrap();
-        bytes[at] ^= 1;
-        fs::write(path, bytes).unwrap();
-    }
-
-    fn log(path: &Path, what: FileKind, rows: &[serde_json::Value]) {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mut out = Vec::new();
-        frame::write(&mut out, 0, &Header::new(what, "c", 1, 1)).unwrap();
-        for (n, row) in rows.iter().enumerate() {
-            frame::write(&mut out, n as u64 + 1, row).unwrap();
-        }
-        fs::write(path, out).unwrap();
-    }
-
-    fn three_answers(layout: &Layout) {
-        let ack = serde_json::json!({"k": "ack", "tok": "0".repeat(32), "ok": true});
-        let rows = [ack.clone(), ack.clone(), ack];
-        log(&layout.acks(1), FileKind::Acks, &rows);
-    }
-
-    /// A report on a share with these bytes as answers.
-    fn with_answers(layout: &Layout, bytes: &[&[u8]]) -> FsckReport {
-        fs::write(layout.acks(1), bytes.concat()).unwrap();
-        check(layout).unwrap()
-    }
-
-    #[test]
-    fn damage_of_accounting_is_named_and_no_accounting_is_none() {
-        let (_dir, layout) = share();
-        let record = serde_json::json!({"k": "ended", "j": "7", "at": 1, "mark": 9});
-        let path = layout.acct_file("2026-11", 1, 1);
-        log(&path, FileKind::Acct, &[record.clone(), record]);
-        log(
-            &layout.acct_written(),
-            FileKind::Acct,
-            &[serde_json::json!({"k": "written",
-            "epoch": 1, "segment": 1, "bytes": 5, "seq": 2})],
-        );
-        let report = check(&layout).unwrap();
-        assert_eq!(report.damage, Vec::<String>::new());
-        let bytes = fs::read_to_string(&path)
-            .unwrap()
-            .replacen("\"mark\":9", "\"mark\":8", 1);
-        let at = bytes.find("- {\"at\"").unwrap();
-        fs::write(&path, &bytes).unwrap();
-        let report = check(&layout).unwrap();
-        let place = format!("{}:{at}: ", path.display());
-        assert_eq!(report.damage.len(), 1);
-        assert!(report.damage[0].starts_with(&place), "{report:?}");
-    }
-
-    #[test]
-    fn a_sound_share_has_no_damage() {
-        let (_dir, layout) = share();
-        let report = check(&layout).unwrap();
-        assert_eq!(report.damage, Vec::<String>::new());
-        assert!(report.records >= 12);
-    }
-
-    /// After the remains of a failed write, a leader writes the whole group again.
-    #[test]
-    fn answers_that_a_full_share_cut_short_are_no_damage() {
-        let (_dir, layout) = share();
-        three_answers(&layout);
-        let whole = fs::read(layout.acks(1)).unwrap();
-        let ends: Vec<usize> = whole
-            .iter()
-            .enumerate()
-            .filter(|(_, b)| **b == b'\n')
-            .map(|(n, _)| n + 1)
-            .collect();
-        let cut = &whole[..ends[1] + 20];
-        // Record 1 and half of record 2 were written, then 1, 2 and 3.
-        let report = with_answers(&layout, &[cut, b"\n", &whole[ends[0]..]]);
-        assert_eq!(report.damage, Vec::<String>::new());
-        // Without the complete record after the partial one, a record is missing.
-        let report = with_answers(&layout, &[cut, b"\n", &whole[ends[2]..]]);
-        assert!(
-            report.damage[0].contains("acks.yaml:"),
-            "{:?}",
-            report.damage
-        );
-    }
-
-    #[test]
-    fn damage_anywhere_is_named_by_file_and_offset() {
-        let (_dir, layout) = share();
-        three_answers(&layout);
-        let never = serde_json::json!({"k": "never", "j": "1", "at": 1, "why": "x"});
-        log(&layout.reports("h1", 1), FileKind::Reports, &[never]);
-        let odd = serde_json::json!({"k": "dance"});
-        log(&layout.orders("h1", 1, 1), FileKind::Orders, &[odd]);
-        flip(&layout.acks(1), 150);
-        flip(&layout.journal(1, 1), 200);
-        flip(&layout.epoch(), 5);
-        fs::create_dir(layout.blobs().join("ab")).unwrap();
-        fs::write(layout.blob(&"ab".repeat(32)), b"x").unwrap();
-        let report = check(&layout).unwrap();
-        let text = report.damage.join("\n");
-        for due in [
-            "acks.yaml:",
-            "journal.0001.yaml:",
-            "leader/epoch:0",
-            "orders.",
-            "/ab/",
-        ] {
-            assert!(text.contains(due), "{due} is not in\n{text}");
-        }
-        assert_eq!(report.damaged, 5, "{text}");
-        assert!(text.contains("dance"), "{text}");
-        let words = [layout.root().display().to_string()];
-        assert_eq!(run(&words), 1);
-    }
-
-    #[test]
-    fn half_a_record_at_the_end_is_a_note_and_a_foreign_directory_an_error() {
-        let (dir, layout) = share();
-        let mut bytes = fs::read(layout.journal(1, 1)).unwrap();
-        bytes.extend_from_slice(b"- {\"k\":");
-        fs::write(layout.journal(1, 1), bytes).unwrap();
-        let report = check(&layout).unwrap();
-        assert_eq!(report.damaged, 0);
-        assert!(report.notes[0].contains("half a record of 7 bytes"));
-        assert_eq!(run(&[dir.path().join("jobs").display().to_string()]), 5);
-    }
-
-    #[test]
-    fn names_that_users_made_are_no_damage_and_shown_without_their_control_characters() {
-        let (_dir, layout) = share();
-        fs::write(layout.inbox().join("evil\u{1b}[2J"), b"").unwrap();
-        fs::write(layout.inbox().join("4711"), b"").unwrap();
-        fs::create_dir_all(layout.inbox_of(5)).unwrap();
-        let report = check(&layout).unwrap();
-        assert_eq!(report.damage, Vec::<String>::new());
-        let lines = report.lines(false).join("\n");
-        assert!(lines.contains("(2 such names)"), "{lines}");
-        let odd = serde_json::json!({"k": "da\u{1b}]0;x\u{7}nce"});
-        log(&layout.orders("h1", 1, 1), FileKind::Orders, &[odd]);
-        fs::remove_file(layout.inbox().join("4711")).unwrap();
-        let report = check(&layout).unwrap();
-        assert_eq!(report.damaged, 1);
-        let lines = report.lines(false);
-        assert!(lines[0].contains("nce"), "{lines:?}");
-        assert!(
-            lines.iter().any(|l| l.contains("evil\\x1b[2J")),
-            "{lines:?}"
-        );
-        let hidden = |line: &String| line.chars().any(width::is_hidden);
-        assert!(!lines.iter().any(hidden), "{lines:?}");
-    }
-}
+mod tests;

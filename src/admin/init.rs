@@ -151,8 +151,7 @@ pub(crate) fn make(layout: &Layout, name: &str, config: &str) -> Result<ClusterD
         service_uid: me.uid,
         service_gid: me.gid,
     };
-    let mut text = serde_json::to_vec(&doc).map_err(|e| Fail::system(e.to_string()))?;
-    text.push(b'\n');
+    let text = doc.encode().map_err(|e| Fail::system(e.to_string()))?;
     fs::durable_write(&layout.cluster(), &text)?;
     fs::fsync_dir(layout.root())?;
     Ok(doc)

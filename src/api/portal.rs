@@ -35,7 +35,11 @@ pub fn portal_settings(site: &Site) -> Result<Portal, Failure> {
     };
     let safe = spool::owners(&doc).safe_to_load(&path, layout.root());
     safe.map_err(|e| failed(e.to_string()))?;
-    let bytes = read(&path, config::MAX_BYTES as u64 + 1)?;
+    let bytes = read(&path, config::MAX_BYTES as u64 + 100)?;
+    if fs::exists(&crate::master::config_in_force_path(&layout)) {
+        let intact = crate::record::sealed::open_text(&bytes);
+        intact.map_err(|d| failed(format!("{}: {d}", path.display())))?;
+    }
     let loaded = config::load(&bytes, &path.display().to_string(), &OsNames::ANY);
     loaded.map(|loaded| loaded.config.portal).map_err(|all| {
         let first = all.first().map_or_else(String::new, ToString::to_string);

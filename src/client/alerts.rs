@@ -3,6 +3,7 @@
 use super::exit::{Fail, Result};
 use super::read::Source;
 use crate::record::notices::{AlertsDoc, DOC_MAX};
+use crate::record::sealed;
 use crate::record::view::Params;
 use crate::spool::Layout;
 use crate::sys::{clock, fs};
@@ -53,7 +54,7 @@ fn read(layout: &Layout) -> Result<Option<AlertsDoc>> {
     let Some(bytes) = fs::read_optional(&path, DOC_MAX)? else {
         return Ok(None);
     };
-    let doc = serde_json::from_slice(&bytes);
-    doc.map(Some)
-        .map_err(|e| Fail::system(format!("{}: {e}", path.display())))
+    let read = sealed::from_json(&bytes);
+    read.map(|(doc, _)| Some(doc))
+        .map_err(|d| Fail::system(format!("{}:{}: {}", path.display(), d.offset, d.damage)))
 }

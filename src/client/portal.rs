@@ -10,6 +10,7 @@ use super::exit::{Fail, Result};
 use crate::record::portal::{
     self, ADDRESS, DOC_MAX, LOGIN_MS, PortalAddress, PortalToken, SECRET_BYTES, Scope,
 };
+use crate::record::sealed;
 use crate::spool::Layout;
 use crate::sys;
 use crate::sys::fs::{self, Kind};
@@ -255,12 +256,8 @@ pub(crate) fn address(layout: &Layout) -> Option<PortalAddress> {
 /// # Errors
 /// The share cannot be written.
 pub(crate) fn publish_service(layout: &Layout, address: &PortalAddress) -> Result<()> {
-    let text = serde_json::to_string(address).map_err(|e| Fail::system(e.to_string()))?;
-    Ok(fs::publish_mode(
-        &layout.portal_service(),
-        text.as_bytes(),
-        0o644,
-    )?)
+    let text = sealed::to_json(address).map_err(|e| Fail::system(e.to_string()))?;
+    Ok(fs::publish_mode(&layout.portal_service(), &text, 0o644)?)
 }
 
 /// Withdraws the address, unless another portal has been started since.
@@ -276,7 +273,8 @@ pub(crate) fn service_address(layout: &Layout) -> Option<PortalAddress> {
     let share = fs::owner(&layout.cluster()).ok()??;
     let (bytes, owner) = fs::read_small_owned(&layout.portal_service(), DOC_MAX).ok()?;
     let is_believed = owner == 0 || owner == share.uid;
-    is_believed.then(|| serde_json::from_slice(&bytes).ok())?
+    let address = sealed::from_json(&bytes).ok().map(|(address, _)| address);
+    address.filter(|_| is_believed)
 }
 
 fn document<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {

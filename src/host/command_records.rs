@@ -4,6 +4,7 @@
 
 use super::local::Local;
 use crate::model::{AttemptId, JobKey};
+use crate::record::sealed;
 use crate::sys::{Result, clock, fs};
 use crate::task::log::TaskRec;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ impl RecordName {
     /// The content; `None`: the file cannot be read.
     pub(super) fn read(self, local: &Local) -> Option<TaskRec> {
         let bytes = fs::read_small(&self.path(local), RECORD_MAX).ok()?;
-        serde_json::from_slice(&bytes).ok()
+        sealed::from_json(&bytes).ok().map(|(record, _)| record)
     }
 }
 
@@ -88,7 +89,7 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
         TaskRec::Susp { .. } | TaskRec::Saved { .. } => return Ok(()),
     };
     let a = rec.attempt();
-    let bytes = serde_json::to_vec(rec).expect("plain data becomes JSON");
+    let bytes = sealed::to_json(rec).expect("plain data becomes JSON");
     // `cbexe` may run under another account than the shepherd.
     fs::publish_mode(&RecordName { a, pid, ended }.path(local), &bytes, 0o644)
 }

@@ -12,9 +12,11 @@
 //! may start. Never accesses the share.
 
 use super::local::Local;
-use super::ls::read_beat;
 use super::silence::PAUSE_MAX_MS;
+use crate::record::frame::{Damage, Damaged};
+use crate::record::sealed;
 use crate::sys::{self, fs};
+use std::path::Path;
 
 /// Time after which all processes of this host have seen a changed limit, ms.
 const SETTLE_MS: u64 = PAUSE_MAX_MS + 2_000;
@@ -34,12 +36,58 @@ fn longest(one: u64, other: u64) -> u64 {
 
 /// A host silent for this long kills its rerunnable tasks, ms; 0 = never.
 pub(super) fn in_force(local: &Local) -> u64 {
-    read_beat(&local.iso()).map_or(0, |(limit, _)| limit)
+    match read(&local.iso()) {
+        Ok(found) => found.map_or(0, |(limit, _)| limit),
+        // `cbls` writes it again with its next load; until then, the order is known. Without a
+        // limit, tasks would run here and elsewhere.
+        Err(_) => intact(&local.iso_ordered()).unwrap_or(0),
+    }
 }
 
 /// The limit that the leader ordered last; `None`: no leader has ordered one yet.
 pub(super) fn ordered_limit(local: &Local) -> Option<u64> {
-    read_beat(&local.iso_ordered()).map(|(limit, _)| limit)
+    match read(&local.iso_ordered()) {
+        Ok(found) => found.map(|(limit, _)| limit),
+        // `cbexe` writes it again with the leader's next order.
+        Err(_) => intact(&local.iso()),
+    }
+}
+
+/// The limit in a file, if it is intact.
+fn intact(path: &Path) -> Option<u64> {
+    read(path).ok().flatten().map(|(limit, _)| limit)
+}
+
+/// The number and the text of a file; `None` if it does not exist.
+///
+/// # Errors
+/// It is damaged.
+fn read(path: &Path) -> Result<Option<(u64, String)>, Damaged> {
+    let Some(bytes) = fs::read_optional(path, 4096).ok().flatten() else {
+        return Ok(None);
+    };
+    parse(&bytes).map(Some)
+}
+
+/// Parses the content of such a file.
+///
+/// # Errors
+/// It is damaged.
+pub(super) fn parse(bytes: &[u8]) -> Result<(u64, String), Damaged> {
+    let content = sealed::open_words(bytes)?;
+    let words = std::str::from_utf8(content.bytes).unwrap_or_default();
+    let (limit, text) = words.split_once(' ').unwrap_or((words, ""));
+    let damage = || Damaged {
+        offset: 0,
+        damage: Damage::Frame("no number of milliseconds"),
+    };
+    let limit = limit.trim().parse().map_err(|_| damage())?;
+    Ok((limit, text.trim().to_owned()))
+}
+
+/// Replaces such a file.
+fn write(path: &Path, words: &str) -> sys::Result<()> {
+    fs::durable_write_mode(path, sealed::seal_words(words).as_bytes(), 0o600)
 }
 
 /// Stores the limit that the leader ordered: `cbls` puts it in force.
@@ -47,16 +95,17 @@ pub(super) fn ordered_limit(local: &Local) -> Option<u64> {
 /// # Errors
 /// The local directory cannot be written.
 pub(super) fn keep_order(local: &Local, limit: u64) -> sys::Result<()> {
-    if ordered_limit(local) == Some(limit) {
+    let known = read(&local.iso_ordered()).ok().flatten();
+    if known.is_some_and(|(known, _)| known == limit) {
         return Ok(());
     }
-    fs::durable_write_mode(&local.iso_ordered(), format!("{limit} ").as_bytes(), 0o600)
+    write(&local.iso_ordered(), &limit.to_string())
 }
 
 /// Puts a limit in force at once.
 #[cfg(test)]
 pub(super) fn force(local: &Local, limit: u64) {
-    fs::durable_write_mode(&local.iso(), format!("{limit} ").as_bytes(), 0o600).unwrap();
+    write(&local.iso(), &limit.to_string()).unwrap();
 }
 
 /// The limit as `cbls` puts it in force and reports it, from one load to the next.
@@ -72,10 +121,21 @@ pub(super) struct IsoLimit {
 
 impl IsoLimit {
     pub(super) fn new(local: &Local, now: u64) -> IsoLimit {
-        let (limit, reported) = match read_beat(&local.iso()) {
+        let (limit, reported) = match read(&local.iso()) {
             // An earlier version did not record what it reported.
-            Some((limit, text)) => (limit, text.parse().unwrap_or(limit)),
-            None => (0, 0),
+            Ok(Some((limit, text))) => (limit, text.parse().unwrap_or(limit)),
+            Ok(None) => (0, 0),
+            Err(e) => {
+                let path = local.iso();
+                tracing::error!(
+                    "{}:{}: {}: it is written again",
+                    path.display(),
+                    e.offset,
+                    e.damage
+                );
+                // What was reported is not known: no limit is the longest.
+                (in_force(local), 0)
+            }
         };
         IsoLimit {
             local: local.clone(),
@@ -110,9 +170,13 @@ impl IsoLimit {
         // A limit that was ordered while the load was written comes into force with the next load.
         let covered = length(ordered) <= length(reported);
         let limit = if covered { ordered } else { before };
-        if (limit, reported) != (before, self.reported) {
-            let text = format!("{limit} {reported}");
-            fs::durable_write_mode(&self.local.iso(), text.as_bytes(), 0o600)?;
+        let is_damaged = read(&self.local.iso()).is_err();
+        if (limit, reported) != (before, self.reported) || is_damaged {
+            if is_damaged {
+                let path = self.local.iso();
+                tracing::error!("{} was damaged and is written again", path.display());
+            }
+            write(&self.local.iso(), &format!("{limit} {reported}"))?;
         }
         self.reported = reported;
         if length(limit) < length(before) {
@@ -201,5 +265,33 @@ mod tests {
             }
             assert_eq!(in_force(&local), ordered);
         }
+    }
+
+    /// Limits that a disk changed are not obeyed: each file is covered by the other one, and both
+    /// are written again.
+    #[test]
+    fn a_damaged_limit_is_no_limit_and_is_written_again() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        keep_order(&local, 60_000).unwrap();
+        force(&local, 60_000);
+        let flip = |path: &Path| {
+            let mut bytes = std::fs::read(path).unwrap();
+            bytes[0] ^= 1;
+            std::fs::write(path, bytes).unwrap();
+        };
+        flip(&local.iso());
+        assert_eq!(in_force(&local), 60_000, "as ordered");
+        let mut iso = IsoLimit::new(&local, 0);
+        let reported = iso.to_report(0);
+        iso.written(reported, 0).unwrap();
+        assert_eq!(intact(&local.iso()), Some(60_000), "written again");
+        flip(&local.iso_ordered());
+        assert_eq!(ordered_limit(&local), Some(60_000), "as in force");
+        keep_order(&local, 60_000).unwrap();
+        assert_eq!(intact(&local.iso_ordered()), Some(60_000), "written again");
+        // An earlier version wrote no checksum.
+        std::fs::write(local.iso(), "7000 9000").unwrap();
+        assert_eq!(in_force(&local), 7_000);
     }
 }

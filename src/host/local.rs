@@ -2,6 +2,7 @@
 //! unreachable is stored here, and never on the share.
 
 use crate::model::AttemptId;
+use crate::spool::share_files::matches_path;
 use std::path::{Path, PathBuf};
 
 /// Paths in the local directory of a host.
@@ -152,5 +153,105 @@ impl Local {
     /// Local copies of scripts and spooled inputs.
     pub fn scratch_dir(&self) -> PathBuf {
         self.dir.join("scratch")
+    }
+}
+
+/// A kind of file in the local directory of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LocalFile {
+    Ledger,
+    Tasks,
+    Bell,
+    Lock,
+    /// A number that is written again within seconds.
+    Position,
+    ExeId,
+    IsoLimit,
+    Units,
+    DeviceUse,
+    Command,
+    Scratch,
+    /// The id of the cluster that this host serves.
+    Pin,
+    LeaderCopy,
+    Aside,
+}
+
+/// Patterns of paths in that directory, as in [`crate::spool::share_files`].
+pub const LOCAL_FILES: &[(LocalFile, &str)] = &[
+    (LocalFile::Ledger, "attempts.log"),
+    (LocalFile::Tasks, "tasks.N.log"),
+    (LocalFile::Bell, "bell"),
+    (LocalFile::Lock, "spawner.lock"),
+    (LocalFile::Lock, "cbexe.lock"),
+    (LocalFile::Lock, "cbls.lock"),
+    (LocalFile::Position, "cbexe.beat"),
+    (LocalFile::Position, "cbls.beat"),
+    (LocalFile::Position, "cbexe.news"),
+    (LocalFile::ExeId, "cbexe.id"),
+    (LocalFile::IsoLimit, "iso"),
+    (LocalFile::IsoLimit, "iso.ordered"),
+    (LocalFile::Units, "units.json"),
+    (LocalFile::DeviceUse, "use.json"),
+    (LocalFile::Command, "beside/*"),
+    (LocalFile::Scratch, "scratch/**"),
+    (LocalFile::Pin, "cluster"),
+    (LocalFile::LeaderCopy, "leader"),
+];
+
+/// The kind of a path in that directory; `None`: Corral creates no such file.
+pub fn local_file(path: &str) -> Option<LocalFile> {
+    if path.rsplit('/').next().is_some_and(|n| n.starts_with('.')) {
+        return Some(LocalFile::Aside);
+    }
+    let found = LOCAL_FILES.iter().find(|(_, p)| matches_path(p, path));
+    found.map(|(kind, _)| *kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::JobKey;
+
+    #[test]
+    fn every_file_of_the_local_directory_has_a_kind() {
+        let local = Local::at(Path::new("/l"));
+        let j = JobKey::element(7, 3);
+        let a = AttemptId { j, at: 1 };
+        let files = [
+            local.attempts(),
+            local.tasks(3),
+            local.bell(),
+            local.spawner_lock(),
+            local.exe_lock(),
+            local.ls_lock(),
+            local.exe_beat(),
+            local.exe_id(),
+            local.reports_position(),
+            local.ls_beat(),
+            local.iso(),
+            local.iso_ordered(),
+            local.units(),
+            local.device_use(),
+            local.hosts_file(a),
+            local.cpus_file(a),
+            local.notice(a),
+            local.warning_file(a),
+            local.limits_file(a),
+            local.part_limits_file(a),
+            local.command_records().join("7.3.1.99"),
+        ];
+        for file in &files {
+            let below = file.strip_prefix("/l").unwrap().to_str().unwrap();
+            assert!(local_file(below).is_some(), "{below}");
+        }
+        assert_eq!(local_file("core"), None);
+        let own = include_str!("local.rs");
+        let heads = own.lines().filter_map(|l| l.trim().strip_prefix("pub fn "));
+        for head in heads.filter(|head| head.contains("-> PathBuf")) {
+            let name = head.split('(').next().unwrap();
+            let known = own.contains(&format!("local.{name}(")) || name == "scratch_dir";
+            assert!(known, "{name}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::record::beat::{Beat, material, short};
 use crate::record::leader::{BeatDoc, EpochDoc, FIXED_LEN, decode_fixed};
 use crate::record::load::{LOAD_LEN, LOAD_MAX, LoadDoc, decode, encode_over};
 use crate::record::point::Points;
+use crate::record::sealed;
 use crate::sys::load::{Load, MachineFacts, Sampler, facts};
 use crate::sys::{clock, detach, fs, proc, service, signals, thread};
 use crossbeam::channel::Receiver;
@@ -565,7 +566,7 @@ fn round(v: f64) -> f64 {
 
 /// A running `cbexe` according to its file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ExeId {
+pub struct ExeId {
     pub pid: i32,
     /// When it began, in clock ticks after boot.
     pub start: u64,
@@ -576,7 +577,7 @@ pub(super) struct ExeId {
 pub(super) fn write_id(path: &std::path::Path, ledger: &str) {
     let pid = proc::own_pid() as i32;
     let start = proc::start_ticks(pid).unwrap_or(0);
-    let text = format!("{pid} {start} {ledger}\n");
+    let text = sealed::seal_words(&format!("{pid} {start} {ledger}"));
     if let Err(e) = fs::publish_mode(path, text.as_bytes(), 0o600) {
         tracing::warn!("{e}");
     }
@@ -584,8 +585,13 @@ pub(super) fn write_id(path: &std::path::Path, ledger: &str) {
 
 fn read_id(path: &std::path::Path) -> Option<ExeId> {
     let bytes = fs::read_optional(path, 4096).ok().flatten()?;
-    let text = String::from_utf8(bytes).ok()?;
-    let mut words = text.split_whitespace();
+    parse_id(&bytes)
+}
+
+/// Parses the content of that file; `None` if it is damaged.
+pub fn parse_id(bytes: &[u8]) -> Option<ExeId> {
+    let content = sealed::open_words(bytes).ok()?;
+    let mut words = std::str::from_utf8(content.bytes).ok()?.split_whitespace();
     Some(ExeId {
         pid: words.next()?.parse().ok()?,
         start: words.next()?.parse().ok()?,

@@ -75,7 +75,7 @@ impl HostSetup {
         if !fs::exists(&layout.hosts()) || !fs::exists(&layout.epoch()) {
             return Err(site.diagnose());
         }
-        let local = local_of(&site, &cluster);
+        let local = local_directory(&site, &cluster.cluster);
         let pin = pin_of(&site);
         refuse_another(&pin, &cluster)?;
         fs::mkdir_p(local.dir(), 0o711).map_err(|e| e.to_string())?;
@@ -170,9 +170,10 @@ fn base_dir() -> PathBuf {
     }
 }
 
-fn local_of(site: &Site, cluster: &ClusterDoc) -> Local {
+/// The local directory of this host for the cluster with this id.
+pub(crate) fn local_directory(site: &Site, cluster: &str) -> Local {
     if let Some(dir) = &site.local {
         return Local::at(dir);
     }
-    Local::new(&base_dir().join(&cluster.cluster), &site.host)
+    Local::new(&base_dir().join(cluster), &site.host)
 }

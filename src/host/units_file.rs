@@ -3,6 +3,7 @@
 
 use super::local::Local;
 use crate::record::host_units::{HOST_UNITS_MAX, HostUnitsDoc, UnitDoc};
+use crate::record::sealed;
 use crate::sys::{self, fs, proc};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ impl UnitsFile {
         }
         let boot = proc::boot_id().to_owned();
         let doc = HostUnitsDoc { boot, kinds };
-        let json = serde_json::to_vec(&doc).expect("plain data becomes JSON");
+        let json = sealed::to_json(&doc).expect("plain data becomes JSON");
         match fs::publish(&self.path, &json) {
             Ok(()) => (self.written, self.failing) = (Some(doc), false),
             // Repeated with the next report of the sensors.
@@ -76,7 +77,9 @@ pub(super) fn read(path: &Path) -> Result<HostUnitsDoc, String> {
     let Some(bytes) = bytes.map_err(|e: sys::Error| e.to_string())? else {
         return Ok(HostUnitsDoc::default());
     };
-    serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", path.display()))
+    sealed::from_json(&bytes)
+        .map(|(doc, _)| doc)
+        .map_err(|d| format!("{}:{}: {}", path.display(), d.offset, d.damage))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Reading conf/cb.yaml, and falling back to the last good one: a bad file never stops the cluster.
 
 use crate::config::{self, Config, OsNames};
+use crate::record::sealed;
 use crate::spool::Layout;
 use crate::sys::trust::Owners;
 use crate::sys::{fs, users};
@@ -24,7 +25,7 @@ impl Loaded {
     /// Stores it as the last good configuration. Only a configuration that is in force, activated
     /// by an administrator or by the start of a leader, may be stored there.
     pub(super) fn store_last_good(&self, layout: &Layout) {
-        if let Err(e) = fs::durable_write(&last_good(layout), &self.bytes) {
+        if let Err(e) = fs::durable_write(&last_good(layout), &self.sealed()) {
             tracing::warn!("{e}: the last good configuration is not stored");
         }
         if self.config.general.history_keep_ms > 0
@@ -37,7 +38,12 @@ impl Loaded {
     /// Stores a copy under its digest; the journal refers to it by the digest.
     fn keep_for_history(&self, layout: &Layout) -> crate::sys::Result<()> {
         fs::mkdir_p(&layout.history(), 0o755)?;
-        fs::durable_write(&layout.past_config(&self.digest), &self.bytes)
+        fs::durable_write(&layout.past_config(&self.digest), &self.sealed())
+    }
+
+    /// The text with a checksum: it is read when cb.yaml cannot be used, perhaps years later.
+    fn sealed(&self) -> Vec<u8> {
+        sealed::seal_text(&self.bytes)
     }
 }
 
@@ -69,8 +75,14 @@ fn read_file(layout: &Layout, path: PathBuf, owners: Owners) -> Result<Loaded, V
 /// # Errors
 /// As [`read`].
 pub(super) fn parse_file(path: &Path) -> Result<Loaded, Vec<String>> {
-    let bytes =
-        fs::read_small(path, config::MAX_BYTES as u64 + 1).map_err(|e| vec![e.to_string()])?;
+    let mut bytes =
+        fs::read_small(path, config::MAX_BYTES as u64 + 100).map_err(|e| vec![e.to_string()])?;
+    if path.file_name().is_some_and(|name| name != "cb.yaml") {
+        let place = path.display();
+        let content = sealed::open_text(&bytes)
+            .map_err(|d| vec![format!("{place}:{}: {}", d.offset, d.damage)])?;
+        bytes.truncate(content.bytes.len());
+    }
     let user = |name: &str| users::by_name(name).is_some();
     let group = |name: &str| users::group_by_name(name).is_some();
     let os = OsNames {
@@ -146,5 +158,15 @@ mod tests {
         let (good, problems) = read_or_last_good(&layout, owners).unwrap();
         assert_eq!(good.digest, first.digest);
         assert!(!problems.is_empty());
+        // A changed number is still valid YAML, but not the configuration that was in force.
+        let copy = std::fs::read_to_string(last_good(&layout)).unwrap();
+        let damaged = copy.replace("slots: 1", "slots: 9");
+        assert_ne!(copy, damaged);
+        std::fs::write(last_good(&layout), damaged).unwrap();
+        let said = in_force(&layout, owners).unwrap_err().join("");
+        assert!(said.contains("last-good.yaml:0: the checksum"), "{said}");
+        assert!(read_or_last_good(&layout, owners).is_err());
+        first.store_last_good(&layout);
+        assert_eq!(in_force(&layout, owners).unwrap().digest, first.digest);
     }
 }

@@ -32,6 +32,8 @@ const OBSERVE_MS: u64 = 5_000;
 /// Interval at which unchanged documents are published again, ms, so that readers see that the
 /// notifier is alive.
 const PUBLISH_MS: u64 = 30_000;
+/// How long to wait for the first configuration that a leader stores, ms.
+const FIRST_MS: u64 = 30_000;
 /// Maximum number of published problems.
 const TROUBLES_MAX: usize = 50;
 
@@ -78,8 +80,7 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
     let source = Source::of("cbnotify", site);
     let cluster = source.cluster().map_err(|e| e.text)?;
     let owners = crate::spool::owners(&cluster);
-    let config = crate::master::config_in_force(&source.layout, owners);
-    let config = config.map_err(|all| all.join("; "))?;
+    let config = config_in_force(&source, owners)?;
     let keep = StateFiles::open(&source.layout, epoch).map_err(|e| e.to_string())?;
     let (state, notes) = keep.take_over();
     let jobs = Jobs::new(&source, &cluster.cluster, &state);
@@ -104,6 +105,17 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
         notifier.sender.wait(POLL_MS);
     }
     Ok(())
+}
+
+/// The configuration in force. The leader of a new cluster starts `cbnotify` before it has stored
+/// one.
+fn config_in_force(source: &Source, owners: Owners) -> Result<Arc<Config>, String> {
+    let path = crate::master::config_in_force_path(&source.layout);
+    let began = clock::boot_ms();
+    while !fs::exists(&path) && clock::boot_ms().saturating_sub(began) < FIRST_MS {
+        clock::sleep_ms(100);
+    }
+    crate::master::config_in_force(&source.layout, owners).map_err(|all| all.join("; "))
 }
 
 impl Notifier {

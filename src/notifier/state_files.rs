@@ -4,6 +4,7 @@
 //! reads.
 
 use crate::record::notices::{AlertsDoc, DOC_MAX, NotifierState};
+use crate::record::sealed;
 use crate::spool::Layout;
 use crate::sys::{Result, fs};
 
@@ -54,7 +55,9 @@ impl StateFiles {
             let path = self.layout.notices_state(epoch);
             let read = fs::read_small(&path, DOC_MAX).map_err(|e| e.to_string());
             let decoded = read.and_then(|bytes| {
-                serde_json::from_slice(&bytes).map_err(|e| format!("{}: {e}", path.display()))
+                sealed::from_json(&bytes)
+                    .map(|(state, _)| state)
+                    .map_err(|d| format!("{}:{}: {}", path.display(), d.offset, d.damage))
             });
             match decoded {
                 Ok(state) => return (state, notes),
@@ -77,14 +80,14 @@ impl StateFiles {
             return Ok(false);
         }
         let path = self.layout.notices_state(self.epoch);
-        let bytes = serde_json::to_vec(state).expect("maps have text keys");
+        let bytes = sealed::to_json(state).expect("maps have text keys");
         fs::durable_write_mode(&path, &bytes, 0o600)?;
         (self.saved, self.seen, self.saved_at) = (Some(saved), state.seen, now);
         Ok(changed)
     }
 
     pub(super) fn publish(&self, doc: &AlertsDoc) -> Result<()> {
-        let bytes = serde_json::to_vec(doc).expect("maps have text keys");
+        let bytes = sealed::to_json(doc).expect("maps have text keys");
         fs::publish(&self.layout.notices_alerts(self.epoch), &bytes)
     }
 }

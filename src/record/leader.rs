@@ -1,5 +1,6 @@
 //! Small fixed documents of leadership: the epoch record, a claim, the beat. Overwritten in place.
 
+use super::sealed;
 use serde::{Deserialize, Serialize};
 
 /// Size of `leader/epoch` and `leader/beat` on disk; padded with spaces so that a write replaces
@@ -69,15 +70,33 @@ impl ClusterDoc {
     /// It is not a cluster file, or has a format that this program does not know; the text has no
     /// path.
     pub fn decode(bytes: &[u8]) -> Result<ClusterDoc, String> {
-        let doc: ClusterDoc =
-            serde_json::from_slice(bytes).map_err(|e| format!("not a cluster file: {e}"))?;
-        match doc.format {
-            0..=super::FORMAT => Ok(doc),
-            newer => Err(format!(
+        let (doc, checked) = sealed::from_json::<ClusterDoc>(bytes).map_err(|damaged| {
+            format!(
+                "{damaged}: the file is damaged or not a cluster file; restore it from a backup"
+            )
+        })?;
+        match (doc.format, checked) {
+            (1..=super::FORMAT, _) => Ok(doc),
+            (newer, true) if newer > super::FORMAT => Err(format!(
                 "has format {newer}, this program knows {}: upgrade it",
                 super::FORMAT
             )),
+            (wrong, _) => Err(format!(
+                "names format {wrong}, this program knows {}: the file is damaged (it has no \
+                 checksum), or a newer version wrote it",
+                super::FORMAT
+            )),
         }
+    }
+
+    /// The content of the cluster file.
+    ///
+    /// # Errors
+    /// It cannot be represented as JSON.
+    pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
+        let mut text = sealed::to_json(self)?;
+        text.push(b'\n');
+        Ok(text)
     }
 }
 
@@ -138,14 +157,47 @@ mod tests {
 
     #[test]
     fn a_cluster_of_a_newer_format_is_refused() {
-        let doc = |format: u32| {
-            let text = serde_json::json!({
-                "cluster": "c", "name": "n", "format": format, "service_uid": 1, "service_gid": 1,
-            });
-            ClusterDoc::decode(text.to_string().as_bytes())
+        let doc = |format: u32| ClusterDoc {
+            cluster: "c".into(),
+            name: "n".into(),
+            format,
+            service_uid: 1,
+            service_gid: 1,
         };
-        assert_eq!(doc(super::super::FORMAT).unwrap().cluster, "c");
-        assert!(doc(99).unwrap_err().contains("upgrade"));
+        let read = |format: u32| ClusterDoc::decode(&doc(format).encode().unwrap());
+        assert_eq!(read(super::super::FORMAT).unwrap().cluster, "c");
+        assert!(read(99).unwrap_err().contains("upgrade"));
         assert!(ClusterDoc::decode(b"{}").is_err());
+        // A file of an earlier version has no checksum: another number may be damage.
+        let plain = |format: u32| ClusterDoc::decode(&serde_json::to_vec(&doc(format)).unwrap());
+        assert_eq!(plain(super::super::FORMAT).unwrap().cluster, "c");
+        let said = plain(5).unwrap_err();
+        assert!(
+            said.contains("damaged") && !said.contains("upgrade"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn a_flipped_byte_of_the_cluster_file_is_damage() {
+        let doc = ClusterDoc {
+            cluster: "0f1e".into(),
+            name: "n".into(),
+            format: super::super::FORMAT,
+            service_uid: 1,
+            service_gid: 1,
+        };
+        let good = doc.encode().unwrap();
+        for at in 0..good.len() - 1 {
+            for bit in [1u8, 4, 0x80] {
+                let mut bad = good.clone();
+                bad[at] ^= bit;
+                let said = ClusterDoc::decode(&bad).unwrap_err();
+                assert!(
+                    said.contains("at byte") && said.contains("damaged"),
+                    "{said}"
+                );
+            }
+        }
     }
 }

@@ -30,6 +30,7 @@ pub mod report;
 pub mod request;
 pub mod samples;
 pub mod saved_job;
+pub mod sealed;
 pub mod suspect;
 pub mod view;
 

@@ -6,6 +6,7 @@ mod hazards;
 mod layout;
 pub mod leader_copy;
 pub mod polling;
+pub mod share_files;
 mod site;
 pub mod view;
 

@@ -39,6 +39,47 @@ fn tests_that_the_documents_name_exist() {
     assert_eq!(missing, [] as [&str; 0], "named in docs/fault-matrix.md");
 }
 
+/// The damage matrix has a row for each kind of file that `cadmin fsck` knows, no other row, and
+/// names tests that exist.
+#[test]
+fn the_damage_matrix_has_a_row_for_each_kind_of_file() {
+    let patterns = |file: &str| -> Vec<String> {
+        let text = source::read(file);
+        let (_, table) = text.split_once("_FILES: &[").expect("a table");
+        let (table, _) = table.split_once("];").expect("its end");
+        let pairs = table.lines().filter_map(|line| line.split('"').nth(1));
+        pairs.map(str::to_owned).collect()
+    };
+    let mut known = patterns("src/spool/share_files.rs");
+    known.extend(patterns("src/host/local.rs"));
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
+    for row in source::read("docs/damage-matrix.md").lines() {
+        let Some((file, rest)) = row.strip_prefix("| `").and_then(|r| r.split_once("` |")) else {
+            continue;
+        };
+        rows.push(file.to_owned());
+        let shown = rest.rsplit(" | ").next().unwrap_or_default();
+        let mut kind = "";
+        for word in shown.trim_end_matches(" |").split([' ', ',']) {
+            match word {
+                "" | "*not" | "covered*" => {}
+                "[unit]" | "[e2e]" => kind = word,
+                name if named_test_exists(kind, name) => {}
+                name => missing.push(name.to_owned()),
+            }
+        }
+    }
+    assert!(
+        known.len() >= 40,
+        "the tables were not understood: {known:?}"
+    );
+    assert_eq!(
+        rows, known,
+        "docs/damage-matrix.md has other files than the code"
+    );
+    assert_eq!(missing, [] as [&str; 0], "named in docs/damage-matrix.md");
+}
+
 /// A merge that was resolved in a hurry leaves such a line where no compiler looks.
 #[test]
 fn no_file_has_a_conflict_marker() {

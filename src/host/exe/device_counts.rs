@@ -6,6 +6,7 @@ use super::net_counts::{AttemptBytes, Bytes, NetCounts};
 use crate::host::local::Local;
 use crate::model::AttemptId;
 use crate::record::device_use::DeviceUse;
+use crate::record::sealed;
 use crate::sys::{fs, proc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,7 +67,17 @@ impl DeviceCounts {
                 );
             }
         };
-        let doc: Document = serde_json::from_slice(&bytes).unwrap_or_default();
+        let read = sealed::from_json::<Document>(&bytes);
+        let (doc, _) = read.unwrap_or_else(|e| {
+            let path = local.device_use();
+            tracing::error!(
+                "{}:{}: {}: the usage of GPUs and network is counted from zero",
+                path.display(),
+                e.offset,
+                e.damage
+            );
+            Default::default()
+        });
         if doc.boot == proc::boot_id() {
             doc.attempts
                 .into_iter()
@@ -123,7 +134,7 @@ impl DeviceCounts {
             boot: proc::boot_id().to_owned(),
             attempts: saved.collect(),
         };
-        let bytes = serde_json::to_vec(&doc).expect("plain data becomes JSON");
+        let bytes = sealed::to_json(&doc).expect("plain data becomes JSON");
         if bytes != self.written {
             match fs::publish(&path, &bytes) {
                 Ok(()) => self.written = bytes,
