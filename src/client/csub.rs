@@ -42,6 +42,7 @@ use crate::record::byte_text::ByteText;
 use crate::record::request::{RequestHead, SCRIPT_MAX};
 use crate::spool::view::ViewReader;
 use crate::sys;
+use crate::text::command::PBS;
 use crate::text::size::Unit;
 use foreign::ConvertedOptions;
 use no_effect::NoEffect;
@@ -178,13 +179,20 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
         return clone::submit(table, split, own, context, wait_s);
     }
     let requested = requested_job(table, split, &own, context)?;
-    let (mut payload, vars) = (requested.payload, requested.vars);
-    let foreign = convert_directives(&payload, context, "csub")?;
+    let (mut payload, mut vars) = (requested.payload, requested.vars);
+    let names = [own.get("J"), requested.options.get("J")];
+    let given_name = names.into_iter().flatten().next().unwrap_or_default();
+    let foreign = convert_directives(&payload, context, "csub", given_name)?;
+    vars.extend(foreign.variables.clone());
     let of_script = std::mem::take(&mut payload.options).overriding(foreign.options.clone());
     let options = own.overriding(requested.options.overriding(of_script));
     options.check_implemented()?;
     let wait_s = requests::wait_s(options.get("wait"))?;
-    for text in &payload.warnings {
+    for text in payload
+        .warnings
+        .iter()
+        .chain(&check_script(&payload, &foreign, &options)?)
+    {
         tell!("csub: {text}");
     }
     let terminal = interactive::requested_terminal(&options)?;
@@ -194,6 +202,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let unit = || limit_unit(&site);
     let mut job = spec::submission(&options, &context.parse_context(&site, &unit))?;
     foreign.complete(&mut job, &options);
+    foreign.mark(&mut job, payload.system, &options);
     if let Some(profile) = requested.profile {
         (job.spec.app, job.app_label) = (profile, true);
     }
@@ -340,25 +349,66 @@ fn convert_directives(
     payload: &Payload,
     context: &SubmitContext,
     command: &str,
+    given_name: &str,
 ) -> Result<ConvertedOptions> {
-    if payload.foreign_directives.is_empty() {
+    let Some(system) = payload.system else {
         return Ok(ConvertedOptions::default());
+    };
+    let cwd = context.cwd.to_string_lossy();
+    let mut name = "";
+    let mut variables = BTreeMap::new();
+    if system == PBS {
+        name = Path::new(&payload.place)
+            .file_name()
+            .and_then(|n| n.to_str())
+            .unwrap_or_default();
+        if payload.place == script::STANDARD_INPUT {
+            name = "STDIN";
+        }
+        variables = foreign::pbs::submission_variables(&cwd, &|name| std::env::var(name).ok());
     }
     let me = sys::users::current_user();
     let mut conversion = foreign::ConvertContext {
         now_ms: context.now_ms,
         user: &me.name,
-        name: "",
-        cwd: &context.cwd.to_string_lossy(),
+        name,
+        given_name: given_name.split('[').next().unwrap_or_default(),
+        cwd: &cwd,
         sbatch: false,
+        is_directory: &|path| sys::fs::exists(&context.cwd.join(path).join(".")),
         index_shift: &mut index_shift_of,
     };
-    let found =
+    let mut found =
         foreign::convert_lines(&payload.foreign_directives, &payload.place, &mut conversion)?;
+    found.facts.of_csub = true;
+    found.facts.submit_dir = cwd.clone().into_owned();
+    found.variables.extend(variables);
     if let Some(text) = found.warning(&payload.place) {
         tell!("{}: {text}", exit::lsf_name().unwrap_or(command));
     }
     Ok(found)
+}
+
+/// Checks what the script of a job runs and reads; returns warnings.
+///
+/// # Errors
+/// Names the line that would silently do nothing.
+fn check_script(
+    payload: &Payload,
+    foreign: &ConvertedOptions,
+    options: &JobOptions,
+) -> Result<Vec<String>> {
+    let values: Vec<&str> = options.all("env").collect();
+    let env = environ::environ(std::env::vars_os(), &values)?.vars;
+    let has = |name: &str| env.contains_key(name) || foreign.variables.contains_key(name);
+    foreign::script_check::check(&foreign::script_check::ScriptUse {
+        place: &payload.place,
+        text: &payload.script,
+        shell: &payload.shell,
+        system: payload.system,
+        has_variable: &has,
+        has_program: &script::is_program,
+    })
 }
 
 /// The amount by which the indices of a job were raised.
@@ -425,7 +475,8 @@ pub(super) fn from_definition(
     let own = definition_options(&table, what)?;
     let mut payload = script::from_definition(&table, &what.command, &what.script)?;
     let mut context = SubmitContext::now()?;
-    let foreign = convert_directives(&payload, &context, "ccron")?;
+    let given_name = own.get("J").unwrap_or_default();
+    let foreign = convert_directives(&payload, &context, "ccron", given_name)?;
     let of_script = std::mem::take(&mut payload.options).overriding(foreign.options.clone());
     let options = own.overriding(of_script);
     options.check_implemented()?;
@@ -436,7 +487,11 @@ pub(super) fn from_definition(
             )));
         }
     }
-    for text in &payload.warnings {
+    for text in payload
+        .warnings
+        .iter()
+        .chain(&check_script(&payload, &foreign, &options)?)
+    {
         tell!("ccron: {text}");
     }
     if foreign.begin.is_some() {
@@ -457,6 +512,7 @@ pub(super) fn from_definition(
     NoEffect::of(&options).warn("ccron");
     let unit = || limit_unit(site);
     let mut job = spec::submission(&options, &context.parse_context(site, &unit))?;
+    foreign.mark(&mut job, payload.system, &options);
     spec::check_command(&payload.command)?;
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.command = payload.command;
@@ -466,6 +522,7 @@ pub(super) fn from_definition(
         let values: Vec<&str> = options.all("env").collect();
         head.env = environ::environ(std::iter::empty(), &values)?.vars;
     }
+    let head = with_vars(head, foreign.variables);
     Ok((job, esub::with_data(head, data)))
 }
 

@@ -13,6 +13,7 @@ mod id;
 mod launch;
 mod mail_request;
 mod now;
+mod pbs;
 mod price;
 mod random;
 mod reason;
@@ -47,6 +48,7 @@ pub use launch::{
 };
 pub use mail_request::MailRequest;
 pub use now::{Mono, Now};
+pub use pbs::PbsJob;
 pub use price::{Charge, Discount, MICRO, Money, NameList, Price, WHOLE_DISCOUNT};
 pub use random::SplitMix64;
 pub use reason::{HostCounts, NearestHost, PendReason, SelectMiss, TermReason};

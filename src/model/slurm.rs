@@ -1,4 +1,4 @@
-//! Additional data of a job that was submitted by `sbatch`.
+//! Additional data of a job that was submitted by `sbatch`, or whose script has lines for Slurm.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 const ARGS_MAX: usize = 64 << 10;
 const DIR_MAX: usize = 4095;
 
-/// The part of a specification that only `sbatch` sets: the job gets Slurm's variables.
+/// The part of a specification that is set for such jobs: they get Slurm's variables.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlurmJob {
@@ -16,10 +16,14 @@ pub struct SlurmJob {
     /// Processors per task; 0: not specified, one.
     #[serde(skip_serializing_if = "is_zero")]
     pub cpus: u32,
+    /// Submitted by `csub`, which has read the lines: except for the variables it is a job like any
+    /// other.
+    #[serde(skip_serializing_if = "is_false")]
+    pub of_csub: bool,
     /// Arguments of the script.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The directory in which `sbatch` was called.
+    /// The directory in which the command was called.
     pub submit_dir: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub array: Option<SlurmArray>,
@@ -36,6 +40,10 @@ pub struct SlurmArray {
     /// By how much the indices are raised here: 1 if the smallest is 0, otherwise 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub shift: u32,
+}
+
+fn is_false(b: &bool) -> bool {
+    !*b
 }
 
 fn is_zero(n: &u32) -> bool {
@@ -85,6 +93,12 @@ mod tests {
         let mut own = plain.clone();
         own.slurm = Some(Box::new(job("a", 1)));
         assert!(own != plain && own.submitters_index(3) == 2);
+        own.stdout = "o".into();
+        assert!(!own.wants_report());
+        if let Some(slurm) = own.slurm.as_deref_mut() {
+            slurm.of_csub = true;
+        }
+        assert!(own.wants_report());
         assert_eq!(plain.submitters_index(3), 3);
         let json = serde_json::to_string(&own).unwrap();
         assert_eq!(

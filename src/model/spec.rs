@@ -3,8 +3,8 @@
 
 use super::MailRequest;
 use super::{
-    Checkpoint, Container, FileCopy, Hooks, JobKey, Launch, RerunSettings, RunWarning, Session,
-    SlurmJob, Stamp,
+    Checkpoint, Container, FileCopy, Hooks, JobKey, Launch, PbsJob, RerunSettings, RunWarning,
+    Session, SlurmJob, Stamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -214,9 +214,12 @@ pub struct Spec {
     /// `-I`, `-Ip`, `-Is`: how the job is connected to its waiting csub; `None` = not connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<Session>>,
-    /// Submitted by `sbatch`; `None` = by another command.
+    /// Submitted by `sbatch`, or by `csub` from a script with lines for Slurm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slurm: Option<Box<SlurmJob>>,
+    /// Submitted by `csub` from a script with lines for PBS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pbs: Option<Box<PbsJob>>,
     /// Host where csub ran.
     pub sub_host: String,
     /// A file or directory that the job needs could not be reached there either.
@@ -249,7 +252,8 @@ impl Spec {
 
     /// Whether the output file gets a report of the job. Slurm writes none.
     pub fn wants_report(&self) -> bool {
-        let unwanted = self.no_report || self.slurm.is_some();
+        let of_sbatch = self.slurm.as_ref().is_some_and(|slurm| !slurm.of_csub);
+        let unwanted = self.no_report || of_sbatch;
         !unwanted && !self.stdout.is_empty() && self.stdout != "/dev/null"
     }
 

@@ -27,7 +27,7 @@ equal_by_field!(Spec,
         script shell stdin stdin_blob params stdout stderr notify sub_host description,
     others: uid min max exclusive rerunnable priority limits begin deadline start_by end_orphan
         orphan cwd_create umask stdout_over stderr_over no_report hooks mail files again warn launch
-        container session chkpnt slurm unseen);
+        container session chkpnt slurm pbs unseen);
 
 equal_by_field!(Hooks, texts: pre post, others:);
 

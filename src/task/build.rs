@@ -9,7 +9,7 @@ use super::spec::{
 };
 pub use super::variables::EEXEC_DATA;
 use super::variables::{BASE_NAMES, HOST_FILES, TASK_NAMES};
-use super::{checkpoints, containers, hooks, launch, params, slurm, units};
+use super::{checkpoints, containers, hooks, launch, params, pbs, slurm, units};
 use crate::model::{JobKey, Limits, OomKill, Share, Spec};
 use crate::record::order::{CheckpointOrder, StartOrder, TaskUnits};
 use crate::text::command::quote;
@@ -138,6 +138,7 @@ pub(super) fn base_env(
             || BASE_NAMES.contains(&n)
             || of_task.iter().any(|prefix| n.starts_with(prefix))
             || (spec.slurm.is_some() && slurm::NAMES.contains(&n))
+            || (spec.pbs.is_some() && pbs::NAMES.contains(&n))
     };
     let sound = |n: &str, v: &str| !n.is_empty() && !n.contains(['=', '\0']) && !v.contains('\0');
     let mut out: Vec<String> = env
@@ -189,7 +190,11 @@ pub(super) fn base_env(
     }
     set("HOME", &account.home);
     if spec.slurm.is_some() {
+        out.push(format!("SLURM_CLUSTER_NAME={}", properties.cluster));
         slurm::put_shared(&mut out);
+    }
+    if spec.pbs.is_some() {
+        pbs::put_shared(&mut out);
     }
     out
 }
@@ -308,6 +313,7 @@ pub fn task_env(order: &StartOrder, spec: &Spec, files: &TaskFiles) -> Vec<Strin
     launch::put(&mut out, spec, &order.hosts);
     units::put(&mut out, &order.units);
     slurm::put(&mut out, order, spec, (shown_name(order), files));
+    pbs::put(&mut out, order, spec, (shown_name(order), files));
     out.push(format!("CB_ATTEMPT={}", order.a.at));
     if order.a.at > 1 || checkpoints::start_continues(order) {
         out.push("LSB_RESTART=Y".to_owned());
@@ -373,14 +379,18 @@ fn host_env(out: &mut Vec<String>, hosts: &[Share]) {
     out.push(format!("LSB_MAX_NUM_PROCESSORS={slots}"));
 }
 
-/// Whether a job gets a file with its hosts: it has several slots, or may get some.
+/// Whether a job gets a file with its hosts: it has several slots, or may get some, or its script
+/// has lines for PBS.
 pub fn has_hosts_file(hosts: &[Share], spec: &Spec) -> bool {
-    spec.max > 1 || hosts.iter().map(|s| s.1).sum::<u32>() > 1
+    spec.pbs.is_some() || spec.max > 1 || hosts.iter().map(|s| s.1).sum::<u32>() > 1
 }
 
-/// The list of hosts as a file: a line for each slot.
-pub fn hosts_text(hosts: &[Share]) -> String {
-    let each = hosts.iter().flat_map(|Share(h, n)| (0..*n).map(move |_| h));
+/// The list of hosts as a file: a line for each slot, or for each rank that PBS would have.
+pub fn hosts_text(hosts: &[Share], spec: &Spec) -> String {
+    let lines = |n: u32| spec.pbs.as_ref().map_or(n, |pbs| pbs.lines_of(n));
+    let each = hosts
+        .iter()
+        .flat_map(|Share(h, n)| (0..lines(*n)).map(move |_| h));
     each.map(|h| format!("{h}\n")).collect()
 }
 
@@ -690,7 +700,7 @@ mod tests {
     #[test]
     fn a_resize_tells_what_came() {
         let hosts = [Share("h1".into(), 3), Share("h2".into(), 1)];
-        assert_eq!(hosts_text(&hosts), "h1\nh1\nh1\nh2\n");
+        assert_eq!(hosts_text(&hosts, &Spec::default()), "h1\nh1\nh1\nh2\n");
         let env = resize_env("h1\nh1\n", &hosts, &TaskUnits::default());
         for e in [
             "CB_OLD_SLOTS=2",

@@ -1,4 +1,5 @@
-//! Slurm's variables in the environment of a job that was submitted by `sbatch`.
+//! Slurm's variables in the environment of a job that was submitted by `sbatch`, or whose script has
+//! lines for Slurm.
 //!
 //! Owns their names. The job's command is treated as its only task: the variables of a task are
 //! those of the first one.
@@ -20,6 +21,7 @@ pub(super) const NAMES: &[&str] = &[
     "SLURM_JOB_USER",
     "SLURM_JOB_UID",
     "SLURM_JOB_ACCOUNT",
+    "SLURM_CLUSTER_NAME",
     "SLURM_JOB_PARTITION",
     "SLURM_JOB_NODELIST",
     "SLURM_NODELIST",
@@ -65,22 +67,41 @@ const LAUNCHERS: &[(&str, &str)] = &[
 /// Adds the variables that all such jobs of a specification have: settings of MPI that the job has
 /// not made itself, and its TMPDIR under Slurm's name.
 pub(super) fn put_shared(out: &mut Vec<String>) {
-    let value = |out: &[String], name: &str| {
-        let mut pairs = out.iter().filter_map(|e| e.split_once('='));
-        let found = pairs.find(|(known, _)| *known == name);
-        found.map(|(_, value)| value.to_owned())
-    };
-    for (name, setting) in LAUNCHERS {
-        if value(out, name).is_none() {
-            out.push(format!("{name}={setting}"));
-        }
-    }
-    if let Some(dir) = value(out, "TMPDIR") {
+    put_settings(out, LAUNCHERS);
+    let mut pairs = out.iter().filter_map(|e| e.split_once('='));
+    let dir = pairs.find(|(name, _)| *name == "TMPDIR");
+    if let Some((_, dir)) = dir {
         out.push(format!("SLURM_TMPDIR={dir}"));
     }
 }
 
-/// Adds Slurm's variables, if the job was submitted by `sbatch`.
+/// Whether a job of Slurm's finds this variable.
+pub fn is_set(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// Adds settings that the job has not made itself.
+pub(super) fn put_settings(out: &mut Vec<String>, settings: &[(&str, &str)]) {
+    let has = |out: &[String], name: &str| {
+        let mut names = out.iter().filter_map(|e| e.split_once('='));
+        names.any(|(known, _)| known == name)
+    };
+    for (name, setting) in settings {
+        if !has(out, name) {
+            out.push(format!("{name}={setting}"));
+        }
+    }
+}
+
+/// Adds the hosts and the agent for Open MPI, unless the script sets them.
+pub(super) fn put_open_mpi(out: &mut Vec<String>, order: &StartOrder, files: &TaskFiles) {
+    if order.hosts.len() > 1 && !files.hosts.is_empty() {
+        out.push(format!("OMPI_MCA_orte_default_hostfile={}", files.hosts));
+        out.push(format!("OMPI_MCA_plm_rsh_agent={}/blaunch", files.bindir));
+    }
+}
+
+/// Adds Slurm's variables, if the job is to find them.
 pub(super) fn put(
     out: &mut Vec<String>,
     order: &StartOrder,
@@ -90,6 +111,7 @@ pub(super) fn put(
     let Some(slurm) = spec.slurm.as_deref() else {
         return;
     };
+    put_open_mpi(out, order, files);
     let mut set = |name: &str, value: &str| out.push(format!("{name}={value}"));
     let id = order.a.j.id.to_string();
     for name in ["SLURM_JOB_ID", "SLURM_JOBID"] {
@@ -116,12 +138,6 @@ pub(super) fn put(
     }
     for name in ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"] {
         set(name, "0");
-    }
-    if order.hosts.len() > 1 && !files.hosts.is_empty() {
-        // The hosts and the agent for Open MPI, unless the script sets them.
-        set("OMPI_MCA_orte_default_hostfile", &files.hosts);
-        let agent = format!("{}/blaunch", files.bindir);
-        set("OMPI_MCA_plm_rsh_agent", &agent);
     }
     put_hosts(out, &order.hosts, slurm.tasks, slurm.cpus);
 }
@@ -186,6 +202,7 @@ mod tests {
         let slurm = SlurmJob {
             tasks: 3,
             cpus: 2,
+            of_csub: false,
             args: vec!["a b".into()],
             submit_dir: "/from".into(),
             array: Some(SlurmArray {

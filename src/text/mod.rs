@@ -46,6 +46,7 @@ pub mod jobids;
 pub mod names;
 pub mod net;
 pub mod resreq;
+pub mod shell;
 pub mod size;
 pub mod slurm;
 pub mod subst;

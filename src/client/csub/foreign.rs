@@ -7,6 +7,7 @@
 
 pub(crate) mod conversion;
 pub(crate) mod pbs;
+pub(crate) mod script_check;
 pub(crate) mod slurm;
 pub(crate) mod slurm_table;
 pub(crate) mod task_layout;
@@ -32,6 +33,20 @@ pub(crate) fn applicable_lines(
         lines.iter().filter(applicable).cloned().collect(),
         lines.iter().filter(|l| !applicable(l)).cloned().collect(),
     )
+}
+
+/// The system for which a script without lines for csub is written: whose lines apply, or stand
+/// anywhere.
+pub(crate) fn system_of(
+    applicable: &[ForeignDirective],
+    others: &[ForeignDirective],
+) -> Option<&'static str> {
+    let lines = || applicable.iter().chain(others);
+    let mut all = [SBATCH, PBS].into_iter();
+    match applicable.first() {
+        Some(line) => Some(line.prefix),
+        None => all.find(|prefix| lines().any(|line| line.prefix == *prefix)),
+    }
 }
 
 /// The number of the first line of a script that is neither blank nor a comment: Slurm and PBS read

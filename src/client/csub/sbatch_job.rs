@@ -5,13 +5,15 @@ use super::foreign::{self, ConvertContext, ConvertedOptions, ForeignOption};
 use super::no_effect::NoEffect;
 use super::script::{self, Payload};
 use super::{
-    SubmitContext, esub, index_shift_of, missing_files, request_head, retries, spec, submitted_job,
+    SubmitContext, check_script, esub, index_shift_of, missing_files, request_head, retries, spec,
+    submitted_job, with_vars,
 };
 use crate::client::env::Site;
 use crate::client::exit::{Fail, Result};
 use crate::client::requests;
 use crate::record::ack::IdRun;
 use crate::sys;
+use crate::text::command::SBATCH;
 use std::path::Path;
 
 /// The arguments of a call of `sbatch`.
@@ -58,12 +60,13 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     let payload = payload_of(&called)?;
     let mut foreign = options(&called, &payload, &context)?;
     foreign.facts.args = called.args;
-    foreign.facts.submit_dir = context.cwd.to_string_lossy().into_owned();
+    let checked = check_script(&payload, &foreign, &foreign.options)?;
     if !called.quiet {
         let place = "";
         let mail = NoEffect::of(&foreign.options).warning();
         let texts = [foreign.warning(place), mail];
-        for text in payload.warnings.iter().chain(texts.iter().flatten()) {
+        let of_script = payload.warnings.iter().chain(&checked);
+        for text in of_script.chain(texts.iter().flatten()) {
             eprintln!("sbatch: {text}");
         }
     }
@@ -80,10 +83,8 @@ pub(crate) fn submit(called: BatchCall) -> std::result::Result<SubmittedBatch, B
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.spec.slurm = Some(Box::new(foreign.facts));
     job.command = payload.command;
-    let head = esub::with_data(
-        request_head(&job_options, payload.script, &context.cwd)?,
-        data,
-    );
+    let head = request_head(&job_options, payload.script, &context.cwd)?;
+    let head = esub::with_data(with_vars(head, foreign.variables), data);
     let ack = retries::send(&site, "sbatch", head, job, wait_s)?
         .map_err(|e| BatchError::NoAnswer(e.report("sbatch")))?;
     let run = submitted_job(&ack)?.clone();
@@ -102,6 +103,8 @@ fn payload_of(called: &BatchCall) -> Result<Payload> {
     Ok(Payload {
         command: "wrap".to_owned(),
         shell: "/bin/sh".to_owned(),
+        place: "--wrap".to_owned(),
+        system: Some(SBATCH),
         script: format!("#!/bin/sh\n# Made by sbatch --wrap.\n\n{command}\n").into(),
         ..Payload::default()
     })
@@ -129,6 +132,8 @@ fn options(
         now_ms: context.now_ms,
         user: &me.name,
         name: &name,
+        given_name: "",
+        is_directory: &|_| false,
         cwd: &context.cwd.to_string_lossy(),
         sbatch: true,
         index_shift: &mut index_shift_of,

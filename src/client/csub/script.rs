@@ -16,6 +16,9 @@ const SHOWN_MAX: usize = 4000;
 /// What some editors of Windows write at the head of UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// How a script on standard input is called.
+pub(super) const STANDARD_INPUT: &str = "standard input";
+
 /// Options that specify what is submitted instead of a job's own command; a description of a job
 /// cannot have them.
 pub(super) const COMMAND_SOURCES: [&str; 3] = ["pack", "spec", "clone"];
@@ -34,6 +37,8 @@ pub(super) struct Payload {
     /// Lines for Slurm or PBS that apply, and the script's name.
     pub foreign_directives: Vec<ForeignDirective>,
     pub place: String,
+    /// The system for which the script is written: the prefix of its lines.
+    pub system: Option<&'static str>,
     /// Warnings about lines of the script whose options have no effect.
     pub warnings: Vec<String>,
 }
@@ -121,7 +126,10 @@ fn is_script(word: &str) -> bool {
     len > 0 && head.is_ok_and(|bytes| !bytes.contains(&0) && !bytes.starts_with(b"\x7fELF"))
 }
 
-fn is_program(word: &str) -> bool {
+pub(super) fn is_program(word: &str) -> bool {
+    if word.contains('/') {
+        return sys::caller::regular_file(Path::new(word)).is_some_and(|(_, x)| x);
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .filter(|dir| dir.is_absolute())
@@ -176,7 +184,7 @@ fn check_encoding(script: &ByteText, found: &Script, place: &str) -> Result<()> 
 /// # Errors
 /// An invalid directive, with a caret.
 fn read_script(table: &Table, script: ByteText, name: Option<&str>) -> Result<Payload> {
-    let place = name.unwrap_or("standard input");
+    let place = name.unwrap_or(STANDARD_INPUT);
     let text = script.text();
     let found = Script::parse(&text).map_err(|e| {
         let (line, column) = e.line_column(&text);
@@ -218,8 +226,12 @@ fn read_script(table: &Table, script: ByteText, name: Option<&str>) -> Result<Pa
         true => foreign::applicable_lines(&found.foreign_directives, first),
         false => (Vec::new(), found.foreign_directives),
     };
+    let is_foreign = found.directives.is_empty();
     Ok(Payload {
         command,
+        system: is_foreign
+            .then(|| foreign::system_of(&applicable, &others))
+            .flatten(),
         shell: found.shebang.unwrap_or_default(),
         place: place.to_owned(),
         warnings: warnings_about(place, &others, &found.unread),
@@ -234,7 +246,7 @@ fn read_script(table: &Table, script: ByteText, name: Option<&str>) -> Result<Pa
 /// # Errors
 /// The script cannot be read, or names no interpreter.
 pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
-    let place = file.unwrap_or("standard input");
+    let place = file.unwrap_or(STANDARD_INPUT);
     let bytes = match file {
         Some(name) => sys::fs::read_small(Path::new(name), SCRIPT_MAX as u64)
             .map_err(|e| Fail::usage(format!("Unable to open file {name}: {e}")))?,
@@ -265,6 +277,7 @@ pub(super) fn from_batch_script(file: Option<&str>) -> Result<Payload> {
         command: file.map_or_else(|| displayed_command(&text), str::to_owned),
         shell,
         place: place.to_owned(),
+        system: Some(SBATCH),
         warnings,
         foreign_directives: applicable,
         script,

@@ -106,7 +106,8 @@ impl Exec {
                 fs::publish_mode(&notice, &json, 0o600).map_err(|e| e.to_string())?;
             }
         }
-        let text = build::hosts_text(hosts);
+        // Lines for PBS cannot request a job that grows.
+        let text = build::hosts_text(hosts, &crate::model::Spec::default());
         fs::publish_mode(&path, text.as_bytes(), 0o644).map_err(|e| e.to_string())
     }
 }

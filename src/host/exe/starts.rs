@@ -460,7 +460,7 @@ impl Starter {
         }
         fs::mkdir_p(&self.local.scratch_dir(), 0o711)?;
         let path = self.local.hosts_file(order.a);
-        let text = build::hosts_text(&order.hosts);
+        let text = build::hosts_text(&order.hosts, spec);
         fs::publish_mode(&path, text.as_bytes(), 0o644)?;
         Ok(path_text(path))
     }

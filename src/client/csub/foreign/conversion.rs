@@ -2,7 +2,10 @@
 
 use crate::client::csub::options::JobOptions;
 use crate::client::exit::Fail;
-use crate::model::{SlurmJob, Stamp, Submission};
+use crate::model::{PbsJob, SlurmArray, SlurmJob, Stamp, Submission};
+use crate::text::command::{PBS, SBATCH};
+use crate::text::indexset::IndexSet;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// An option as given.
@@ -29,9 +32,13 @@ pub(crate) struct ConvertContext<'a> {
     pub user: &'a str,
     /// The name of the job if none is given; empty: no name.
     pub name: &'a str,
+    /// The name that options of higher precedence give; empty: none.
+    pub given_name: &'a str,
     pub cwd: &'a str,
     /// The job is submitted by `sbatch`: defaults are those of Slurm.
     pub sbatch: bool,
+    /// Whether a path is a directory here.
+    pub is_directory: &'a dyn Fn(&str) -> bool,
     /// Returns by how much the indices of a job were raised.
     pub index_shift: &'a mut dyn FnMut(u32) -> std::result::Result<u32, String>,
 }
@@ -44,6 +51,10 @@ pub(crate) struct ConvertedOptions {
     pub begin: Option<i64>,
     /// Values for the environment of an `sbatch` job.
     pub facts: SlurmJob,
+    /// What a job with lines for PBS is told about its chunks.
+    pub pbs: PbsJob,
+    /// Variables of the other system that only the submission knows.
+    pub variables: BTreeMap<String, String>,
     /// Options that change nothing, and why.
     pub no_effect: Vec<(String, String)>,
 }
@@ -54,6 +65,29 @@ impl ConvertedOptions {
         if !options.has("b") {
             job.spec.begin = self.begin.map(Stamp).or(job.spec.begin);
         }
+    }
+
+    /// Gives the job the variables of the system for which its script is written: the prefix of its
+    /// lines. `options`: all options of the job; they may set another number of slots.
+    pub(crate) fn mark(&self, job: &mut Submission, system: Option<&str>, options: &JobOptions) {
+        let own_slots = options.get("n") != self.options.get("n");
+        if system == Some(PBS) {
+            let own = PbsJob::default();
+            let chunks = if own_slots { own } else { self.pbs.clone() };
+            job.spec.pbs = Some(Box::new(chunks));
+        }
+        if system == Some(SBATCH) {
+            let mut facts = self.facts.clone();
+            facts.array = array_of(&job.array);
+            if own_slots {
+                (facts.tasks, facts.cpus) = (0, 0);
+            }
+            job.spec.slurm = Some(Box::new(facts));
+        }
+    }
+
+    pub(crate) fn set_variable(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.to_owned(), value.to_owned());
     }
 
     pub(crate) fn note_no_effect(&mut self, option: &ForeignOption, why: &str) {
@@ -94,6 +128,18 @@ impl ConvertedOptions {
         );
         Some(out)
     }
+}
+
+/// What an index list says about an array.
+fn array_of(list: &str) -> Option<SlurmArray> {
+    let set = IndexSet::parse(list, 1, u32::MAX).ok()?;
+    Some(SlurmArray {
+        min: set.first()?,
+        max: set.last()?,
+        step: set.ranges().next().map_or(1, |range| range.step),
+        count: u32::try_from(set.len()).unwrap_or(u32::MAX),
+        shift: 0,
+    })
 }
 
 /// A number of 1 or more.

@@ -5,7 +5,9 @@ use super::conversion::{
 };
 use super::task_layout::TaskLayout;
 use crate::client::exit::{Fail, Result};
+use crate::model::PbsJob;
 use crate::text::slurm::{self, IndexList};
+use std::collections::BTreeMap;
 
 type Text<T> = std::result::Result<T, String>;
 
@@ -62,6 +64,14 @@ struct PbsRequest {
     chunk_mem: Option<u64>,
     /// GPUs of each chunk or host.
     gpus: Option<u32>,
+    /// Which of the resources that divide a job into chunks were given: select, nodes, or neither
+    /// of them.
+    divided: Vec<&'static str>,
+    /// Processes of a chunk, and threads of each.
+    ranks: Option<u32>,
+    threads: Option<u32>,
+    walltime_s: Option<u64>,
+    directory: bool,
     name: String,
     array: Option<IndexList>,
     output: Option<String>,
@@ -86,17 +96,53 @@ pub(super) fn translate(
         apply_option(option, &mut request, context, &mut out).map_err(|why| option.refuse(&why))?;
     }
     slots_and_memory(&request, &mut out).map_err(Fail::usage)?;
-    files(&request, &mut out);
+    chunks(&request, &mut out);
+    if request.name.is_empty() {
+        context.name.clone_into(&mut request.name);
+    }
+    files(&request, context, &mut out);
     mails(&request, &mut out);
     if !request.name.is_empty() || request.array.is_some() {
         let text = job_name(&request.name, request.array.as_ref());
         out.options.add("J", &text.map_err(Fail::usage)?);
     }
-    if let Some(text) = env_text("PBS_O_WORKDIR", context.cwd) {
-        // Scripts change to it: with an empty value they would run in the home directory.
-        out.options.add("env", &text);
-    }
     Ok(out)
+}
+
+/// The variables that tell a job about the submission. `value`: of a variable of the caller.
+pub(crate) fn submission_variables(
+    cwd: &str,
+    value: &dyn Fn(&str) -> Option<String>,
+) -> BTreeMap<String, String> {
+    let mut out = BTreeMap::new();
+    let mut set = |name: &str, value: String| out.insert(format!("PBS_O_{name}"), value);
+    for name in ["WORKDIR", "INITDIR"] {
+        set(name, cwd.to_owned());
+    }
+    for name in ["HOME", "LOGNAME", "PATH", "SHELL", "LANG", "MAIL", "TZ"] {
+        set(name, value(name).unwrap_or_default());
+    }
+    set("SYSTEM", "Linux".to_owned());
+    out
+}
+
+/// What the job is told about its chunks.
+fn chunks(request: &PbsRequest, out: &mut ConvertedOptions) {
+    let shape = request.shape;
+    if let Some(seconds) = request.walltime_s {
+        out.set_variable("PBS_WALLTIME", &seconds.to_string());
+    }
+    let Some(cpus) = shape.cpus else {
+        return;
+    };
+    // PBS starts one process in a chunk if none are requested.
+    out.pbs = PbsJob {
+        cpus,
+        ranks: request.ranks.unwrap_or(1),
+    };
+    out.set_variable("NCPUS", &cpus.to_string());
+    let threads = request.threads.unwrap_or(cpus);
+    out.set_variable("OMP_NUM_THREADS", &threads.to_string());
 }
 
 fn apply_option(
@@ -130,7 +176,10 @@ fn apply_option(
             out.begin = Some(slurm::pbs_moment(value, context.now_ms, &zone)?);
         }
         "S" => out.options.add("L", value),
-        "d" => out.options.add("cwd", value),
+        "d" => {
+            out.options.add("cwd", value);
+            request.directory = true;
+        }
         "m" => request.mail_at = Some(mail_events(value)?),
         "M" => request.mail_to = value.to_owned(),
         "k" => out.note_no_effect(option, "output goes to its place while the job runs"),
@@ -176,7 +225,7 @@ fn mails(request: &PbsRequest, out: &mut ConvertedOptions) {
     }
 }
 
-/// A path, possibly after a host name.
+/// A path, possibly after a host name. The id of an element contains its index.
 fn path(text: &str) -> String {
     let path = match text.split_once(':') {
         Some((host, path)) if !host.contains('/') => path,
@@ -198,6 +247,21 @@ fn array(text: &str) -> Text<IndexList> {
 
 /// `-W name=value[,name=value]`.
 fn attributes(text: &str, out: &mut ConvertedOptions) -> Text<()> {
+    let mut all: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match all.last_mut() {
+            // The values of an attribute are separated by commas, too.
+            Some(last) if !part.contains('=') => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => all.push(part.to_owned()),
+        }
+    }
+    all.iter().try_for_each(|one| attribute(one, out))
+}
+
+fn attribute(text: &str, out: &mut ConvertedOptions) -> Text<()> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match name {
         "depend" => out.options.add("w", &slurm::pbs_dependency(value)?),
@@ -213,8 +277,21 @@ fn attributes(text: &str, out: &mut ConvertedOptions) -> Text<()> {
     Ok(())
 }
 
+/// The parts of a list at its commas; a value in quotes may contain commas.
+fn outside_quotes(text: &str) -> impl Iterator<Item = &str> {
+    let mut quote = None;
+    text.split(move |c: char| {
+        match quote {
+            Some(open) if open == c => quote = None,
+            None if c == '"' || c == '\'' => quote = Some(c),
+            Some(_) | None => {}
+        }
+        c == ',' && quote.is_none()
+    })
+}
+
 fn variables(text: &str, out: &mut ConvertedOptions) -> Text<()> {
-    for word in text.split(',').filter(|word| !word.is_empty()) {
+    for word in outside_quotes(text).filter(|word| !word.is_empty()) {
         // A plain name needs no entry: all variables are sent anyway.
         let Some((name, value)) = word.split_once('=') else {
             continue;
@@ -232,16 +309,29 @@ fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -
         match name {
             "walltime" => {
                 let seconds = slurm::walltime(value)?;
+                request.walltime_s = Some(seconds);
                 out.options.add("W", &format!("{seconds}s"));
             }
             "cput" => {
                 let seconds = slurm::walltime(value)?;
                 out.options.add("c", &format!("{seconds}s"));
             }
-            "select" => select(value, request, out)?,
-            "nodes" => nodes(value, request)?,
-            "procs" => request.shape.tasks = Some(number(value)?),
-            "ncpus" => request.shape.cpus = Some(number(value)?),
+            "select" => {
+                divide(request, "select")?;
+                select(value, request, out)?;
+            }
+            "nodes" => {
+                divide(request, "nodes")?;
+                nodes(value, request)?;
+            }
+            "procs" => {
+                divide(request, "procs")?;
+                request.shape.tasks = Some(number(value)?);
+            }
+            "ncpus" => {
+                divide(request, "ncpus")?;
+                request.shape.cpus = Some(number(value)?);
+            }
             "ngpus" | "gpus" => request.gpus = Some(number(value)?),
             "mem" => request.job_mem = Some(slurm::pbs_size(value)?),
             "pmem" => request.slot_mem = Some(slurm::pbs_size(value)?),
@@ -257,6 +347,20 @@ fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -
     Ok(())
 }
 
+/// Notes what divides the job: one request, since several would have to be merged.
+fn divide(request: &mut PbsRequest, name: &'static str) -> Text<()> {
+    match request.divided.first() {
+        Some(first) if *first == name => Err(format!("{name} is given twice: give one of them")),
+        Some(first) => Err(format!(
+            "{name} is given beside {first}: give only one of them"
+        )),
+        None => {
+            request.divided.push(name);
+            Ok(())
+        }
+    }
+}
+
 /// `N:ncpus=C:mpiprocs=M:mem=S:ngpus=G`.
 fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> Text<()> {
     if text.contains('+') {
@@ -270,8 +374,9 @@ fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> T
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         match name {
             "ncpus" => cpus = number(value)?,
-            // Tasks of a chunk: its slots are given by ncpus.
-            "mpiprocs" | "ompthreads" => drop(number(value)?),
+            // The slots of a chunk are given by ncpus.
+            "mpiprocs" => request.ranks = Some(number(value)?),
+            "ompthreads" => request.threads = Some(number(value)?),
             "mem" => request.chunk_mem = Some(slurm::pbs_size(value)?),
             "ngpus" => request.gpus = Some(number(value)?),
             "host" | "vnode" if chunks == 1 => out.options.add("m", value),
@@ -288,6 +393,9 @@ fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> T
 
 /// `N:ppn=P:gpus=G`.
 fn nodes(text: &str, request: &mut PbsRequest) -> Text<()> {
+    if text.contains('+') {
+        return Err("nodes: hosts of several kinds are not available".to_owned());
+    }
     let mut parts = text.split(':');
     request.shape.nodes = Some(number(parts.next().unwrap_or_default())?);
     for part in parts {
@@ -337,6 +445,11 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
     }
     let cpus = u64::from(shape.cpus.unwrap_or(1));
     let all = u64::from(slots.slots);
+    if request.chunk_mem.is_some() && request.job_mem.is_some() {
+        return Err(
+            "-l mem is given beside the memory of the chunks: give it in select".to_owned(),
+        );
+    }
     // For each slot, since chunks may be on one host or on several.
     let per_slot = match (request.slot_mem, request.chunk_mem, request.job_mem) {
         (Some(bytes), ..) => Some(bytes),
@@ -365,17 +478,45 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
     Ok(())
 }
 
-/// `-o`, `-e` and `-j`.
-fn files(request: &PbsRequest, out: &mut ConvertedOptions) {
+/// `-o`, `-e` and `-j`: the output is always in files, as PBS makes them.
+fn files(request: &PbsRequest, context: &ConvertContext<'_>, out: &mut ConvertedOptions) {
+    let path = |given: &Option<String>, letter: char| file(request, context, given, letter);
     let (output, error) = match request.join.as_str() {
-        "oe" => (request.output.as_ref(), None),
-        "eo" => (request.error.as_ref(), None),
-        _ => (request.output.as_ref(), request.error.as_ref()),
+        "oe" => (path(&request.output, 'o'), None),
+        "eo" => (path(&request.error, 'e'), None),
+        _ => (path(&request.output, 'o'), Some(path(&request.error, 'e'))),
     };
-    if let Some(path) = output {
-        out.options.add("oo", path);
-    }
+    out.options.add("oo", &output);
     if let Some(path) = error {
-        out.options.add("eo", path);
+        out.options.add("eo", &path);
+    }
+}
+
+/// The path of an output file: `NAME.oID` if only its directory is given, or nothing. The files of
+/// the elements of an array differ.
+fn file(
+    request: &PbsRequest,
+    context: &ConvertContext<'_>,
+    given: &Option<String>,
+    letter: char,
+) -> String {
+    let name = match context.given_name {
+        "" => request.name.as_str(),
+        given => given,
+    };
+    let index = if request.array.is_some() { ".%I" } else { "" };
+    let name = name.replace('/', "_").replace('%', "%%");
+    let own = format!("{name}.{letter}%J{index}");
+    let path = match given.as_deref() {
+        None => own,
+        Some(path) if path.ends_with('/') => format!("{path}{own}"),
+        Some(path) if (context.is_directory)(&path.replace("%%", "%")) => format!("{path}/{own}"),
+        Some(path) if path == "/dev/null" || path.contains("%I") => path.to_owned(),
+        Some(path) => format!("{path}{index}"),
+    };
+    // A path is that of the submission, also if the job runs elsewhere.
+    match request.directory && !path.starts_with('/') {
+        true => format!("{}/{path}", context.cwd.replace('%', "%%")),
+        false => path,
     }
 }

@@ -1,7 +1,7 @@
 //! Options of `sbatch`, from its command line and from `#SBATCH` lines, as options of csub.
 
 use super::conversion::{
-    ConvertContext, ConvertedOptions, ForeignOption, env_text, job_name, mem_text, number,
+    ConvertContext, ConvertedOptions, ForeignOption, job_name, mem_text, number,
 };
 use super::slurm_table::{self, NOT_IN_A_SCRIPT, Support, with_options};
 use super::task_layout::{self, SlotRequest, TaskLayout};
@@ -73,10 +73,6 @@ impl<'a> SlurmRequest<'a> {
         let all = self.list.iter().copied();
         let same = all.filter(move |option| option.option == name);
         same.filter(move |option| option.location.is_empty() == on_line)
-    }
-
-    fn has(&self, option: &str) -> bool {
-        self.get(option).is_some()
     }
 
     /// The parsed value of an option.
@@ -286,10 +282,12 @@ fn memory(
         }
         (Some(bytes), None) => {
             let text = mem_text(bytes);
+            out.set_variable("SLURM_MEM_PER_NODE", &megabytes(bytes));
             out.options.add("R", &format!("rusage[mem={text}/host]"));
             out.options.add("M", &text);
         }
         (None, Some(bytes)) => {
+            out.set_variable("SLURM_MEM_PER_CPU", &megabytes(bytes));
             let text = format!("rusage[mem={}/task]", mem_text(bytes));
             out.options.add("R", &text);
             if let Some(n) = on_host(slots) {
@@ -299,6 +297,10 @@ fn memory(
         }
     }
     Ok(())
+}
+
+fn megabytes(bytes: u64) -> String {
+    bytes.div_ceil(1 << 20).to_string()
 }
 
 /// `gpu:2`, `gpu`, `NAME:N`; a type of GPU (`gpu:a100:2`) has no counterpart.
@@ -531,12 +533,17 @@ fn environment(
     if let Some(text) = request.read("export", export)? {
         out.options.add("env", &text);
     }
-    if !context.sbatch
-        && !request.has("export")
-        && let Some(text) = env_text("SLURM_SUBMIT_DIR", context.cwd)
-    {
-        // Scripts change to it: with an empty value they would run in the home directory.
-        out.options.add("env", &text);
+    (out.facts.of_csub, out.facts.submit_dir) = (!context.sbatch, context.cwd.to_owned());
+    for (option, name) in [
+        ("ntasks-per-node", "SLURM_NTASKS_PER_NODE"),
+        ("gpus", "SLURM_GPUS"),
+        ("gpus-per-node", "SLURM_GPUS_PER_NODE"),
+        ("gpus-per-task", "SLURM_GPUS_PER_TASK"),
+        ("dependency", "SLURM_JOB_DEPENDENCY"),
+    ] {
+        if let Some(value) = request.text(option) {
+            out.set_variable(name, value);
+        }
     }
     Ok(())
 }

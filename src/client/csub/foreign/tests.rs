@@ -14,8 +14,10 @@ fn read_as(text: &str, sbatch: bool) -> Result<ConvertedOptions> {
         now_ms: NOW,
         user: "ann",
         name: if sbatch { "s.sh" } else { "" },
+        given_name: "",
         cwd: "/w",
         sbatch,
+        is_directory: &|path| path == "logs",
         index_shift: &mut |_| Ok(0),
     };
     convert_lines(&counts, "s.sh", &mut context)
@@ -37,8 +39,10 @@ fn options(lines: &[&str]) -> String {
         Err(fail) => fail.text,
         Ok(found) => {
             let text = shown(&found);
-            let dir = ["-env SLURM_SUBMIT_DIR='/w'", "-env PBS_O_WORKDIR='/w'"];
-            let mut text = dir.iter().fold(text, |t, dir| t.replace(dir, ""));
+            // Where PBS writes by default.
+            let files = ["; -oo .o%J", "; -eo .e%J", "-oo .o%J", "-eo .e%J"];
+            let mut text = files.iter().fold(text, |t, file| t.replace(file, ""));
+            text.drain(..text.len() - text.trim_start_matches([';', ' ']).len());
             text.truncate(text.trim_end_matches(['\n', ' ', ';']).len());
             text
         }
@@ -159,10 +163,7 @@ fn what_changes_nothing_is_named_once() {
         found.warning("s.sh").unwrap(),
         "warning: s.sh: --qos has no effect here: there are no QOS"
     );
-    assert_eq!(
-        shown(&found),
-        "-notify done exit; -u me; -env SLURM_SUBMIT_DIR='/w'"
-    );
+    assert_eq!(shown(&found), "-notify done exit; -u me");
     assert_eq!(ConvertedOptions::default().warning("s.sh"), None);
 }
 
@@ -183,6 +184,7 @@ fn jobs_of_sbatch_have_slurms_defaults() {
     let mut job = Submission::default();
     found.complete(&mut job, &found.options);
     assert_eq!(job.spec.begin, Some(Stamp(NOW + 30_000)));
+    assert!(!found.facts.of_csub && found.facts.submit_dir == "/w");
 }
 
 #[test]
@@ -190,7 +192,7 @@ fn pbs_lines_are_options() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["#PBS -N a -q q -A proj", "#PBS -l walltime=01:30:00"],
-            "-q q; -P proj; -W 5400s; -J a",
+            "-q q; -P proj; -W 5400s; -oo a.o%J; -eo a.e%J; -J a",
         ),
         (
             &["#PBS -l select=2:ncpus=4:mem=8gb,place=scatter"],
@@ -207,9 +209,30 @@ fn pbs_lines_are_options() {
             "-n 4; -R span[hosts=1]; -R rusage[mem=1024M/task]; -M 4096M",
         ),
         (&["#PBS -j oe -o h:/d/out -e x"], "-oo /d/out"),
+        (&["#PBS -j eo -N a"], "-oo a.e%J; -J a"),
+        (&["#PBS -j oe -N a -o logs"], "-oo logs/a.o%J; -J a"),
+        (
+            &["#PBS -N a -o d/ -e /dev/null"],
+            "-oo d/a.o%J; -eo /dev/null; -J a",
+        ),
+        (
+            &["#PBS -N a -J 1-2 -o f -e g.^array_index^"],
+            "-oo f.%I; -eo g.%I; -J a[1-2]",
+        ),
+        (&["#PBS -N a -j oe -d /d"], "-cwd /d; -oo /w/a.o%J; -J a"),
+        (
+            &["#PBS -W group_list=g,depend=afterok:1,afterany:2 -j oe"],
+            "-G g; -w done(1) && ended(2); -oo .o%J",
+        ),
+        (
+            &["#PBS -v \"A='x,y',B=1\"", "#PBS -v C=2"],
+            "-env A='x,y'; -env B='1'; -env C='2'",
+        ),
         (&["#PBS -o out.$PBS_JOBID -e err"], "-oo out.%J; -eo err"),
-        (&["#PBS -J 1-5:2"], "-J [1-5:2]"),
-        (&["#PBS -t 1-5%2 -N n"], "-J n[1-5]%2"),
+        (
+            &["#PBS -t 1-5:2%2 -N n"],
+            "-oo n.o%J.%I; -eo n.e%J.%I; -J n[1-5:2]%2",
+        ),
         (&["#PBS -W depend=afterok:12.srv"], "-w done(12)"),
         (&["#PBS -V -v A=1,B -h -rn"], "-env A='1'; -H; -rn"),
     ];
@@ -220,6 +243,18 @@ fn pbs_lines_are_options() {
         (
             "-l select=1:ncpus=2+1:ncpus=4",
             "-l: select: chunks of several kinds",
+        ),
+        (
+            "-l select=1:ncpus=2 -l select=2:ncpus=4",
+            "-l: select is given twice",
+        ),
+        (
+            "-l nodes=1:ppn=2,ncpus=4",
+            "-l: ncpus is given beside nodes",
+        ),
+        (
+            "-l nodes=1:ppn=2+2:ppn=4",
+            "-l: nodes: hosts of several kinds",
         ),
         ("-l software=x", "-l: software is not available"),
         ("-I", "-I: csub -I makes a job interactive"),
@@ -243,7 +278,50 @@ fn pbs_lines_are_options() {
     );
     assert_eq!(
         shown(&found),
-        "-notify exit start done exit; -u me; -env PBS_O_WORKDIR='/w'"
+        "-oo .o%J; -eo .e%J; -notify exit start done exit; -u me"
+    );
+}
+
+#[test]
+fn a_job_of_csub_is_told_what_the_lines_request() {
+    let found = read_as("#SBATCH --mem=2G\n#SBATCH -n 4 -c 2 -G 2 -N 2\n", false).unwrap();
+    let variable = |name: &str| found.variables.get(name).map(String::as_str);
+    assert_eq!(variable("SLURM_MEM_PER_NODE"), Some("2048"));
+    assert_eq!(variable("SLURM_GPUS"), Some("2"));
+    let mut job = Submission {
+        array: "2-8:3".into(),
+        ..Submission::default()
+    };
+    found.mark(&mut job, Some(SBATCH), &found.options);
+    let slurm = job.spec.slurm.clone().unwrap();
+    assert!(slurm.of_csub && slurm.submit_dir == "/w" && job.spec.pbs.is_none());
+    assert_eq!((slurm.tasks, slurm.cpus), (4, 2));
+    let array = slurm.array.unwrap();
+    assert_eq!(
+        (array.min, array.max, array.step, array.count),
+        (2, 8, 3, 3)
+    );
+    found.mark(&mut job, Some(SBATCH), &Default::default());
+    assert_eq!(job.spec.slurm.unwrap().tasks, 0);
+    let pbs = |line: &str| {
+        let found = read_as(&format!("#PBS -l {line}\n"), false).unwrap();
+        let mut job = Submission::default();
+        found.mark(&mut job, Some(PBS), &found.options);
+        let pbs = *job.spec.pbs.unwrap();
+        let threads = found.variables.get("OMP_NUM_THREADS").cloned();
+        (pbs.cpus, pbs.ranks, threads.unwrap_or_default())
+    };
+    assert_eq!(pbs("select=2:ncpus=4"), (4, 1, "4".to_owned()));
+    let ranks = pbs("select=2:ncpus=4:mpiprocs=2:ompthreads=2");
+    assert_eq!(ranks, (4, 2, "2".to_owned()));
+    assert_eq!(pbs("nodes=2:ppn=4"), (0, 0, String::new()));
+    let mut job = Submission::default();
+    found.mark(&mut job, None, &found.options);
+    assert_eq!(job, Submission::default());
+    let own = pbs::submission_variables("/w", &|name| (name == "HOME").then(|| "/h".to_owned()));
+    assert_eq!(
+        (own["PBS_O_WORKDIR"].as_str(), own["PBS_O_HOME"].as_str()),
+        ("/w", "/h")
     );
 }
 
@@ -253,6 +331,9 @@ fn a_script_speaks_one_language_before_its_first_command() {
     let script = Script::parse(text).unwrap();
     let (counts, others) = applicable_lines(&script.foreign_directives, first_command(text));
     assert_eq!((counts.len(), counts[0].prefix), (1, PBS));
+    assert_eq!(system_of(&counts, &others), Some(PBS));
+    assert_eq!(system_of(&[], &others), Some(SBATCH));
+    assert_eq!(system_of(&[], &[]), None);
     assert_eq!((others.len(), others[0].line), (1, 6));
     assert_eq!(first_command("#!/bin/sh\n"), usize::MAX);
 }
