@@ -139,12 +139,10 @@ impl ClusterCopy {
         if !self.state.stat(j)?.is_waiting() {
             return None;
         }
-        if let Some(why) = job.own_reason(j.idx) {
-            return Some(why.clone());
-        }
         let class = self.state.class_of(job.spec);
-        let class = self.state.pending().class(class);
-        Some(class.map_or(PendReason::New, |class| class.why.clone()))
+        let class = self.state.pending().class(class).map(|class| &class.why);
+        let why = PendReason::current(job.own_reason(j.idx), class);
+        Some(why.cloned().unwrap_or(PendReason::New))
     }
 
     /// At which stage each host is excluded for a waiting job. `None`: the job is not considered
@@ -164,9 +162,21 @@ impl ClusterCopy {
     /// What hosts and limits leave to a job like this that would start now, and until when. The job
     /// is added to the pending jobs of this copy.
     pub(crate) fn openings(&mut self, spec: &Spec) -> Vec<Opening> {
-        let (Some(id), Some(new)) = (self.state.next_id(u32::MAX), self.state.next_spec()) else {
+        let Some((_, s)) = self.add_job(spec, (String::new(), 0)) else {
             return Vec::new();
         };
+        self.engine.sync(&mut self.state, &mut self.table);
+        let class = self.state.class_of(s);
+        let found = self
+            .engine
+            .openings(&self.state, &self.table, self.now, class);
+        found.unwrap_or_default()
+    }
+
+    /// Adds a pending job to this copy; `array`: its elements and the limit of started ones. Returns
+    /// the numbers of the job and of its specification.
+    fn add_job(&mut self, spec: &Spec, array: (String, u32)) -> Option<(u32, u32)> {
+        let (id, new) = (self.state.next_id(u32::MAX)?, self.state.next_spec()?);
         let s = self.state.find_spec(spec).unwrap_or(new);
         let spec = Box::new(spec.clone());
         self.state.apply(&Event::Spec { id: s, spec });
@@ -176,20 +186,33 @@ impl ClusterCopy {
             t: self.now,
             command: TRIAL_USER.to_owned(),
             name: String::new(),
-            array: String::new(),
-            array_limit: 0,
+            array: array.0,
+            array_limit: array.1,
             hold: false,
             tok: Token(0),
             line: 0,
             key: String::new(),
             cron: None,
         })));
+        Some((id, s))
+    }
+
+    /// Submits a job to this copy: the result, and the hosts that fit, each taken alone. `None`: no
+    /// number is left for it.
+    pub(crate) fn try_submission(
+        &mut self,
+        spec: &Spec,
+        array: (String, u32),
+    ) -> Option<(TrialResult, Vec<String>)> {
+        let (id, _) = self.add_job(spec, array)?;
+        let j = JobKey::job(id);
         self.engine.sync(&mut self.state, &mut self.table);
-        let class = self.state.class_of(s);
-        let found = self
-            .engine
-            .openings(&self.state, &self.table, self.now, class);
-        found.unwrap_or_default()
+        let found = self.examine(j).unwrap_or_default();
+        let tried = match found.never {
+            Some(why) => TrialResult::StillWaiting(Some(why)),
+            None => self.try_changes(j, &[]),
+        };
+        Some((tried, found.fitting))
     }
 
     /// The owner of a specification, as known to the leader.
@@ -223,7 +246,10 @@ impl ClusterCopy {
                 let name = |(id, _): &(_, u32)| self.state.host_name(*id).to_string();
                 TrialResult::Starts(start.hosts.iter().map(name).collect())
             }
-            None => TrialResult::StillWaiting(self.reason_in(&plan, j)),
+            None => {
+                let never = self.examine(j).and_then(|found| found.never);
+                TrialResult::StillWaiting(never.or_else(|| self.reason_in(&plan, j)))
+            }
         };
         for event in undo.iter().rev() {
             self.state.apply(event);
@@ -250,12 +276,12 @@ impl ClusterCopy {
 
     fn reason_in(&self, plan: &Plan, j: JobKey) -> Option<PendReason> {
         let job = self.state.job(j.id)?;
-        if let Some(why) = job.own_reason(j.idx) {
-            return Some(why.clone());
-        }
         let class = self.state.class_of(job.spec);
         let found = plan.reasons.iter().find(|(id, _)| *id == class);
-        found.map(|(_, why)| why.clone())
+        let before = || Some(&self.state.pending().class(class)?.why);
+        let found = found.map(|(_, why)| why).or_else(before);
+        let found = found.filter(|why| **why != PendReason::New);
+        PendReason::current(job.own_reason(j.idx), found).cloned()
     }
 
     /// Applies a change; returns the events that undo it, the last one first.

@@ -316,6 +316,24 @@ fn pending() -> Vec<PendReason> {
             user: s(),
             limit: 1,
         },
+        R::SlotsNever {
+            user: String::new(),
+            queue: s(),
+            need: 2,
+            limit: 1,
+        },
+        R::SlotsNever {
+            user: s(),
+            queue: String::new(),
+            need: 2,
+            limit: 1,
+        },
+        R::SlotsNever {
+            user: s(),
+            queue: s(),
+            need: 2,
+            limit: 1,
+        },
         R::NoSuchUser {
             user: s(),
             host: s(),
@@ -452,7 +470,7 @@ fn every_reason_of_a_job_has_a_sentence() {
     let codes: BTreeSet<u32> = pending().iter().map(PendReason::code).collect();
     assert_eq!(
         codes.len() + 1,
-        35,
+        36,
         "all but the text of a pre-exec command"
     );
     for why in pending() {

@@ -69,6 +69,14 @@ pub enum PendReason {
     NeverFits {
         why: String,
     },
+    /// The job needs more slots than a limit ever allows: that of the queue (`user` is empty), of
+    /// the user (`queue` is empty), or of each user in the queue.
+    SlotsNever {
+        user: String,
+        queue: String,
+        need: u32,
+        limit: u32,
+    },
     /// Enough hosts fit, but together they lack slots: `need` are needed, `free` are free.
     Slots {
         need: u32,
@@ -321,6 +329,33 @@ impl fmt::Display for HostCounts {
 }
 
 impl PendReason {
+    /// Why a job waits now, of its own reason and that of its class. What went wrong with its last
+    /// attempt is told as long as nothing but hosts keeps the class waiting.
+    pub fn current<'a>(
+        own: Option<&'a PendReason>,
+        class: Option<&'a PendReason>,
+    ) -> Option<&'a PendReason> {
+        let is_over = |own: &PendReason| {
+            matches!(
+                own,
+                PendReason::HostRefused { .. } | PendReason::PreExec { .. }
+            )
+        };
+        let about_hosts = |class: &PendReason| {
+            matches!(
+                class,
+                PendReason::New
+                    | PendReason::Hosts(_)
+                    | PendReason::Slots { .. }
+                    | PendReason::Section { .. }
+            )
+        };
+        match (own, class) {
+            (Some(own), Some(class)) if is_over(own) && !about_hosts(class) => Some(class),
+            (own, class) => own.or(class),
+        }
+    }
+
     /// A stable number for scripts; never reused.
     pub fn code(&self) -> u32 {
         match self {
@@ -352,6 +387,7 @@ impl PendReason {
             PendReason::HostRefused { .. } => 43,
             PendReason::Preempting { .. } => 44,
             PendReason::Section { .. } => 45,
+            PendReason::SlotsNever { .. } => 46,
             PendReason::NoLeader => 50,
             PendReason::QuotaSlots { .. } => 60,
             PendReason::QuotaJobs { .. } => 61,
@@ -415,6 +451,26 @@ impl fmt::Display for PendReason {
             PendReason::PreExec { why } => f.write_str(why),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "{why}; can never run here"),
+            PendReason::SlotsNever {
+                user,
+                queue,
+                need,
+                limit,
+            } => match (user.as_str(), queue.as_str()) {
+                ("", queue) => write!(
+                    f,
+                    "it needs {need} slots, the limit of queue {queue} is {limit}; can never run here"
+                ),
+                (user, "") => write!(
+                    f,
+                    "it needs {need} slots, the limit of user {user} is {limit}; can never run here"
+                ),
+                (user, queue) => write!(
+                    f,
+                    "it needs {need} slots, the limit of user {user} in queue {queue} is {limit}; \
+                     can never run here"
+                ),
+            },
             PendReason::Slots { need, free } => {
                 write!(f, "needs {need} slots, hosts that fit have {free} free")
             }

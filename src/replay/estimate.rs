@@ -123,14 +123,21 @@ mod tests {
 
     /// Four jobs of one slot and 100 s for a single slot whose dispatch window opens at 6:00.
     fn begin(zone: TimeZone) -> SimulationStart {
-        let text = "cluster: {name: c, administrators: [root]}\n\
-            hosts: [{name: h1, slots: 1}]\n\
-            queues: [{name: normal, dispatch_window: '6:00-20:00'}]\n";
+        begin_in("dispatch_window: '6:00-20:00'", 100, zone)
+    }
+
+    /// The same for a queue with this window and jobs with this run limit.
+    fn begin_in(window: &str, run_s: u64, zone: TimeZone) -> SimulationStart {
+        let text = format!(
+            "cluster: {{name: c, administrators: [root]}}\n\
+             hosts: [{{name: h1, slots: 1}}]\n\
+             queues: [{{name: normal, {window}}}]\n"
+        );
         let loaded = crate::config::load(text.as_bytes(), "cb.yaml", &OsNames::ANY);
         let config = Arc::new(loaded.expect("a good cb.yaml").config);
         let mut state = State::new();
         let limits = Limits {
-            run_s: Some(100),
+            run_s: Some(run_s),
             ..Limits::default()
         };
         let spec = Box::new(Spec {
@@ -174,6 +181,16 @@ mod tests {
         let east = TimeZone::fixed(jiff::tz::offset(2));
         assert_eq!(start_of(east, 1), Some(six - 2 * HOUR_MS));
         assert_eq!(start_of(TimeZone::UTC, 3), Some(six + 200_000));
+    }
+
+    /// It fails by its running time: windows open and close for ever.
+    #[test]
+    fn a_job_that_no_window_admits_never_starts() {
+        let begun = begin_in("run_window: '6:00-10:00'", 8 * 3600, TimeZone::UTC);
+        let estimates = estimate(begun, &[JobKey::job(1)], Box::new(|| true));
+        let StartEstimate { at, why, .. } = &estimates.jobs[0];
+        assert_eq!((*at, estimates.stopped_at), (None, None));
+        assert!(why.contains("closes in 4h"), "{why}");
     }
 
     #[test]

@@ -81,6 +81,16 @@ pub trait Decider {
     /// Called when nothing is left to happen: [`Decider::why`] is called next.
     fn explain(&mut self, _now_ms: i64) {}
 
+    /// The last time at which waiting for a date alone ends for some pending job.
+    fn last_date_ms(&self) -> Option<i64> {
+        None
+    }
+
+    /// Whether all that waits waits for a window to open.
+    fn waits_for_windows(&mut self, _now_ms: i64) -> bool {
+        false
+    }
+
     /// Why a job that never started waits.
     fn why(&self, job: u32) -> String;
 
@@ -112,6 +122,8 @@ pub struct Outcome {
 
 /// Maximum number of passes at one instant: a decider that never finishes must not stop the clock.
 const PASSES_MAX: usize = 10_000;
+/// Windows repeat after a week: what did not start in this time never will, ms.
+const QUIET_MS: i64 = 8 * 86_400_000;
 /// Number of jobs without a result that are named.
 const NAMED: usize = 5;
 /// Units of work done in one millisecond with the minimum number of slots on a host of factor 1.
@@ -204,6 +216,8 @@ pub struct Replay<'a> {
     /// Called before each instant: false ends the replay there.
     go_on: Option<Box<dyn FnMut() -> bool + 'a>>,
     decisions: Vec<Decision>,
+    /// The number of events so far, and when it last changed.
+    quiet: (u64, i64),
     /// The integrals, if they are needed.
     pub meter: Option<Meter>,
     outcome: Outcome,
@@ -229,6 +243,7 @@ impl<'a> Replay<'a> {
             partial: false,
             go_on: None,
             decisions: Vec::new(),
+            quiet: (u64::MAX, i64::MIN),
             meter,
             outcome: Outcome {
                 done: Vec::with_capacity(workload.jobs.len()),
@@ -298,6 +313,9 @@ impl<'a> Replay<'a> {
             if self.wanted.is_empty() && self.partial {
                 break;
             }
+            if self.is_hopeless(decider) {
+                break;
+            }
         }
         if self.outcome.stopped_at.is_none() {
             decider.explain(self.now_ms);
@@ -326,6 +344,23 @@ impl<'a> Replay<'a> {
         // A wake-up alone does not keep a replay going: it could only lead to another one.
         let wake = self.wake_ms.filter(|_| self.busy());
         [end, submit, wake].into_iter().flatten().min()
+    }
+
+    /// Whether nothing will start any more: windows repeat every week, and in more than a week
+    /// nothing ended, was submitted or was decided.
+    fn is_hopeless(&mut self, decider: &mut dyn Decider) -> bool {
+        let events = self.outcome.done.len() as u64 + self.next_job as u64 + self.outcome.decisions;
+        if !self.ends.is_empty() || self.quiet.0 != events {
+            self.quiet = (events, self.now_ms);
+            return false;
+        }
+        if self.next_job < self.workload.jobs.len() {
+            return false;
+        }
+        let since = self.quiet.1.max(decider.last_date_ms().unwrap_or(i64::MIN));
+        let quiet_ms = self.now_ms.saturating_sub(since);
+        // The reason is sought at a time at which windows are open, if there is one.
+        quiet_ms > QUIET_MS && (quiet_ms > 2 * QUIET_MS || !decider.waits_for_windows(self.now_ms))
     }
 
     /// Whether something waits or is suspended, so that time may matter.

@@ -10,7 +10,9 @@ use super::virtual_hosts::Hosts;
 use super::workload::{Job, Principals, Workload};
 use crate::config::{Config, seconds_on};
 use crate::intake::{self, Requester};
-use crate::model::{AttemptId, JobKey, Limits, Share, Spec, Stamp, Submission, TermReason, Token};
+use crate::model::{
+    AttemptId, JobKey, Limits, PendReason, Share, Spec, Stamp, Submission, TermReason, Token,
+};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::order::Act as OrderAct;
 use crate::record::report::{Ended, Usage};
@@ -627,17 +629,34 @@ impl Decider for VirtualLeader<'_> {
         self.plan(now_ms, &mut Vec::new());
     }
 
+    fn last_date_ms(&self) -> Option<i64> {
+        let classes = self.state.pending().classes();
+        let dates = classes.filter_map(|(_, class)| class.key.begin);
+        dates.map(|at| at.0 - self.base_ms).max()
+    }
+
+    fn waits_for_windows(&mut self, now_ms: i64) -> bool {
+        self.explain(now_ms);
+        self.engine.give_reasons(false);
+        let mut classes = self.state.pending().classes();
+        classes.all(|(_, class)| {
+            let closed = matches!(
+                class.why,
+                PendReason::RunWindow { .. } | PendReason::DispatchWindow { .. }
+            );
+            closed || class.jobs.is_empty()
+        })
+    }
+
     fn why(&self, job: u32) -> String {
         let j = self.key(job);
         let Some(found) = self.state.job(j.id) else {
             return "it is not there".to_owned();
         };
-        if let Some(why) = found.own_reason(j.idx) {
-            return why.to_string();
-        }
         let class = self.state.class_of(found.spec);
-        let class = self.state.pending().class(class);
-        class.map_or_else(String::new, |class| class.why.to_string())
+        let class = self.state.pending().class(class).map(|class| &class.why);
+        let why = PendReason::current(found.own_reason(j.idx), class);
+        why.map_or_else(String::new, ToString::to_string)
     }
 
     fn fragments(&mut self) -> f64 {

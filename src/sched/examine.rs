@@ -4,7 +4,7 @@
 use super::engine::Engine;
 use super::hosts::HostTable;
 use super::pass::Pass;
-use crate::model::Stamp;
+use crate::model::{PendReason, Stamp};
 use crate::state::State;
 
 /// What excludes a host from a job, in the order of the checks: a host counts once, for the first
@@ -119,6 +119,10 @@ pub struct Examination {
     /// Excluded hosts by stage, in the order of the stages.
     pub excluded: Vec<ExcludedHosts>,
     pub nearest: Option<NearestMiss>,
+    /// Hosts that nothing excludes, taken alone.
+    pub fitting: Vec<String>,
+    /// Why the job can never start with its present options.
+    pub never: Option<PendReason>,
     /// Free slots of the hosts that meet all other conditions: on the best one, on all.
     pub free_one: u32,
     pub free_all: u32,

@@ -33,7 +33,7 @@ use super::start_vetoes::StartVetoes;
 use crate::config::Config;
 use crate::model::Stamp;
 use crate::state::State;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 
@@ -97,6 +97,8 @@ pub(super) struct Pass<'a> {
     avoided: SmallVec<[u32; 4]>,
     /// Number of jobs that were skipped because they wait for another host.
     passed: u32,
+    /// Classes for which this pass has found out why they wait.
+    explained: FxHashSet<u32>,
 }
 
 impl<'a> Pass<'a> {
@@ -124,6 +126,7 @@ impl<'a> Pass<'a> {
             over_limit: None,
             avoided: SmallVec::new(),
             passed: 0,
+            explained: FxHashSet::default(),
         }
     }
 

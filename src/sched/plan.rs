@@ -46,6 +46,8 @@ pub struct Plan {
     pub more: bool,
     /// When the passing of time alone may change something (`-b`, windows).
     pub wake: Option<Stamp>,
+    /// When a pass is needed only to find out why jobs wait. `None`: what is said is up to date.
+    pub explain_at: Option<Stamp>,
 }
 
 /// More slots for a running job, added after its existing hosts.

@@ -13,6 +13,7 @@ mod limits;
 mod place;
 mod preempt;
 mod random;
+mod reasons;
 mod rusage_decay;
 mod share_ratio;
 mod shared_amounts;
@@ -24,7 +25,7 @@ mod window;
 use super::plan_applier::{Sink, apply_plan};
 use super::{Engine, HostTable, Plan};
 use crate::config::{Config, OsNames};
-use crate::model::{AttemptId, JobKey, JobStat, Share, Spec, Stamp, TermReason, Token};
+use crate::model::{AttemptId, JobKey, JobStat, PendReason, Share, Spec, Stamp, TermReason, Token};
 use crate::record::event::{Event, SignalAct, Submitted};
 use crate::record::load::LoadDoc;
 use crate::record::order::Act;
@@ -335,5 +336,14 @@ impl Cluster {
             .class_of(self.state.job(id).expect("a job of the test").spec);
         let class = self.state.pending().class(class).expect("it is pending");
         class.why.to_string()
+    }
+
+    /// Why a job or element waits, in words, as a user is told.
+    pub(super) fn told(&self, j: JobKey) -> String {
+        let job = self.state.job(j.id).expect("a job of the test");
+        let class = self.state.pending().class(self.state.class_of(job.spec));
+        let own = job.own_reason(j.idx);
+        let why = PendReason::current(own, class.map(|class| &class.why));
+        why.map_or(String::new(), ToString::to_string)
     }
 }

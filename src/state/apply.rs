@@ -393,6 +393,10 @@ impl State {
                 job.set_why(j.idx, held.then_some(why));
             }
         });
+        // What is released waits for its dependency again.
+        if !held && self.jobs.get(j.id).is_some_and(|job| job.gated) {
+            self.dependencies.changed.insert(j.id);
+        }
     }
 
     /// Holds all waiting jobs and elements.
@@ -482,6 +486,7 @@ impl State {
             }
             if let (Some(lim), Body::Array(array)) = (lim, &mut job.body) {
                 array.limit = lim;
+                array.drop_outdated_limit();
             }
         });
         self.index_name(j.id, true);

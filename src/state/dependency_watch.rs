@@ -1,7 +1,7 @@
 //! Jobs that wait for others: which jobs watch which, and the effects of a judgement. Never judges.
 
-use super::{DepVerdict, State};
-use crate::model::{JobKey, JobStat};
+use super::{DepVerdict, Job, State};
+use crate::model::{JobKey, JobStat, PendReason};
 
 impl State {
     /// Registers the job with those to which its dependency refers.
@@ -36,18 +36,48 @@ impl State {
         let Some(job) = self.jobs.get(id) else {
             return;
         };
-        let is_held = job.stat(0) == Some(JobStat::Psusp);
-        if job.gated == gated && (is_held || job.own_reason(0) == why.as_ref()) {
+        let outdated = job.with_other_reason(why.as_ref());
+        if job.gated == gated && outdated.is_empty() {
             return;
         }
         self.index(id, false);
         if let Some(job) = self.jobs.get_mut(id) {
             job.gated = gated;
-            if !is_held {
-                job.set_why(0, why);
+            for idx in &outdated {
+                job.set_why(*idx, why.clone());
             }
         }
         self.index(id, true);
         self.changes.rows.note(JobKey::job(id));
+        for idx in outdated {
+            self.changes.rows.note(JobKey { id, idx });
+        }
+    }
+}
+
+impl Job {
+    /// The job, or the waiting part (0) and waiting elements of an array, whose reason is to become
+    /// `why` with a verdict on the dependency. What is held, or waits for another attempt, keeps
+    /// its reason.
+    fn with_other_reason(&self, why: Option<&PendReason>) -> Vec<u32> {
+        let of_dependency = |own: Option<&PendReason>| {
+            own.is_none_or(|own| {
+                matches!(
+                    own,
+                    PendReason::Dependency { .. }
+                        | PendReason::DependencyNever { .. }
+                        | PendReason::ArrayLimit { .. }
+                )
+            })
+        };
+        let elements = self.array().into_iter().flat_map(|array| array.work.keys());
+        let all = std::iter::once(0).chain(elements.copied());
+        all.filter(|idx| {
+            let own = self.own_reason(*idx);
+            let limit = matches!(own, Some(PendReason::ArrayLimit { .. })) && why.is_none();
+            let waits = self.stat(*idx) == Some(JobStat::Pend);
+            waits && own != why && of_dependency(own) && !limit
+        })
+        .collect()
     }
 }

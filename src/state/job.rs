@@ -481,6 +481,14 @@ impl Array {
     pub fn finished(&self) -> u32 {
         self.count(JobStat::Done) + self.count(JobStat::Exit)
     }
+
+    /// Forgets that its own limit is why it waits, once fewer elements are started.
+    pub(super) fn drop_outdated_limit(&mut self) {
+        let own = matches!(self.why.as_deref(), Some(PendReason::ArrayLimit { .. }));
+        if own && (self.limit == 0 || self.started() < self.limit) {
+            self.why = None;
+        }
+    }
 }
 
 /// Changes and traversals that only the state itself performs.
@@ -518,12 +526,16 @@ impl Job {
                     array.counts[stat as usize] += 1;
                     work.stat = stat;
                 }
+                array.drop_outdated_limit();
             }
         }
     }
 
+    /// Sets the reason that belongs to this job alone. That it was requeued is none: from now on it
+    /// waits for what its class waits for.
     pub(super) fn set_why(&mut self, idx: u32, why: Option<PendReason>) {
-        let why = why.map(Box::new);
+        let of_class = |why: &PendReason| matches!(why, PendReason::New | PendReason::Requeued);
+        let why = why.filter(|why| !of_class(why)).map(Box::new);
         match &mut self.body {
             Body::Array(array) if idx == 0 => array.why = why,
             _ => {

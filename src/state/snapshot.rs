@@ -494,7 +494,8 @@ impl State {
                 Work {
                     stat: w.p,
                     attempt: w.at,
-                    why: w.why,
+                    // An older program kept this as a reason of the job alone.
+                    why: w.why.filter(|why| **why != PendReason::Requeued),
                     run,
                 },
             ));

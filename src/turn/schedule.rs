@@ -32,7 +32,7 @@ impl Turn<'_> {
         let plan = core
             .engine
             .plan(&core.state, &core.hosts, self.now, STARTS_MAX);
-        core.pass.wake = plan.wake;
+        core.pass.wake = plan.wake.into_iter().chain(plan.explain_at).min();
         let more = plan.more;
         apply_plan(plan, self.now, self);
         if more {

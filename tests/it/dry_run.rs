@@ -48,6 +48,10 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
     assert_eq!(one["command"], "echo --json");
     assert_eq!(one["fit_now"][0]["host"], "h2", "{one}");
     assert_eq!(one["hosts_chosen"], 1);
+    let large = json(&cluster, &["-mem", "500T", "true"]);
+    assert_eq!(large["enough_free_slots"], false, "{large}");
+    let start = large["start"].as_str().unwrap_or_default();
+    assert!(start.contains("can never run here"), "{large}");
 
     cluster.ok("cadmin", &["qclose", "low"]);
     for (args, code, why) in [

@@ -19,8 +19,9 @@ use crate::client::cluster_copy::{self, ClusterCopy};
 use crate::client::cpeek;
 use crate::client::exit::{Exit, Fail};
 use crate::client::read::{self, Source};
-use crate::language::tell;
+use crate::language::{tell, translated};
 use crate::model::{JobKey, JobStat};
+use crate::record::view::JobRow;
 use crate::replay::estimate::{SimulationStart, StartEstimates, estimate};
 use crate::replay::live_cluster;
 use crate::spool::view::{JobSet, ViewJob};
@@ -29,6 +30,7 @@ use crate::text::jobids::JobSel;
 use clap::ArgMatches;
 use page::{Estimate, Explained, JobCase, Output};
 use std::collections::BTreeMap;
+use std::path::Path;
 use subjects::JobSubject;
 
 /// Maximum number of jobs and groups of elements that one command explains.
@@ -42,6 +44,11 @@ const ASSUME_MS: u64 = 3_600_000;
 /// The part of an output file that is shown: the bytes that are read, and lines.
 const TAIL_BYTES: usize = 8192;
 const TAIL_LINES: usize = 10;
+/// Files are written by this much before the start or after the end of a job at most, ms: clocks of
+/// hosts and of the file server differ, and the report follows the output.
+const CLOCKS_MS: i64 = 10_000;
+const OF_OTHERS: &str = "not shown: the file was last written when this job did not run, so that \
+                         it is not, or not only, its output";
 /// Options that select or format rows: `--why` has its own page.
 const OTHERS: &[&str] = &[
     "a", "d", "p", "r", "s", "A", "w", "W", "l", "UF", "t", "noheader",
@@ -159,6 +166,7 @@ fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
 
 /// The last lines of a job's output, as far as the caller may read it.
 fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
+    let row = &subject.row;
     let job = ViewJob {
         row: subject.row.clone(),
         spec: subject.spec.clone(),
@@ -167,12 +175,27 @@ fn output(source: &Source, subject: &JobSubject) -> Vec<Output> {
     let ends = cpeek::ends(&job, &source.layout, TAIL_BYTES);
     let one = |end: cpeek::OutputEnd| Output {
         path: end.path.display().to_string(),
-        lines: end
-            .bytes
-            .map(|bytes| page::last_lines(&bytes, TAIL_LINES))
-            .map_err(|fail| fail.text),
+        lines: match is_of_job(row, modified_ms(&end.path)) {
+            true => end
+                .bytes
+                .map(|bytes| page::last_lines(&bytes, TAIL_LINES))
+                .map_err(|fail| fail.text),
+            false => Err(translated(OF_OTHERS).into_owned()),
+        },
     };
     ends.into_iter().map(one).collect()
+}
+
+fn modified_ms(path: &Path) -> Option<i64> {
+    sys::fs::stat(path).ok().flatten().map(|stat| stat.mtime_ms)
+}
+
+/// Whether a file that was last written at this time can have the end of a job's own output.
+fn is_of_job(row: &JobRow<'_>, modified_ms: Option<i64>) -> bool {
+    modified_ms.is_none_or(|at| {
+        let begun = at >= row.start.saturating_sub(CLOCKS_MS);
+        begun && (row.end <= 0 || at <= row.end.saturating_add(CLOCKS_MS))
+    })
 }
 
 /// Runs the copy forward until the waiting jobs have started.

@@ -2,11 +2,14 @@
 //! Sends nothing.
 //!
 //! Owns the output. The checks are the leader's own (`intake`), with cb.yaml on the share and the
-//! published view; hosts are counted, and nothing is scheduled here. What only the leader
-//! can check is listed as not checked.
+//! published view; whether the job would start is found out by submitting it to a copy of the
+//! cluster. What only the leader can check is listed as not checked.
+
+mod trial;
 
 use super::options::JobOptions;
 use super::spec;
+use crate::client::cluster_copy::{self, TrialResult};
 use crate::client::env::Site;
 use crate::client::exit::{Exit, Fail, Result};
 use crate::client::read::{self, Source, os_groups};
@@ -30,8 +33,7 @@ use std::fmt::Write as _;
 /// Maximum number of hosts that are listed in the text; JSON lists all.
 const HOSTS_SHOWN: usize = 10;
 /// What only the leader can check.
-const LEADER_ALONE: &str = "only the leader checks the jobs that -w names, numbers of pending \
-                            jobs, limits in use, shares, amounts of rusage[] and the order of \
+const LEADER_ALONE: &str = "only the leader checks the jobs that -w names and numbers of pending \
                             jobs";
 /// There is no estimate for a job that does not exist.
 const NO_ESTIMATE: &str = "not known: the leader estimates it for jobs that wait (cjobs -l), and \
@@ -77,6 +79,8 @@ struct Verdict {
     hosts: Option<HostMatch>,
     /// Why jobs of the queue do not start now.
     blocked_by: Option<&'static str>,
+    /// The result of the submission to a copy of the cluster.
+    tried: Option<TrialResult>,
 }
 
 /// Whether the options request a dry run.
@@ -121,7 +125,12 @@ pub(super) fn result(
         user: source.me.name.clone(),
         groups: os_groups(&source.me.name),
     };
-    let verdict = cluster.check(job, &who, Stamp(now_ms));
+    let mut verdict = cluster.check(job, &who, Stamp(now_ms));
+    if verdict.refused.is_none() {
+        let mut copy = cluster_copy::read(&source, &cluster.params, Stamp(now_ms))?;
+        copy.note_groups(&who.user, &who.groups);
+        verdict.try_on(&mut copy, job);
+    }
     Ok(DryRunResult {
         text: match json {
             true => json_text(job, head, &verdict),
@@ -201,6 +210,7 @@ impl Cluster {
             refused: Some(fail),
             hosts: None,
             blocked_by: None,
+            tried: None,
         };
         match self.open_queues(&submission.spec.queue) {
             Ok(open) => submission.spec.queue = open,
@@ -234,6 +244,7 @@ impl Cluster {
             refused: None,
             hosts: Some(matched),
             blocked_by,
+            tried: None,
             spec,
         }
     }
@@ -438,6 +449,17 @@ fn text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String {
     if let Some(why) = verdict.blocked_by {
         line!(out, "Jobs do not start now: {why}");
     }
+    if let Some(start) = verdict.start() {
+        let start = translated(&start);
+        if verdict.spec.depend.is_empty() && !job.hold {
+            line!(out, "Tried on a copy of the cluster: {start}");
+        } else {
+            line!(
+                out,
+                "Tried on a copy of the cluster without -w and -H: {start}"
+            );
+        }
+    }
     line!(out, "Estimated start: {NO_ESTIMATE}");
     line!(out, "Not checked: {LEADER_ALONE}");
     out
@@ -490,6 +512,7 @@ fn json_text(job: &Submission, head: &RequestHead, verdict: &Verdict) -> String 
         o.flag("enough_free_slots", matched.enough);
     }
     o.some_text("held_up", verdict.blocked_by.unwrap_or_default());
+    o.some_text("start", &verdict.start().unwrap_or_default());
     o.null("estimated_start_ms");
     o.text("not_checked", LEADER_ALONE);
     o.end();
@@ -532,6 +555,11 @@ fn put_free_hosts(out: &mut String, hosts: &[FreeHost]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::cluster_copy::{ClusterCopy, Samples};
+    use crate::record::event::Event;
+    use crate::record::load::LoadDoc;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     fn cluster() -> Cluster {
         let text = config::minimal("c1", "root").replace(
@@ -688,6 +716,53 @@ mod tests {
         assert_eq!(json["run_limit_s"], 3600);
         assert_eq!(json["fit_now"][0]["free_slots"], 4);
         assert_eq!(json["refused"], serde_json::Value::Null);
+    }
+
+    /// What is said of the start is what a scheduler did.
+    #[test]
+    fn hosts_without_the_memory_do_not_fit() {
+        let text = "cluster: {name: c1, administrators: [root]}\n\
+                    hosts:\n- {names: 'h[1-2]', slots: 4}\nqueues:\n- {name: normal}\n";
+        let loaded = config::load(text.as_bytes(), "cb.yaml", &config::OsNames::ANY);
+        let config = Arc::new(loaded.unwrap().config);
+        let (mut state, mut samples) = (State::new(), Samples::new());
+        for name in config.host_names() {
+            let (name, up, boot, t) = (name.to_owned(), true, String::new(), Stamp(1));
+            let load = LoadDoc {
+                executor: true,
+                ncpus: 4,
+                maxmem: 8000,
+                mem: 8000.0,
+                host_type: "A".into(),
+                ..LoadDoc::default()
+            };
+            samples.insert(name.clone(), (load, 0));
+            state.apply(&Event::HostSeen { name, up, boot, t });
+        }
+        let copy = || {
+            let (state, samples) = (state.clone(), samples.clone());
+            let zone = jiff::tz::TimeZone::UTC;
+            ClusterCopy::new(
+                state,
+                config.clone(),
+                samples,
+                BTreeMap::new(),
+                zone,
+                Stamp(2),
+            )
+        };
+        let tried = |res_req: &str| {
+            let job = job(|s| s.res_req = res_req.into());
+            let mut verdict = checked(&job);
+            verdict.try_on(&mut copy(), &job);
+            (verdict.start().unwrap(), verdict.hosts.unwrap())
+        };
+        let (start, matched) = tried("rusage[mem=500T]");
+        assert!(start.contains("no host has that much"), "{start}");
+        assert!(!matched.enough && matched.ready.is_empty());
+        let (start, matched) = tried("rusage[mem=1G]");
+        assert!(start.starts_with("it would start at once on "), "{start}");
+        assert!(matched.enough);
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn pending_word(why: &PendReason) -> &'static str {
         P::QuotaJobs { .. } | P::JobGroup { .. } => "AssocGrpJobsLimit",
         P::QuotaResource { .. } | P::QuotaNever { .. } => "AssocGrpGRES",
         P::SharedResource { .. } => "Licenses",
-        P::NoSuchUser { .. } | P::NeverFits { .. } => "BadConstraints",
+        P::NoSuchUser { .. } | P::NeverFits { .. } | P::SlotsNever { .. } => "BadConstraints",
         P::PreExec { .. } | P::HostRefused { .. } => "JobLaunchFailure",
         P::NoLeader => "None",
         P::Hosts(_) | P::Slots { .. } | P::Preempting { .. } | P::Section { .. } => "Resources",

@@ -5,6 +5,7 @@ use super::Pass;
 use crate::model::{JobKey, PendReason};
 use crate::sched::limit_checks::alternative_room;
 use crate::sched::pending_classes::PendingClass;
+use crate::sched::placement::Shortfall;
 use crate::sched::quota::Blocked;
 
 impl Pass<'_> {
@@ -22,6 +23,9 @@ impl Pass<'_> {
         need: u32,
         mut most: u32,
     ) -> Result<u32, PendReason> {
+        if let Some(why) = self.above_a_limit(pending, need) {
+            return Err(why);
+        }
         let mut cut = |limit: Option<u32>, used: u32| match limit {
             Some(limit) if used + need > limit => Err(limit),
             Some(limit) => {
@@ -30,52 +34,74 @@ impl Pass<'_> {
             }
             None => Ok(()),
         };
+        let in_use = self.picture.allocations.in_use();
+        let uid = pending.user.uid;
         if let Some(at) = pending.queue {
             let queue = &self.config().queues[usize::from(at)];
             let name = || queue.name.clone();
-            cut(
-                queue.slots,
-                self.picture.allocations.in_use().queue[usize::from(at)],
-            )
-            .map_err(|limit| {
+            cut(queue.slots, in_use.queue[usize::from(at)]).map_err(|limit| {
                 let queue = name();
                 PendReason::QueueSlots { queue, limit }
             })?;
-            if queue.user_slots.is_some() {
-                let used = self
-                    .picture
-                    .allocations
-                    .in_use()
-                    .queue_user
-                    .get(&(at, pending.user.uid))
-                    .copied()
-                    .unwrap_or(0);
-                cut(queue.user_slots, used).map_err(|limit| {
-                    let queue = name();
-                    PendReason::QueueUserSlots { queue, limit }
-                })?;
-            }
-        }
-        if pending.user.max_slots.is_some() {
-            let used = self
-                .picture
-                .allocations
-                .in_use()
-                .user
-                .get(&pending.user.uid)
-                .copied()
-                .unwrap_or(0);
-            let user = &pending.user.name;
-            cut(pending.user.max_slots, used).map_err(|limit| {
-                let user = user.clone();
-                PendReason::UserSlots { user, limit }
+            let used = || in_use.queue_user.get(&(at, uid)).copied().unwrap_or(0);
+            let used = queue.user_slots.map_or(0, |_| used());
+            cut(queue.user_slots, used).map_err(|limit| {
+                let queue = name();
+                PendReason::QueueUserSlots { queue, limit }
             })?;
         }
+        let used = || in_use.user.get(&uid).copied().unwrap_or(0);
+        let used = pending.user.max_slots.map_or(0, |_| used());
+        cut(pending.user.max_slots, used).map_err(|limit| {
+            let user = pending.user.name.clone();
+            PendReason::UserSlots { user, limit }
+        })?;
         if !pending.ident.is_free() {
             let room = self.max_over_alternatives(pending, need);
             most = most.min(room.map_err(|blocked| self.picture.quotas.reason(&blocked))?);
         }
         Ok(most)
+    }
+
+    /// The limit of queue or user that is lower than what the job needs, even when nothing runs.
+    fn above_a_limit(&self, pending: &PendingClass, need: u32) -> Option<PendReason> {
+        let over = |limit: Option<u32>| limit.filter(|limit| need > *limit);
+        let never = |user: &str, queue: &str, limit: u32| PendReason::SlotsNever {
+            user: user.to_owned(),
+            queue: queue.to_owned(),
+            need,
+            limit,
+        };
+        let user = &pending.user.name;
+        if let Some(at) = pending.queue {
+            let queue = &self.config().queues[usize::from(at)];
+            if let Some(limit) = over(queue.slots) {
+                return Some(never("", &queue.name, limit));
+            }
+            if let Some(limit) = over(queue.user_slots) {
+                return Some(never(user, &queue.name, limit));
+            }
+        }
+        over(pending.user.max_slots).map(|limit| never(user, "", limit))
+    }
+
+    /// Why a job of the class can never start with its present options, whatever ends or opens.
+    pub(super) fn never_starts(&self, pending: &PendingClass) -> Option<PendReason> {
+        let shape = self.shape(pending.shape);
+        if let Some(why) = &shape.bad {
+            return Some(PendReason::NeverFits { why: why.clone() });
+        }
+        let of_hosts = || self.pending_reason(pending, Shortfall::default());
+        let is_never = |why: &PendReason| {
+            matches!(
+                why,
+                PendReason::SlotsNever { .. }
+                    | PendReason::QuotaNever { .. }
+                    | PendReason::NeverFits { .. }
+            )
+        };
+        let of_limits = self.max_slots(pending).err().filter(is_never);
+        of_limits.or_else(|| Some(of_hosts()).filter(is_never))
     }
 
     /// Maximum number of slots by section `limits`, for the alternative to which it leaves most.

@@ -39,7 +39,7 @@ impl Pass<'_> {
             Some((why, _)) if !short.personal => why.clone(),
             _ => {
                 let why = self.pending_reason(pending, short);
-                if !short.personal {
+                if !short.personal && !is_personal(&why) {
                     self.picture.requests.entry_mut(pending.shape).why = Some((why.clone(), now));
                 }
                 why
@@ -48,41 +48,70 @@ impl Pass<'_> {
         (class.why != why).then_some(why)
     }
 
-    /// Gives a reason also to classes that were added since the last pass and were not considered
-    /// in this one.
-    pub(super) fn explain_fresh(&mut self) {
+    /// Notes that this pass has found out why a class waits, even if that is what it was before.
+    pub(super) fn note_explained(&mut self, class: u32) {
+        if self.all_classes {
+            self.explained.insert(class);
+        }
+    }
+
+    /// Gives a reason also to classes that were not considered in this pass: to all of them if
+    /// reasons are due, or else to those that were added since the last pass.
+    pub(super) fn explain_rest(&mut self) {
         if self.plan.more {
             return;
         }
         let done: HashSet<u32> = self.plan.reasons.iter().map(|(id, _)| *id).collect();
-        for id in self.picture.classes.take_changed() {
+        let mut ids = self.picture.classes.take_changed();
+        if self.all_classes {
+            ids = self.state.pending().classes().map(|(id, _)| id).collect();
+        }
+        for id in ids {
+            if done.contains(&id) || self.explained.contains(&id) {
+                continue;
+            }
             let class = self.state.pending().class(id);
-            let known = |class: &&Class| class.why != PendReason::New;
+            let known = |class: &&Class| !self.all_classes && class.why != PendReason::New;
             if class.is_none_or(|class| known(&class) && self.has_queue(id)) {
                 continue;
             }
             let (Some(class), Some(pending)) = (class, self.picture.classes.take_out(id)) else {
                 continue;
             };
-            if pending.queue.is_none() {
-                let queue = class.key.queue.clone();
-                self.plan
-                    .reasons
-                    .push((id, PendReason::QueueGone { queue }));
-            } else if class.why == PendReason::New
-                && pending.progress.entry.is_some()
-                && !done.contains(&id)
-            {
-                let why = match self.start_condition(&pending) {
-                    Err((why, at)) => {
-                        self.plan.wake_at(at);
-                        Some(why)
-                    }
-                    Ok(()) => self.explain(class, &pending, Shortfall::default()),
-                };
-                self.plan.reasons.extend(why.map(|why| (id, why)));
-            }
+            let why = self.reason_without_search(class, &pending);
+            let new = why.filter(|why| class.why != *why);
+            self.plan.reasons.extend(new.map(|why| (id, why)));
             self.picture.classes.put(id, pending);
+        }
+    }
+
+    /// Why a class waits that the pass did not reach, in the order in which a pass asks.
+    fn reason_without_search(
+        &mut self,
+        class: &Class,
+        pending: &PendingClass,
+    ) -> Option<PendReason> {
+        if pending.queue.is_none() {
+            let queue = class.key.queue.clone();
+            return Some(PendReason::QueueGone { queue });
+        }
+        let head = pending.progress.entry?;
+        if let Err((why, at)) = self.start_condition(pending) {
+            self.plan.wake_at(at);
+            return Some(why);
+        }
+        if self.element(pending, head.j).is_none() {
+            let array = self.state.job(head.j.id).and_then(|job| job.array());
+            let limit = array.map_or(0, |array| array.limit);
+            self.plan.at_limit.push((head.j.id, limit));
+        }
+        if let Some((why, at)) = self.submit_delay(pending, head.j) {
+            self.plan.wake_at(Some(at));
+            return Some(why);
+        }
+        match self.max_slots(pending) {
+            Err(why) => Some(why),
+            Ok(_) => self.explain(class, pending, Shortfall::default()),
         }
     }
 
@@ -95,7 +124,7 @@ impl Pass<'_> {
 
     /// Counts of hosts by obstacle, or the fact that the request can never fit; for a request with
     /// sections, the section that falls short.
-    fn pending_reason(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
+    pub(super) fn pending_reason(&self, pending: &PendingClass, short: Shortfall) -> PendReason {
         let shape = &self.shape(pending.shape);
         let view = self.view();
         let which = (usize::from(short.alt), usize::from(short.part));
@@ -221,6 +250,12 @@ impl Pass<'_> {
             .after(at, interval, self.now)
             .is_some()
     }
+}
+
+/// Whether a reason depends on the user or the run limit, so that it does not hold for every class
+/// with the same request.
+fn is_personal(why: &PendReason) -> bool {
+    matches!(why, PendReason::Hosts(counts) if counts.user_limit > 0 || counts.slow > 0)
 }
 
 /// Why a part can never get its slots. `caps`: slots of the hosts that it may use; `section`: its

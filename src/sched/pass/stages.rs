@@ -46,6 +46,7 @@ impl Pass<'_> {
             hosts: self.table.count() as u32,
             amounts: self.no_amounts(part, least.slots),
             shared: self.shared_of(shape),
+            never: self.never_starts(pending),
             ..Examination::default()
         };
         let mut best: Option<(f64, NearestMiss)> = None;
@@ -58,10 +59,11 @@ impl Pass<'_> {
                 self.add_amounts(shape, part, at, &mut out);
                 self.note_idle_amounts(at, &mut out);
             }
+            let name = &self.table.at(at).name;
             let Some((stage, resource)) = verdict else {
+                out.fitting.push(name.clone());
                 continue;
             };
-            let name = &self.table.at(at).name;
             note_excluded(&mut out.excluded, (stage, resource), name);
             if matches!(stage, Stage::NotInQueue | Stage::NotAsked | Stage::NoServer) {
                 continue;

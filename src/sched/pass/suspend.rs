@@ -275,7 +275,29 @@ impl Pass<'_> {
             .collect();
         stopped.sort_unstable();
         for (_, _, j) in stopped {
-            self.resume(j);
+            if !self.resume(j) {
+                self.restate_preemption(j);
+            }
+        }
+    }
+
+    /// A preempted job stays stopped after the end of the job that preempted it if another one has
+    /// taken its slots: that one is the reason from now on.
+    fn restate_preemption(&mut self, j: JobKey) {
+        let run = self.state.work(j).and_then(|work| work.run.as_deref());
+        let why = run.and_then(|run| Some((run, run.suspension.by_system.as_deref()?)));
+        let Some((run, SuspReason::Preempted { by })) = why else {
+            return;
+        };
+        if self.state.stat(*by).is_some_and(JobStat::is_started) {
+            return;
+        }
+        let hosts = run.hosts.iter().filter_map(|(id, _)| {
+            let at = self.table.position(*id)?;
+            self.started_jobs_on(self.table.at(at), false).pop()
+        });
+        if let Some(by) = hosts.last().filter(|by| *by != j) {
+            self.plan.halts.push((j, SuspReason::Preempted { by }));
         }
     }
 }

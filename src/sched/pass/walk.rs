@@ -12,7 +12,7 @@ use crate::state::{Class, State};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How often reasons of classes that need no search are computed.
+/// How often the reasons of all classes are computed.
 const EXPLAIN_EVERY_MS: u64 = 1000;
 
 /// Maximum number of kinds of requests in a queue that are checked together.
@@ -71,7 +71,7 @@ impl Pass<'_> {
         if let Some(reserver) = &mut self.picture.reserver {
             reserver.book.close(complete);
         }
-        self.explain_fresh();
+        self.explain_rest();
         self.after_classes();
         self.plan
     }
@@ -182,12 +182,22 @@ impl Pass<'_> {
             self.memory.failed_sizes.clear();
         }
         self.memory.failed_sizes_at = self.picture.usage.last_freed();
-        self.all_classes = !self.memory.skip_reasons
-            && self.now.since_ms(self.memory.reasons_updated_at) >= EXPLAIN_EVERY_MS;
-        if self.all_classes {
-            self.memory.reasons_updated_at = self.now;
-        }
+        self.note_reasons_due();
         self.refresh_shares();
+    }
+
+    /// Decides whether this pass finds out why every class waits. If not, a pass will be requested
+    /// that does: after the last change of a cluster, no reason stays that has become wrong.
+    fn note_reasons_due(&mut self) {
+        if self.memory.skip_reasons {
+            return;
+        }
+        let due = self.memory.reasons_updated_at.plus_ms(EXPLAIN_EVERY_MS);
+        self.all_classes = self.now.since_ms(self.memory.reasons_updated_at) >= EXPLAIN_EVERY_MS;
+        match self.all_classes {
+            true => self.memory.reasons_updated_at = self.now,
+            false => self.plan.explain_at = Some(due),
+        }
     }
 
     /// Refreshes share trees: costs change with time, and with the amounts of the cluster.
@@ -261,6 +271,9 @@ impl Pass<'_> {
             }
             Step::Blocked(reason) => {
                 self.give_up_claims(entry.class, reason.as_ref());
+                if reason.is_some() {
+                    self.note_explained(entry.class);
+                }
                 self.plan
                     .reasons
                     .extend(reason.map(|why| (entry.class, why)));
@@ -418,6 +431,7 @@ impl Pass<'_> {
                 self.plan.wake_at(opens);
                 let reserved = !short.personal && self.reserve(pending, j);
                 let reason = self.explain(class_of(self.state, entry), pending, short);
+                self.note_explained(entry.class);
                 match reserved {
                     true => Step::Reserved(reason, next(more)),
                     false => Step::NoPlace(reason),
@@ -428,7 +442,7 @@ impl Pass<'_> {
 
     /// The element (or job) to start, and whether the same entry has more. `None`: the array is at
     /// its limit.
-    fn element(&self, pending: &PendingClass, j: JobKey) -> Option<(JobKey, bool)> {
+    pub(super) fn element(&self, pending: &PendingClass, j: JobKey) -> Option<(JobKey, bool)> {
         if j.idx == 0 && !pending.arrays {
             return Some((j, false));
         }

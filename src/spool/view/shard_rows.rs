@@ -159,7 +159,7 @@ fn emit_row(
         Err(_) => return,
     };
     let own = row.why.take();
-    let why = own.as_ref().or_else(|| classes.get(&row.class));
+    let why = PendReason::current(own.as_ref(), classes.get(&row.class));
     let why = why.filter(|_| row.stat.is_waiting());
     sink(ViewItem::Job { row, spec, why });
 }

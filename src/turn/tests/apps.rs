@@ -236,3 +236,26 @@ fn a_job_that_names_no_application_has_the_default_one() {
     change(&mut b, &[], &["app"], "");
     assert_eq!(spec(&b, 1).app, "plain");
 }
+
+/// Of several queues, one that has what the job asks for is taken.
+#[test]
+fn the_queue_that_is_chosen_has_the_hosts_and_the_gpus() {
+    let mut b = TestLeader::with(
+        "cluster: {name: demo, administrators: [root]}\n\
+         hosts:\n- {name: h1, slots: 8}\n- {name: h2, slots: 8, resources: {gpu: 2}}\n\
+         queues:\n- {name: plain, hosts: h1}\n- {name: fast, hosts: h2}\n\
+         general: {default_queue: plain fast}\n",
+    );
+    let mut with = |hosts: &str, res_req: &str| {
+        b.submit(5, |j| {
+            j.spec.queue = "plain fast".into();
+            j.spec.hosts = hosts.into();
+            j.spec.res_req = res_req.into();
+        });
+    };
+    with("", "");
+    with("h2", "");
+    with("", "rusage[gpu=1]");
+    let queues = [1, 2, 3].map(|id| spec(&b, id).queue.clone());
+    assert_eq!(queues, ["plain", "fast", "fast"]);
+}

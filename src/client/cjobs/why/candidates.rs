@@ -161,6 +161,7 @@ fn by_limit(case: &CandidateContext<'_>) -> Vec<Candidate> {
             out.extend(slots(case.spec, left, "as many slots as the limit leaves"));
         }
         PendReason::QueueSlots { limit, .. }
+        | PendReason::SlotsNever { limit, .. }
         | PendReason::QueueUserSlots { limit, .. }
         | PendReason::UserSlots { limit, .. } => {
             out.extend(slots(

@@ -64,6 +64,7 @@ pub(super) fn can_never_run(why: &PendReason) -> bool {
     matches!(
         why,
         PendReason::NeverFits { .. }
+            | PendReason::SlotsNever { .. }
             | PendReason::QuotaNever { .. }
             | PendReason::DependencyNever { .. }
             | PendReason::SharedResource { never: true, .. }
@@ -76,8 +77,12 @@ pub(super) fn explain(
     j: JobKey,
     go_on: &mut dyn FnMut() -> bool,
 ) -> WaitingJob {
-    let reason = copy.reason(j);
+    let mut reason = copy.reason(j);
     let hosts = reason.as_ref().and_then(|_| copy.examine(j));
+    // What can never be is said first, also of a job that waits for something else at present.
+    if let Some(never) = hosts.as_ref().and_then(|hosts| hosts.never.clone()) {
+        reason = Some(never);
+    }
     let mut out = WaitingJob {
         can_never_run: reason.as_ref().is_some_and(can_never_run),
         ahead: jobs_ahead(copy, j),

@@ -1,6 +1,7 @@
 //! Scenarios of waiting jobs: the explanation names the cause, and a change that it shows starts
 //! the job if it is made on another copy of the cluster.
 
+mod advice;
 mod ended_jobs;
 mod waiting_jobs;
 
@@ -27,6 +28,7 @@ use std::sync::Arc;
 const NOW: Stamp = Stamp(1_795_230_429_000);
 
 /// A cluster from which copies are made.
+#[derive(Clone)]
 struct TestCluster {
     config: Arc<Config>,
     state: State,
