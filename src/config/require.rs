@@ -9,8 +9,8 @@ use super::{Config, HostPrefs, HostSet, HostTable, ResourceDecl, ResourceKind};
 use crate::model::Spec;
 use crate::text::error::did_you_mean;
 use crate::text::resreq::{
-    AmountScope, AmountSteps, BUILTINS, Body, Builtin, Direction, Kind, ResReq, ResourceDef,
-    Resources, Simple, Span, Usage, builtin,
+    AmountScope, AmountSteps, AnyResource, BUILTINS, Body, Builtin, Builtins, Direction, Kind,
+    ResReq, ResourceDef, Resources, Simple, Span, Usage, builtin,
 };
 use crate::text::{ParseError, names};
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,6 +296,14 @@ pub fn check_request(text: &str, config: &Config) -> Result<String, String> {
     check_supported(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     units_stay(&req, &config.hosts).map_err(|e| format!("-R: {e}"))?;
     Ok(req.to_string())
+}
+
+/// Names of the resources in `rusage[]` of a stored requirement without sections and alternatives.
+pub fn reserved_names(text: &str) -> Vec<String> {
+    let req = ResReq::parse_stored(text, &AnyResource(&Builtins)).ok();
+    let lists = req.iter().filter_map(ResReq::simple);
+    let items = lists.flat_map(|simple| simple.rusage.iter().flatten());
+    items.map(|item| item.name.clone()).collect()
 }
 
 /// Interprets `-m` (canonical text) with the configuration's groups.

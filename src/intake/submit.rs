@@ -4,7 +4,7 @@
 use super::bounds::{bound, check_slots, limits_in, slots_in};
 use super::{Refusal, Requester, apps, execution_options, pending_limit};
 use crate::config::require::{self, Request};
-use crate::config::{AppProfile, Config, Interactive, Queue, WARN_SIGNALS};
+use crate::config::{AppProfile, Config, HostEntry, Interactive, Queue, WARN_SIGNALS};
 use crate::model::{Limits, MAX_RETRIES, Spec, Stamp, Submission, WARN_BEFORE_MAX_S};
 use crate::state::State;
 use crate::text::depend::{Elements, Expr, Test};
@@ -541,6 +541,7 @@ pub(super) fn choose_queue<'a>(
         spec.queue.split_whitespace().collect()
     };
     let mut first_refusal = None;
+    let mut without_hosts = None;
     for name in candidates {
         let verdict = match config.queue(name) {
             None => Err(Refusal::not_found(format!(
@@ -550,11 +551,37 @@ pub(super) fn choose_queue<'a>(
             Some(queue) => accepts(queue, (spec, app), requester, config, state).map(|()| queue),
         };
         match verdict {
-            Ok(queue) => return Ok((queue, default)),
+            Ok(queue) if has_requested_hosts(queue, spec, config) => return Ok((queue, default)),
+            Ok(queue) => without_hosts = without_hosts.or(Some(queue)),
             Err(refusal) => first_refusal = first_refusal.or(Some(refusal)),
         }
     }
+    if let Some(queue) = without_hosts {
+        return Ok((queue, default));
+    }
     Err(first_refusal.unwrap_or_else(|| Refusal::refused("no default queue is configured")))
+}
+
+/// Whether the queue uses a host that the job asks for with `-m` and that has each resource of
+/// `rusage[]` which only some hosts of cb.yaml have, such as GPUs. What sensors report is not known
+/// here.
+fn has_requested_hosts(queue: &Queue, spec: &Spec, config: &Config) -> bool {
+    // A list or requirement that cannot be read is refused elsewhere.
+    let prefs = require::requested_hosts(&spec.hosts, config).ok().flatten();
+    let needs = require::reserved_names(&spec.res_req);
+    let entries = &config.hosts.entries;
+    let has = |host: &HostEntry, need: &str| host.resources.contains_key(need);
+    let of_some_hosts = |need: &&String| entries.iter().any(|host| has(host, need));
+    let needs: Vec<&String> = needs.iter().filter(of_some_hosts).collect();
+    if prefs.is_none() && needs.is_empty() {
+        return true;
+    }
+    entries.iter().any(|host| {
+        let asked = prefs.as_ref();
+        queue.hosts.contains(&host.name)
+            && asked.is_none_or(|prefs| prefs.preference(&host.name).is_some())
+            && needs.iter().all(|need| has(host, need))
+    })
 }
 
 fn accepts(
