@@ -469,7 +469,10 @@ fn resolve_depend(
     for cond in expr.conditions() {
         if cond.target.elements == Elements::Same {
             return Err(bad(
-                "element to element dependencies ([*]) are not implemented in this version".into(),
+                "element to element dependencies ([*]) are not available: an element cannot wait \
+                 for the element of another array with its index; done(12) waits for the whole \
+                 array, done(12[3]) for one element"
+                    .into(),
             ));
         }
         if matches!(cond.test, Test::External(_)) {

@@ -10,11 +10,15 @@ fn condition(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "after" => "started",
         "afterany" => "ended",
-        "afterok" | "aftercorr" => "done",
+        "afterok" => "done",
         "afternotok" => "exit",
         _ => return None,
     })
 }
+
+const NO_AFTERCORR: &str = "'aftercorr' is not available: an element cannot wait for the element of \
+                            another array with its index; afterok:ID waits for the whole array, \
+                            afterok:ID_3 for one element";
 
 /// The condition for `afterok:12:13,afterany:14`; with `?` in place of commas, one is enough.
 /// `shift` returns by how much the indices of a job were increased.
@@ -33,9 +37,12 @@ pub fn dependency(
     let mut all = Vec::new();
     for part in parts {
         let (kind, ids) = part.split_once(':').unwrap_or((part, ""));
+        if kind == "aftercorr" {
+            return Err(NO_AFTERCORR.to_owned());
+        }
         let Some(test) = condition(kind) else {
             return Err(format!(
-                "'{}' is not available: after, afterany, afterok, afternotok and aftercorr are",
+                "'{}' is not available: after, afterany, afterok and afternotok are",
                 shown(kind)
             ));
         };
@@ -47,10 +54,9 @@ pub fn dependency(
                 return Err(format!("{kind}: '+MINUTES' after an id is not available"));
             }
             let word = SlurmJobId::parse(id)?;
-            let target = match (kind, &word.elements) {
-                ("aftercorr", None) => format!("{}[*]", word.id),
-                (_, None) => word.id.to_string(),
-                _ => word.corral_id(shift(word.id)?)?,
+            let target = match &word.elements {
+                None => word.id.to_string(),
+                Some(_) => word.corral_id(shift(word.id)?)?,
             };
             all.push(format!("{test}({target})"));
         }

@@ -129,7 +129,7 @@ pub(crate) const OPTIONS: &[SlurmOption] = &[
         "dependency",
         'd',
         Value("LIST"),
-        Supported("Start after jobs: afterok:12:13,afterany:14; after, afternotok, aftercorr"),
+        Supported("Start after jobs: afterok:12:13,afterany:14; after, afternotok"),
     ),
     row("hold", 'H', No, Supported("Hold the job")),
     row(
