@@ -403,7 +403,7 @@ fn check_script(
     let has = |name: &str| env.contains_key(name) || foreign.variables.contains_key(name);
     foreign::script_check::check(&foreign::script_check::ScriptUse {
         place: &payload.place,
-        text: &payload.script,
+        text: &payload.script.text(),
         shell: &payload.shell,
         system: payload.system,
         has_variable: &has,

@@ -495,7 +495,7 @@ impl Exec {
             e.grace_ms = o.grace_ms;
             (e.resizes.notify, e.given.launched) = (notify, launched);
             e.given.check = o.units.check;
-            super::resize::renew_units(e, &o);
+            e.renew_units(&o);
             // A leader that orders the start again does not know the state of the attempt.
             let reports = if again { e.reports(a) } else { Vec::new() };
             for report in reports {

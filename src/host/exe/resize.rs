@@ -4,10 +4,9 @@
 //! sent again because of a crash before it was recorded. Never decides which job gets slots.
 
 use super::exec::{Exec, deliver};
-use super::table::{Entry, Resize, Status};
+use super::table::{Resize, Status};
 use super::unit_names::names_of;
 use crate::model::{AttemptId, DeviceNode, TermReason};
-use crate::record::order::StartOrder;
 use crate::sys::fs;
 use crate::task::build;
 use crate::task::log::AttemptRec;
@@ -15,14 +14,6 @@ use crate::task::spec::{Notice, TaskAct};
 
 /// Maximum size of a list of hosts and of a notice, in bytes.
 const FILE_MAX: u64 = 16 << 20;
-
-/// Takes the units from a start order that is repeated: the ledger has only those of the first one,
-/// without those of resizes.
-pub(super) fn renew_units(e: &mut Entry, o: &StartOrder) {
-    if o.resizes >= e.resizes.done.max(1) && e.resizes.next.is_none() && !e.is_final() {
-        e.given.units = names_of(&o.units);
-    }
-}
 
 impl Exec {
     /// Notes a resize of which the job has not been notified yet.

@@ -3,9 +3,9 @@
 //! Values only, no files. An attempt leaves the table when its end was acknowledged *and* the
 //! orders that named it are no longer read, because a start that is read twice must be recognized.
 
-use super::unit_names::OwnUnits;
+use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Share, TermReason, UnitCheck};
-use crate::record::order::{Act, Order, TaskUnits};
+use crate::record::order::{Act, Order, StartOrder, TaskUnits};
 use crate::record::report::{Ended, Report, RunId, Usage};
 use crate::task::spec::{TaskAct, TaskLimits};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,6 +180,15 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Takes the units from a start order that is repeated: the ledger has only those of the first
+    /// one, without those of resizes.
+    pub(super) fn renew_units(&mut self, o: &StartOrder) {
+        if o.resizes >= self.resizes.done.max(1) && self.resizes.next.is_none() && !self.is_final()
+        {
+            self.given.units = names_of(&o.units);
+        }
+    }
+
     pub(super) fn new(status: Status, named_by: (u64, u64), rerunnable: bool) -> Entry {
         Entry {
             status,

@@ -179,6 +179,17 @@ fn history(rng: &mut SplitMix64) -> Cluster {
     c
 }
 
+/// The reason without the number of free slots, which is that of the moment at which it was found.
+fn without_counts(why: &PendReason) -> PendReason {
+    match why {
+        PendReason::Slots { need, .. } => PendReason::Slots {
+            need: *need,
+            free: 0,
+        },
+        other => other.clone(),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     /// After any history, once the passes that were requested are over, each class waits for what a
@@ -206,7 +217,7 @@ proptest! {
         prop_assert_eq!(plan.starts.len(), 0);
         for (id, why) in told {
             match plan.reasons.iter().find(|(class, _)| *class == id) {
-                Some((_, anew)) => prop_assert_eq!(&why, anew),
+                Some((_, anew)) => prop_assert_eq!(without_counts(&why), without_counts(anew)),
                 None => {
                     let class = c.state.pending().class(id).expect("it waits");
                     let mut jobs = class.jobs.iter();

@@ -222,7 +222,7 @@ fn pbs_lines_are_options() {
         (&["#PBS -N a -j oe -d /d"], "-cwd /d; -oo /w/a.o%J; -J a"),
         (
             &["#PBS -W group_list=g,depend=afterok:1,afterany:2 -j oe"],
-            "-G g; -w done(1) && ended(2); -oo .o%J",
+            "-G g; -w done(1) && ended(2)",
         ),
         (
             &["#PBS -v \"A='x,y',B=1\"", "#PBS -v C=2"],
