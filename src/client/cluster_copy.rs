@@ -173,8 +173,8 @@ impl ClusterCopy {
         found.unwrap_or_default()
     }
 
-    /// Adds a pending job to this copy; `array`: its elements and the limit of started ones. Returns
-    /// the numbers of the job and of its specification.
+    /// Adds a pending job to this copy; `array`: its elements and the limit of started ones.
+    /// Returns the numbers of the job and of its specification.
     fn add_job(&mut self, spec: &Spec, array: (String, u32)) -> Option<(u32, u32)> {
         let (id, new) = (self.state.next_id(u32::MAX)?, self.state.next_spec()?);
         let s = self.state.find_spec(spec).unwrap_or(new);

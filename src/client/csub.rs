@@ -188,13 +188,8 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     let options = own.overriding(requested.options.overriding(of_script));
     options.check_implemented()?;
     let wait_s = requests::wait_s(options.get("wait"))?;
-    for text in payload
-        .warnings
-        .iter()
-        .chain(&check_script(&payload, &foreign, &options)?)
-    {
-        tell!("csub: {text}");
-    }
+    let warnings = check_script(&payload, &foreign, &options)?;
+    print_warnings(payload.warnings.iter().chain(&warnings));
     let terminal = interactive::requested_terminal(&options)?;
     let site = Site::find()?;
     let (options, data) = esub::run(&site, options, &payload.command)?;
@@ -214,11 +209,7 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     params.number(&mut job)?;
     job.spec.shell = script::interpreter(&payload, &job.spec.shell)?;
     job.command = payload.command;
-    if options.has("verbose") {
-        for line in spec::interpretation(&job.spec) {
-            eprintln!("csub: {line}");
-        }
-    }
+    print_interpretation(&options, &job);
     if dry_run::is_requested(&options)? {
         job.spec.session = terminal.map(dry_run::session);
         let head = with_vars(request_head(&options, payload.script, &context.cwd)?, vars);
@@ -248,6 +239,21 @@ fn submit(table: &Table, split: &Split, context: &SubmitContext) -> Result<i32> 
     }
     let wait = options.has("K");
     Ok(report_submission(&site, run, &line, &shown_key, wait))
+}
+
+fn print_warnings<'a>(warnings: impl Iterator<Item = &'a String>) {
+    for text in warnings {
+        tell!("csub: {text}");
+    }
+}
+
+/// What `-verbose` prints.
+fn print_interpretation(options: &JobOptions, job: &Submission) {
+    if options.has("verbose") {
+        for line in spec::interpretation(&job.spec) {
+            eprintln!("csub: {line}");
+        }
+    }
 }
 
 /// What a command line requests beside its own options.

@@ -330,7 +330,7 @@ impl fmt::Display for HostCounts {
 
 impl PendReason {
     /// Why a job waits now, of its own reason and that of its class. What went wrong with its last
-    /// attempt is told as long as nothing but hosts keeps the class waiting.
+    /// attempt is named as long as nothing but hosts keeps the class waiting.
     pub fn current<'a>(
         own: Option<&'a PendReason>,
         class: Option<&'a PendReason>,
@@ -399,6 +399,35 @@ impl PendReason {
     }
 }
 
+impl PendReason {
+    fn fmt_slots_never(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PendReason::SlotsNever {
+            user,
+            queue,
+            need,
+            limit,
+        } = self
+        else {
+            return Ok(());
+        };
+        match (user.as_str(), queue.as_str()) {
+            ("", queue) => write!(
+                f,
+                "it needs {need} slots, the limit of queue {queue} is {limit}; can never run here"
+            ),
+            (user, "") => write!(
+                f,
+                "it needs {need} slots, the limit of user {user} is {limit}; can never run here"
+            ),
+            (user, queue) => write!(
+                f,
+                "it needs {need} slots, the limit of user {user} in queue {queue} is {limit}; \
+                 can never run here"
+            ),
+        }
+    }
+}
+
 impl fmt::Display for PendReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -451,26 +480,6 @@ impl fmt::Display for PendReason {
             PendReason::PreExec { why } => f.write_str(why),
             PendReason::Hosts(counts) => write!(f, "{counts}"),
             PendReason::NeverFits { why } => write!(f, "{why}; can never run here"),
-            PendReason::SlotsNever {
-                user,
-                queue,
-                need,
-                limit,
-            } => match (user.as_str(), queue.as_str()) {
-                ("", queue) => write!(
-                    f,
-                    "it needs {need} slots, the limit of queue {queue} is {limit}; can never run here"
-                ),
-                (user, "") => write!(
-                    f,
-                    "it needs {need} slots, the limit of user {user} is {limit}; can never run here"
-                ),
-                (user, queue) => write!(
-                    f,
-                    "it needs {need} slots, the limit of user {user} in queue {queue} is {limit}; \
-                     can never run here"
-                ),
-            },
             PendReason::Slots { need, free } => {
                 write!(f, "needs {need} slots, hosts that fit have {free} free")
             }
@@ -493,6 +502,7 @@ impl fmt::Display for PendReason {
                 write!(f, "host {host} did not start it: {why}")
             }
             PendReason::NoLeader => f.write_str("no leader responds"),
+            never @ PendReason::SlotsNever { .. } => never.fmt_slots_never(f),
             timed => timed.fmt_timed(f),
         }
     }

@@ -190,7 +190,10 @@ mod tests {
         let estimates = estimate(begun, &[JobKey::job(1)], Box::new(|| true));
         let StartEstimate { at, why, .. } = &estimates.jobs[0];
         assert_eq!((*at, estimates.stopped_at), (None, None));
-        assert!(why.contains("run window of queue normal closes in"), "{why}");
+        assert!(
+            why.contains("run window of queue normal closes in"),
+            "{why}"
+        );
     }
 
     #[test]

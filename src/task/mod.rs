@@ -7,6 +7,7 @@ mod containers;
 pub mod controls;
 pub mod cpu_binding;
 pub mod ending;
+pub mod files;
 pub mod hooks;
 pub mod host_units;
 pub mod launch;

@@ -2,7 +2,7 @@
 //!
 //! Owns their names, except those that only the submission knows (PBS_O_PATH and similar ones).
 
-use super::build::TaskFiles;
+use super::files::TaskFiles;
 use crate::model::{JobKey, Share, Spec};
 use crate::record::order::StartOrder;
 

@@ -1,10 +1,10 @@
-//! Slurm's variables in the environment of a job that was submitted by `sbatch`, or whose script has
-//! lines for Slurm.
+//! Slurm's variables in the environment of a job that was submitted by `sbatch`, or whose script
+//! has lines for Slurm.
 //!
 //! Owns their names. The job's command is treated as its only task: the variables of a task are
 //! those of the first one.
 
-use super::build::TaskFiles;
+use super::files::TaskFiles;
 use crate::model::{Share, Spec};
 use crate::record::order::StartOrder;
 use crate::text::hostlist;

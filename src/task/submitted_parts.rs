@@ -66,7 +66,8 @@ pub fn saved_job(
 
 #[cfg(test)]
 mod tests {
-    use super::super::build::{TaskFiles, task};
+    use super::super::build::task;
+    use super::super::files::TaskFiles;
     use super::*;
     use crate::model::{AttemptId, JobKey};
     use crate::record::order::{CheckpointOrder, HookOrder};

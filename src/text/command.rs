@@ -165,8 +165,8 @@ pub struct Script {
 
 impl Script {
     /// Finds the shebang and the directives. A directive starts at column 1 with `#CSUB` or
-    /// `#BSUB`, then a blank or at once the first option, and may be anywhere in the script but in a
-    /// here-document. Errors point into `script`.
+    /// `#BSUB`, then a blank or at once the first option, and may be anywhere in the script but in
+    /// a here-document. Errors point into `script`.
     ///
     /// ```
     /// use corral::text::command::Script;

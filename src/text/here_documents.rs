@@ -79,7 +79,7 @@ fn end_word(text: &str) -> (String, &str) {
     let part = |c: char| c.is_alphanumeric() || "_.-%@!+".contains(c);
     let end = text.find(|c| !part(c)).unwrap_or(text.len());
     let (word, next) = text.split_at(end);
-    // A shift by a number is no here-document.
+    // A shift by a number does not begin a here-document.
     match word.starts_with(|c: char| c.is_ascii_digit()) {
         true => (String::new(), next),
         false => (word.to_owned(), next),

@@ -141,7 +141,7 @@ impl Reader<'_> {
         let mut uses = self.found.uses.len();
         while let Some(c) = self.peek(0) {
             match c {
-                ' ' | '\t' | '\r' => drop(self.next()),
+                c if c.is_whitespace() && c != '\n' => drop(self.next()),
                 '\\' if self.peek(1) == Some('\n') => {
                     self.next();
                     self.next();

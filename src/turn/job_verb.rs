@@ -153,7 +153,8 @@ pub(super) struct WorkCounts {
     pub denied: u32,
     /// Number of those whose state the selector does not name.
     pub in_other_state: u32,
-    /// Of the unfinished ones, the number that cannot be saved: without checkpoints, or not running.
+    /// Of the unfinished ones, the number that cannot be saved: without checkpoints, or not
+    /// running.
     pub unsaved: u32,
     pub done: u32,
     /// Why the first one that cannot migrate is refused.

@@ -278,7 +278,7 @@ fn csub_reads_lines_for_slurm_and_pbs() {
     );
     let id = crate::cluster::job_id(&result.out).expect("an id");
     let out = shell.read(&format!("s.{id}"));
-    assert!(out.contains("2 mine none\n"), "{out}");
+    assert!(out.contains(&format!("2 mine {id}\n")), "{out}");
     let dir = shell.cluster.work().canonicalize().unwrap();
     assert!(out.contains(&format!("{}\n", dir.display())), "{out}");
     shell.write(

@@ -251,7 +251,7 @@ fn missing_foreign_and_newer_shares_are_refused_and_left_alone() {
         open_cluster(&fixture.layout(), None)
             .unwrap_err()
             .0
-            .contains("upgrade")
+            .contains("newer version wrote it")
     );
     fs::write(fixture.layout().cluster(), b"{}").unwrap();
     assert!(open_cluster(&fixture.layout(), None).is_err());

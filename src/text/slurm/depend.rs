@@ -16,9 +16,9 @@ fn condition(kind: &str) -> Option<&'static str> {
     })
 }
 
-const NO_AFTERCORR: &str = "'aftercorr' is not available: an element cannot wait for the element of \
-                            another array with its index; afterok:ID waits for the whole array, \
-                            afterok:ID_3 for one element";
+const NO_AFTERCORR: &str = "'aftercorr' is not available: an element cannot wait for the \
+     element of another array with its index; afterok:ID waits for the whole array, \
+     afterok:ID_3 for one element";
 
 /// The condition for `afterok:12:13,afterany:14`; with `?` in place of commas, one is enough.
 /// `shift` returns by how much the indices of a job were increased.

@@ -51,7 +51,7 @@ pub(crate) struct ConvertedOptions {
     pub begin: Option<i64>,
     /// Values for the environment of an `sbatch` job.
     pub facts: SlurmJob,
-    /// What a job with lines for PBS is told about its chunks.
+    /// The chunks of a job with lines for PBS.
     pub pbs: PbsJob,
     /// Variables of the other system that only the submission knows.
     pub variables: BTreeMap<String, String>,

@@ -58,10 +58,7 @@ struct PbsRequest {
     /// Each chunk on its own host; all chunks on one host.
     scatter: bool,
     pack: bool,
-    /// Bytes for each slot, for the whole job, for each chunk.
-    slot_mem: Option<u64>,
-    job_mem: Option<u64>,
-    chunk_mem: Option<u64>,
+    memory: PbsMemory,
     /// GPUs of each chunk or host.
     gpus: Option<u32>,
     /// Which of the resources that divide a job into chunks were given: select, nodes, or neither
@@ -74,12 +71,33 @@ struct PbsRequest {
     directory: bool,
     name: String,
     array: Option<IndexList>,
+    files: PbsFiles,
+    mail: PbsMail,
+}
+
+/// Requested memory in bytes.
+#[derive(Default)]
+struct PbsMemory {
+    slot: Option<u64>,
+    /// For the whole job.
+    job: Option<u64>,
+    chunk: Option<u64>,
+}
+
+/// `-o`, `-e`, `-j`.
+#[derive(Default)]
+struct PbsFiles {
     output: Option<String>,
     error: Option<String>,
     join: String,
+}
+
+/// `-m` and `-M`.
+#[derive(Default)]
+struct PbsMail {
     /// Words of csub's -notify; `None`: -m was not given.
-    mail_at: Option<String>,
-    mail_to: String,
+    events: Option<String>,
+    recipients: String,
 }
 
 /// All options of a script.
@@ -126,7 +144,7 @@ pub(crate) fn submission_variables(
     out
 }
 
-/// What the job is told about its chunks.
+/// The variables that describe the chunks of the job.
 fn chunks(request: &PbsRequest, out: &mut ConvertedOptions) {
     let shape = request.shape;
     if let Some(seconds) = request.walltime_s {
@@ -158,9 +176,9 @@ fn apply_option(
         "q" => out.options.add("q", value),
         "A" => out.options.add("P", value),
         "l" => resources(value, request, out)?,
-        "o" => request.output = Some(path(value)),
-        "e" => request.error = Some(path(value)),
-        "j" => request.join = value.to_owned(),
+        "o" => request.files.output = Some(path(value)),
+        "e" => request.files.error = Some(path(value)),
+        "j" => request.files.join = value.to_owned(),
         "J" | "t" => request.array = Some(array(value)?),
         "W" => attributes(value, out)?,
         "V" => {}
@@ -180,8 +198,8 @@ fn apply_option(
             out.options.add("cwd", value);
             request.directory = true;
         }
-        "m" => request.mail_at = Some(mail_events(value)?),
-        "M" => request.mail_to = value.to_owned(),
+        "m" => request.mail.events = Some(mail_events(value)?),
+        "M" => request.mail.recipients = value.to_owned(),
         "k" => out.note_no_effect(option, "output goes to its place while the job runs"),
         "p" => out.note_no_effect(option, "queues and shares decide the order of jobs"),
         "P" => out.note_no_effect(option, "-A names the project"),
@@ -212,15 +230,15 @@ fn mail_events(value: &str) -> Text<String> {
 
 /// An address alone requests mail about failures, as in PBS.
 fn mails(request: &PbsRequest, out: &mut ConvertedOptions) {
-    let events = match (&request.mail_at, request.mail_to.is_empty()) {
+    let events = match (&request.mail.events, request.mail.recipients.is_empty()) {
         (Some(events), _) => events,
         (None, true) => return,
         (None, false) => "exit",
     };
     if !events.is_empty() {
         out.options.add("notify", events);
-        if !request.mail_to.is_empty() {
-            out.options.add("u", &request.mail_to);
+        if !request.mail.recipients.is_empty() {
+            out.options.add("u", &request.mail.recipients);
         }
     }
 }
@@ -333,8 +351,8 @@ fn resources(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -
                 request.shape.cpus = Some(number(value)?);
             }
             "ngpus" | "gpus" => request.gpus = Some(number(value)?),
-            "mem" => request.job_mem = Some(slurm::pbs_size(value)?),
-            "pmem" => request.slot_mem = Some(slurm::pbs_size(value)?),
+            "mem" => request.memory.job = Some(slurm::pbs_size(value)?),
+            "pmem" => request.memory.slot = Some(slurm::pbs_size(value)?),
             "vmem" => out.options.add("v", &mem_text(slurm::pbs_size(value)?)),
             "file" => out.options.add("F", &mem_text(slurm::pbs_size(value)?)),
             "place" => place(value, request, out)?,
@@ -377,7 +395,7 @@ fn select(text: &str, request: &mut PbsRequest, out: &mut ConvertedOptions) -> T
             // The slots of a chunk are given by ncpus.
             "mpiprocs" => request.ranks = Some(number(value)?),
             "ompthreads" => request.threads = Some(number(value)?),
-            "mem" => request.chunk_mem = Some(slurm::pbs_size(value)?),
+            "mem" => request.memory.chunk = Some(slurm::pbs_size(value)?),
             "ngpus" => request.gpus = Some(number(value)?),
             "host" | "vnode" if chunks == 1 => out.options.add("m", value),
             _ => {
@@ -445,13 +463,17 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
     }
     let cpus = u64::from(shape.cpus.unwrap_or(1));
     let all = u64::from(slots.slots);
-    if request.chunk_mem.is_some() && request.job_mem.is_some() {
+    if request.memory.chunk.is_some() && request.memory.job.is_some() {
         return Err(
             "-l mem is given beside the memory of the chunks: give it in select".to_owned(),
         );
     }
     // For each slot, since chunks may be on one host or on several.
-    let per_slot = match (request.slot_mem, request.chunk_mem, request.job_mem) {
+    let per_slot = match (
+        request.memory.slot,
+        request.memory.chunk,
+        request.memory.job,
+    ) {
         (Some(bytes), ..) => Some(bytes),
         (None, Some(bytes), _) => Some(bytes.div_ceil(cpus)),
         (None, None, Some(bytes)) => Some(bytes.div_ceil(all)),
@@ -481,10 +503,13 @@ fn slots_and_memory(request: &PbsRequest, out: &mut ConvertedOptions) -> Text<()
 /// `-o`, `-e` and `-j`: the output is always in files, as PBS makes them.
 fn files(request: &PbsRequest, context: &ConvertContext<'_>, out: &mut ConvertedOptions) {
     let path = |given: &Option<String>, letter: char| file(request, context, given, letter);
-    let (output, error) = match request.join.as_str() {
-        "oe" => (path(&request.output, 'o'), None),
-        "eo" => (path(&request.error, 'e'), None),
-        _ => (path(&request.output, 'o'), Some(path(&request.error, 'e'))),
+    let (output, error) = match request.files.join.as_str() {
+        "oe" => (path(&request.files.output, 'o'), None),
+        "eo" => (path(&request.files.error, 'e'), None),
+        _ => (
+            path(&request.files.output, 'o'),
+            Some(path(&request.files.error, 'e')),
+        ),
     };
     out.options.add("oo", &output);
     if let Some(path) = error {
