@@ -465,7 +465,8 @@ fn apptainer_gets_the_image_the_options_and_the_binds() {
         output.ends_with(&format!("<--nv><{image}></bin/sh><-c><exit 7>")),
         "{output}"
     );
-    assert_eq!(sent(&["-Si", "/no/such.sif", "x"]).1, 125);
+    // No host has the image: the job is not started, so that there is no exit code.
+    assert!(sent(&["-Si", "/no/such.sif", "x"]).1.is_null());
 }
 
 #[test]

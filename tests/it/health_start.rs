@@ -101,5 +101,5 @@ fn daemons_refuse_what_is_not_their_cluster_and_make_nothing() {
     let path = share.join("cluster");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"format\":1", "\"format\":99")).unwrap();
-    refused(root, &share, "format 99");
+    refused(root, &share, "the checksum does not match");
 }

@@ -71,7 +71,7 @@ fn a_pre_exec_that_fails_keeps_the_command_from_running() {
     let end = c.end(1);
     assert_eq!((end.pre_failed, end.code), (Some(HookOf::Queue), None));
     assert!(
-        end.elsewhere && end.text.contains("exited with 7 on host h1"),
+        end.unclear && end.text.contains("exited with 7 on host h1"),
         "{end:?}"
     );
     assert_eq!(c.marks(), "queue-post::Y\n");

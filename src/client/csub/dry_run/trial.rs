@@ -17,8 +17,12 @@ impl Verdict {
             return;
         };
         if let Some(matched) = &mut self.hosts {
-            matched.ready.retain(|host| fitting.contains(&host.host));
             matched.enough = matches!(tried, TrialResult::Starts(_));
+            // After a start, the hosts have fewer free slots than they had for the job.
+            let is_waiting = !matched.enough;
+            matched
+                .ready
+                .retain(|host| !is_waiting || fitting.contains(&host.host));
         }
         self.tried = Some(tried);
     }
