@@ -9,6 +9,8 @@ use crate::spool::Layout;
 
 /// An entry of the history.
 #[derive(Debug)]
+// Entries are read one at a time; a box for each would be an allocation for each event.
+#[allow(clippy::large_enum_variant)]
 pub enum HistoryEntry {
     /// An event; `at` is the position after it.
     Event { at: Position, event: Event },

@@ -184,6 +184,7 @@ mod tests {
     use crate::record::notices::NotifierState;
 
     /// Returns the flips and cuts of `good` after which `open` returns other data than before.
+    #[allow(clippy::type_complexity)] // one reader, given once
     fn taken_for_data<T: PartialEq>(
         good: &[u8],
         open: &dyn Fn(&[u8]) -> Option<(T, bool)>,

@@ -292,11 +292,11 @@ impl Pass<'_> {
         if self.state.stat(*by).is_some_and(JobStat::is_started) {
             return;
         }
-        let hosts = run.hosts.iter().filter_map(|(id, _)| {
+        let mut hosts = run.hosts.iter().filter_map(|(id, _)| {
             let at = self.table.position(*id)?;
             self.started_jobs_on(self.table.at(at), false).pop()
         });
-        if let Some(by) = hosts.last().filter(|by| *by != j) {
+        if let Some(by) = hosts.next_back().filter(|by| *by != j) {
             self.plan.halts.push((j, SuspReason::Preempted { by }));
         }
     }

@@ -52,7 +52,8 @@ pub(crate) fn ending(e: &Ended, requeue: bool, hold: bool) -> String {
     if e.reason != TermReason::None && !not_started {
         add!(s, "; {}", reason_words(e.reason));
     }
-    if e.oom && e.reason != TermReason::Oom && !(e.reason.is_memory() && !e.text.is_empty()) {
+    let said = e.reason.is_memory() && !e.text.is_empty();
+    if e.oom && e.reason != TermReason::Oom && !said {
         s.push_str("; one of its processes was killed by the out-of-memory killer");
     }
     if !e.text.is_empty() && !not_started {
