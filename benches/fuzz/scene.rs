@@ -82,7 +82,7 @@ pub fn requests() -> Vec<Vec<Vec<u8>>> {
             token: Token(n + 1),
             host: "h".into(),
             env: BTreeMap::from([("HOME".into(), "/root".into()), ("A".into(), "b\n".into())]),
-            script: String::from("#!/bin/sh\ntrue\n"),
+            script: String::from("#!/bin/sh\ntrue\n").into(),
             ..RequestHead::default()
         };
         let header = Header::new(FileKind::Request, "", 0, 0);
