@@ -58,7 +58,11 @@ fn room(c: &Cluster, started: &Started, queue: &str) -> Vec<i64> {
 fn stops_are_needed(c: &Cluster, before: &Started, plan: &Plan, others_wait: bool) {
     let mut by: BTreeMap<JobKey, Vec<u32>> = BTreeMap::new();
     for (j, why) in &plan.halts {
-        if let SuspReason::Preempted { by: preemptor } = why {
+        // A job that is stopped already only gets another reason: its preemptor has ended.
+        let stopped = before.get(&j.id).is_some_and(|(_, lends, _)| *lends);
+        if let SuspReason::Preempted { by: preemptor } = why
+            && !stopped
+        {
             by.entry(*preemptor).or_default().push(j.id);
         }
     }
