@@ -6,7 +6,7 @@ use crate::model::{JobKey, PendReason};
 use crate::sched::limit_checks::alternative_room;
 use crate::sched::pending_classes::PendingClass;
 use crate::sched::placement::Shortfall;
-use crate::sched::quota::Blocked;
+use crate::sched::quota::{Blocked, Need};
 
 impl Pass<'_> {
     /// Maximum number of slots of the job by the limits that do not depend on the host.
@@ -23,7 +23,7 @@ impl Pass<'_> {
         need: u32,
         mut most: u32,
     ) -> Result<u32, PendReason> {
-        if let Some(why) = self.above_a_limit(pending, need) {
+        if let Some(why) = self.above_slot_limit(pending, need) {
             return Err(why);
         }
         let mut cut = |limit: Option<u32>, used: u32| match limit {
@@ -64,7 +64,7 @@ impl Pass<'_> {
     }
 
     /// The limit of queue or user that is lower than what the job needs, even when nothing runs.
-    fn above_a_limit(&self, pending: &PendingClass, need: u32) -> Option<PendReason> {
+    fn above_slot_limit(&self, pending: &PendingClass, need: u32) -> Option<PendReason> {
         let over = |limit: Option<u32>| limit.filter(|limit| need > *limit);
         let never = |user: &str, queue: &str, limit: u32| PendReason::SlotsNever {
             user: user.to_owned(),
@@ -98,10 +98,32 @@ impl Pass<'_> {
                 PendReason::SlotsNever { .. }
                     | PendReason::QuotaNever { .. }
                     | PendReason::NeverFits { .. }
+                    | PendReason::SharedResource { never: true, .. }
             )
         };
-        let of_limits = self.max_slots(pending).err().filter(is_never);
-        of_limits.or_else(|| Some(of_hosts()).filter(is_never))
+        let need = shape.request.min.max(1);
+        let of_limits = || self.above_quotas(pending, need).filter(is_never);
+        self.above_slot_limit(pending, need)
+            .or_else(of_limits)
+            .or_else(|| Some(of_hosts()).filter(is_never))
+    }
+
+    /// The limit of section `limits` that is lower than what every alternative needs, even when
+    /// nothing runs.
+    fn above_quotas(&self, pending: &PendingClass, need: u32) -> Option<PendReason> {
+        let quotas = &self.picture.quotas;
+        let alternatives = &self.shape(pending.shape).alternatives;
+        let blocked = alternatives.iter().map(|alternative| {
+            let (per_slot, fixed) = &alternative.needs;
+            let need = Need {
+                slots: need,
+                per_slot,
+                fixed,
+            };
+            quotas.above_a_limit(&pending.ident, &need)
+        });
+        let blocked: Option<Vec<_>> = blocked.collect();
+        blocked?.first().map(|blocked| quotas.reason(blocked))
     }
 
     /// Maximum number of slots by section `limits`, for the alternative to which it leaves most.

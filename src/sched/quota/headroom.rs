@@ -34,6 +34,22 @@ impl Quotas {
         Ok(room)
     }
 
+    /// The first limit that is lower than the need even if nothing else runs, whatever the hosts.
+    /// A limit that changes with the time of day does not count.
+    pub fn above_a_limit(&self, ident: &Ident, need: &Need<'_>) -> Option<Blocked> {
+        ident.host_independent.iter().find_map(|at| {
+            let counter = &self.counters[*at as usize];
+            let idle = Counter {
+                rule: counter.rule,
+                most: counter.most,
+                ..Counter::default()
+            };
+            let blocked = self.slots_left(&idle, None, need).err()?;
+            let lasts = self.next_change(&blocked).is_none();
+            lasts.then(|| blocked.of(counter.family, Some(*at), None))
+        })
+    }
+
     /// Maximum number of slots that the job may have on a host by the limits that depend on it,
     /// beside what it got elsewhere in the same trial (`so_far`: at most one part for each host).
     ///
