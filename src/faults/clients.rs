@@ -2,6 +2,7 @@
 //! and jobs on several hosts, act on them (`client_actions`) and read the published view. The last
 //! client administers the cluster. The answers go to `history`.
 
+use super::licence_checks::WITH_LICENCE;
 use super::simulated_os::SimulatedOs;
 use super::unit_checks::REQUESTS;
 use super::world::WorldState;
@@ -188,6 +189,7 @@ impl Client<'_> {
                     .insert(name.to_owned(), n);
                 REQUESTS[n].0
             }
+            false if cluster.plan.workload.licences && rng.permille(500) => WITH_LICENCE,
             false => "",
         };
         let saved = rng.permille(200).then(|| Checkpoint {

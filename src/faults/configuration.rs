@@ -1,5 +1,6 @@
 //! The cb.yaml of a simulated cluster, and the accounts of its daemons and clients.
 
+use super::licence_checks::{LICENCE, LICENCES};
 use super::plan::Plan;
 use super::unit_checks::{UNIT_MB, units_of_host};
 
@@ -41,10 +42,18 @@ pub(super) fn text(plan: &Plan, settings: Settings) -> String {
         ms => format!("{}s", ms / 1000),
     };
     let limit = settings.limit.map(|n| format!("\n  slots: {n}"));
+    let (declared, licences) = match plan.workload.licences {
+        true => (
+            format!("resources: [{{name: {LICENCE}, release: yes}}]\n"),
+            format!(", {LICENCE}: {LICENCES}"),
+        ),
+        false => Default::default(),
+    };
     format!(
         "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
-         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\nhosts:\n\
-         - {{name: default, slots: {}, resources: {{gpu: {}, gpu_mem: {UNIT_MB}}}}}\n{}\
+         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\n{declared}hosts:\n\
+         - {{name: default, slots: {}, resources: {{gpu: {}, \
+         gpu_mem: {UNIT_MB}{licences}}}}}\n{}\
          queues:\n- name: normal\n\
          - name: other{}\nalerts:\n- {{name: {ALERT}, watch: host_silent, for: 5m}}\n",
         masters.join(" "),

@@ -8,6 +8,7 @@
 use super::cron_checks::CRON_NAME;
 use super::history::{History, PublishedEnd};
 use super::kernel::Kernel;
+use super::licence_checks;
 use super::tasks::RunKey;
 use crate::model::{AttemptId, JobKey, JobStat, TermReason};
 use crate::state::{Job, JobEnd, Run, State, Work};
@@ -222,6 +223,7 @@ impl History {
         wrong.extend(self.check_gangs(epoch, state));
         wrong.extend(self.check_slots(epoch, state));
         wrong.extend(self.check_units(epoch, state));
+        wrong.extend(licence_checks::check(epoch, state));
         // A leader that was stopped and overtaken still has the state of that time.
         if epoch >= self.facts.highest_epoch {
             wrong.extend(self.confirmed.check(epoch, state));
@@ -335,7 +337,7 @@ fn works(job: &Job) -> Vec<(JobKey, &Work)> {
 }
 
 /// Whether an administrator forced it onto its hosts, regardless of what runs there.
-fn is_forced(work: &Work) -> bool {
+pub(super) fn is_forced(work: &Work) -> bool {
     work.run.as_ref().is_some_and(|run| run.forced)
 }
 

@@ -24,6 +24,7 @@ mod history;
 mod injector;
 mod kernel;
 mod leader_checks;
+mod licence_checks;
 mod open_file;
 mod own_units;
 mod plan;

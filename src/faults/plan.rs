@@ -385,6 +385,8 @@ pub(super) struct Work {
     pub wide: u64,
     /// Maximum number of hosts of a job.
     pub gang: u64,
+    /// Some jobs reserve licences of their hosts, which stopped jobs release.
+    pub licences: bool,
     /// Number of submissions out of 1000 after which the client does something to the job or the
     /// cluster.
     pub actions: u64,
@@ -479,6 +481,7 @@ impl Plan {
                 rerunnable: 300,
                 wide: 80,
                 gang: 2,
+                licences: false,
                 actions: 310,
             },
             shepherds_watch: rng.permille(500),
@@ -531,7 +534,7 @@ impl Plan {
                 faults.clock_ms = rng.pick(CLOCK_STEPS_MS);
                 work.requests = rng.between(4, 8);
                 work.task_ms = rng.pick(&[2000, 8000]);
-                (work.gang, work.actions) = (4, 900);
+                (work.gang, work.actions, work.licences) = (4, 900, true);
             }
             Focus::Flips => {
                 sizes.hosts = sizes.hosts.min(4);

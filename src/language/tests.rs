@@ -490,6 +490,14 @@ fn every_reason_of_a_job_has_a_sentence() {
             host,
         },
         SuspReason::StopCond { queue },
+        SuspReason::Released {
+            res: "q1".into(),
+            amount: 2000,
+        },
+        SuspReason::Released {
+            res: String::new(),
+            amount: 0,
+        },
     ] {
         check(&why.to_string());
     }

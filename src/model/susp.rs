@@ -24,6 +24,14 @@ pub enum SuspReason {
     },
     /// The stop condition of its queue is true on one of its hosts.
     StopCond { queue: String },
+    /// A user resumed it, but it does not have yet what it released when it was stopped. `res` is
+    /// empty if that was not computed yet; `amount` is that on all its hosts.
+    Released {
+        #[serde(default)]
+        res: String,
+        #[serde(default)]
+        amount: i64,
+    },
 }
 
 impl SuspReason {
@@ -31,7 +39,7 @@ impl SuspReason {
     /// in another way.
     pub fn of_order(&self) -> TermReason {
         match self {
-            SuspReason::Preempted { .. } => TermReason::None,
+            SuspReason::Preempted { .. } | SuspReason::Released { .. } => TermReason::None,
             SuspReason::RunWindow { .. } => TermReason::Window,
             SuspReason::Threshold { .. } | SuspReason::StopCond { .. } => TermReason::Load,
         }
@@ -44,6 +52,7 @@ impl SuspReason {
             SuspReason::RunWindow { .. } => 71,
             SuspReason::Threshold { .. } => 72,
             SuspReason::StopCond { .. } => 73,
+            SuspReason::Released { .. } => 74,
         }
     }
 }
@@ -69,6 +78,16 @@ impl fmt::Display for SuspReason {
             }
             SuspReason::StopCond { queue } => {
                 write!(f, "the stop condition of queue {queue} holds")
+            }
+            SuspReason::Released { res, .. } if res.is_empty() => {
+                write!(f, "waits for what it released when it was stopped")
+            }
+            SuspReason::Released { res, amount } => {
+                let amount = Milli(*amount);
+                write!(
+                    f,
+                    "waits for {amount} of {res}, which it released when it was stopped"
+                )
             }
         }
     }

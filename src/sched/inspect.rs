@@ -5,7 +5,8 @@ use super::amount::Bundle;
 use super::engine::Engine;
 use super::hosts::{HostInfo, HostTable};
 use super::threshold_monitor::DispatchBlock;
-use crate::model::JobKey;
+use crate::model::{JobKey, SuspReason};
+use crate::state::State;
 
 impl Engine {
     /// Resources that some request has reserved so far, by number.
@@ -66,6 +67,25 @@ impl Engine {
         named
             .map(|(name, n)| (name.to_owned(), *n as f64 / 1000.0))
             .collect()
+    }
+
+    /// Why a job that a user stopped cannot just continue: it released a resource that it needs
+    /// again. `None`: it released nothing.
+    pub fn needs_again(&self, state: &State, table: &HostTable, j: JobKey) -> Option<SuspReason> {
+        let run = state.work(j)?.run.as_deref()?;
+        let Some(allocation) = self.picture.allocations.get(&j) else {
+            // It was dispatched after the last pass; the next one knows what it holds.
+            let (res, amount) = (String::new(), 0);
+            return Some(SuspReason::Released { res, amount });
+        };
+        let whole = self.picture.full_allocation(table, allocation, run);
+        let released = self.picture.released();
+        let mut amounts = released.map(|(res, name)| {
+            let amount = whole.iter().map(|(_, bundle)| bundle.get(res)).sum();
+            let res = name.to_owned();
+            SuspReason::Released { res, amount }
+        });
+        amounts.find(|why| matches!(why, SuspReason::Released { amount, .. } if *amount > 0))
     }
 
     /// What excludes new jobs from a host for now.

@@ -14,6 +14,7 @@ mod place;
 mod preempt;
 mod random;
 mod reasons;
+mod released;
 mod rusage_decay;
 mod share_ratio;
 mod shared_amounts;

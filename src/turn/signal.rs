@@ -5,7 +5,7 @@ use super::job_verb::{RequeueStates, WorkCounts};
 use super::orders::{attempt_of, checkpoint_of, grace_of};
 use super::request_queue::EVENT;
 use crate::intake::{Action, ActionObject, Owner, Refusal, Requester};
-use crate::model::{JobKey, JobStat, PendReason, Stamp, TermReason};
+use crate::model::{JobKey, JobStat, PendReason, Stamp, SuspReason, TermReason};
 use crate::record::ack::Code;
 use crate::record::event::{Event, SignalAct};
 use crate::record::order::{Act, Order};
@@ -17,6 +17,7 @@ use crate::state::{Body, Run};
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
 
 impl Turn<'_> {
     /// Counts the cost of an event about a job that is about to be added.
@@ -55,6 +56,7 @@ impl Turn<'_> {
         let Some(stat) = self.stat(key).filter(|stat| !stat.is_finished()) else {
             return;
         };
+        let action = self.as_verb(key, action);
         counts.live += 1;
         if action == SignalAction::Resume
             && self.stopped_by_others(key)
@@ -72,6 +74,16 @@ impl Turn<'_> {
         match stat.is_waiting() {
             true => self.signal_waiting(requester, (key, stat), action, own),
             false => self.signal_started(requester, key, action, own),
+        }
+    }
+
+    /// SIGCONT for a job that users or the system stopped is a request to resume it: it must not
+    /// run without what it released.
+    fn as_verb(&self, key: JobKey, action: SignalAction) -> SignalAction {
+        let run = self.core.state.work(key).and_then(|w| w.run.as_deref());
+        match action {
+            SignalAction::Number(SIGCONT) if run.is_some_and(Run::to_stop) => SignalAction::Resume,
+            action => action,
         }
     }
 
@@ -110,7 +122,10 @@ impl Turn<'_> {
             (SignalAction::Kill, _) => "is being terminated".to_owned(),
             (SignalAction::Force, _) => self.removed(j),
             (SignalAction::Stop, _) => "is being stopped".to_owned(),
-            (SignalAction::Resume, Some(why)) => format!(
+            (SignalAction::Resume, Some(SuspReason::Released { .. })) => {
+                "is being resumed as soon as what it released is free".to_owned()
+            }
+            (SignalAction::Resume | SignalAction::Number(SIGCONT), Some(why)) => format!(
                 "continues as soon as the system allows \
                 it: {why}"
             ),
@@ -256,6 +271,10 @@ impl Turn<'_> {
         if run.is_some_and(|run| Self::has_no_effect(run, action, own)) {
             return;
         }
+        if action == SignalAction::Resume {
+            self.wait_for_released(j);
+        }
+        let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         // A stop by the system stays in force regardless of users, and theirs regardless of the
         // system.
         let halted = run.is_some_and(|run| run.suspension.by_system.is_some());
@@ -271,6 +290,23 @@ impl Turn<'_> {
             self.end_by_force(j);
         } else if !has_no_effect {
             self.order_signal(j, act, reason);
+        }
+    }
+
+    /// A job that released resources when users stopped it continues when they are free, which is
+    /// for the scheduler to decide. Called before a user's stop is taken back.
+    fn wait_for_released(&mut self, j: JobKey) {
+        let core = &*self.core;
+        let run = core.state.work(j).and_then(|work| work.run.as_deref());
+        let by_user = |run: &Run| {
+            run.user_stop.wanted && run.suspension.by_system.is_none() && run.killing.is_none()
+        };
+        if !run.is_some_and(by_user) {
+            return;
+        }
+        if let Some(why) = core.engine.needs_again(&core.state, &core.hosts, j) {
+            let t = self.now;
+            self.emit(Event::Halted { j, why, t });
         }
     }
 

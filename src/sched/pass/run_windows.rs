@@ -41,7 +41,10 @@ impl Pass<'_> {
         let still = |j: &&crate::model::JobKey| {
             let run = self.state.work(**j).and_then(|work| work.run.as_deref());
             run.is_some_and(|run| {
-                run.suspension.by_system.is_none() && run.killing.is_none() && !run.forced
+                let stopped = run.suspension.by_system.as_deref();
+                matches!(stopped, None | Some(SuspReason::Released { .. }))
+                    && run.killing.is_none()
+                    && !run.forced
             })
         };
         let running: Vec<_> = started.iter().filter(still).copied().collect();

@@ -8,7 +8,7 @@ use crate::sched::allocation::Allocation;
 use crate::sched::amount::{Bundle, HostBundles};
 use crate::sched::hosts::HostInfo;
 use crate::sched::load_thresholds::ThresholdKind::{Dispatch, Running};
-use crate::sched::load_thresholds::{MeasuredLoad, exceeded, released_when_stopped};
+use crate::sched::load_thresholds::{MeasuredLoad, exceeded};
 use crate::state::Run;
 use crate::text::resreq::Select;
 use std::cmp::Reverse;
@@ -92,11 +92,9 @@ impl Pass<'_> {
             if allocation.lent && (usage.exclusive > 0 || full.exclusive && usage.jobs > 0) {
                 return None;
             }
-            for res in 0..self.picture.resources.len() {
+            for (res, _) in self.picture.released() {
                 let back = whole.get(res) - bundle.get(res);
-                if back > 0
-                    && released_when_stopped(self.config(), self.picture.resources.name(res as u16))
-                {
+                if back > 0 {
                     if usage.free_amount(res as u16) < back {
                         return None;
                     }
@@ -104,7 +102,8 @@ impl Pass<'_> {
                 }
             }
             let host = self.table.at(*at as usize);
-            let used = bundle.slots > 0 && !run.forced;
+            // A user may resume a job at any load.
+            let used = bundle.slots > 0 && !run.forced && !waits_for_released(run);
             if used && !self.load_permits(host, allocation.queue, run) {
                 return None;
             }
@@ -243,10 +242,29 @@ impl Pass<'_> {
         stopped.any(|j| self.resume(j))
     }
 
-    /// Resumes jobs that were preempted or stopped by a closed window: the most important first,
-    /// the oldest among equals. Called at the end of a pass, after pending jobs of higher priority
-    /// have started.
+    /// Resumes jobs that were preempted or stopped by a closed window. Called at the end of a pass,
+    /// after pending jobs of higher priority have started.
     pub(super) fn resume_stopped(&mut self) {
+        for j in self.stopped_in_order(|run| !waits_for_released(run)) {
+            if !self.resume(j) {
+                self.restate_preemption(j);
+            }
+        }
+    }
+
+    /// Resumes jobs that users resumed and that wait for what they released. Called before pending
+    /// jobs are considered: these jobs have started, and hold slots.
+    pub(super) fn resume_released(&mut self) {
+        for j in self.stopped_in_order(|run| waits_for_released(run) && !run.user_stop.wanted) {
+            if !self.resume(j) {
+                self.restate_released(j);
+            }
+        }
+    }
+
+    /// Jobs that the system stopped for a reason other than load: the most important first, the
+    /// oldest among equals.
+    fn stopped_in_order(&self, wanted: impl Fn(&Run) -> bool) -> Vec<JobKey> {
         let rank = |j: &JobKey| {
             let job = self.state.job(j.id)?;
             let run = self.state.work(*j)?.run.as_deref()?;
@@ -255,6 +273,7 @@ impl Pass<'_> {
                 SuspReason::Threshold { .. } | SuspReason::StopCond { .. }
             );
             if waits_for_load
+                || !wanted(run)
                 || run.killing.is_some()
                 || self.state.stat(*j) == Some(JobStat::Unkwn)
             {
@@ -274,10 +293,31 @@ impl Pass<'_> {
             .filter_map(rank)
             .collect();
         stopped.sort_unstable();
-        for (_, _, j) in stopped {
-            if !self.resume(j) {
-                self.restate_preemption(j);
-            }
+        stopped.into_iter().map(|(_, _, j)| j).collect()
+    }
+
+    /// A job that continues to wait for what it released shows which resource it lacks now.
+    fn restate_released(&mut self, j: JobKey) {
+        let Some(allocation) = self.picture.allocations.get(&j) else {
+            return;
+        };
+        let Some(run) = self.state.work(j).and_then(|work| work.run.as_deref()) else {
+            return;
+        };
+        let whole = self.picture.full_allocation(self.table, allocation, run);
+        let lacking = self.picture.released().find(|(res, _)| {
+            let lacks = |(at, bundle): &(u32, Bundle)| {
+                let usage = self.picture.usage.get(*at as usize);
+                usage.free_amount(*res as u16) < bundle.get(*res)
+            };
+            whole.iter().any(lacks)
+        });
+        if let Some((res, name)) = lacking {
+            let amount = whole.iter().map(|(_, bundle)| bundle.get(res)).sum();
+            let res = name.to_owned();
+            self.plan
+                .halts
+                .push((j, SuspReason::Released { res, amount }));
         }
     }
 
@@ -300,4 +340,12 @@ impl Pass<'_> {
             self.plan.halts.push((j, SuspReason::Preempted { by }));
         }
     }
+}
+
+/// Whether it waits for what it released when a user stopped it.
+fn waits_for_released(run: &Run) -> bool {
+    matches!(
+        run.suspension.by_system.as_deref(),
+        Some(SuspReason::Released { .. })
+    )
 }

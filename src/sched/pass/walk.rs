@@ -85,6 +85,7 @@ impl Pass<'_> {
         self.picture.throttle.clear_stale();
         self.apply_windows();
         self.apply_thresholds();
+        self.resume_released();
         self.refresh_claims();
     }
 

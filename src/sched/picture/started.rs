@@ -272,19 +272,23 @@ impl Picture {
             let count = allocation.count.as_deref_mut().into_iter().flatten();
             count.for_each(|(_, bundle)| bundle.slots = 0);
         }
-        for (res, name) in self.resources.iter().enumerate() {
-            if released_when_stopped(&self.config, name) {
-                let count = allocation.count.as_deref_mut().into_iter().flatten();
-                for (_, bundle) in allocation.parts.iter_mut().chain(count) {
-                    if bundle.get(res) != 0 {
-                        bundle.set(res, 0);
-                    }
+        for (res, _) in self.released() {
+            let count = allocation.count.as_deref_mut().into_iter().flatten();
+            for (_, bundle) in allocation.parts.iter_mut().chain(count) {
+                if bundle.get(res) != 0 {
+                    bundle.set(res, 0);
                 }
             }
         }
     }
 
-    /// What a started job takes while it runs, with nothing released.
+    /// The resources that stopped jobs do not keep: number and name.
+    pub(in crate::sched) fn released(&self) -> impl Iterator<Item = (usize, &str)> {
+        let all = self.resources.iter().enumerate();
+        all.filter(|(_, name)| released_when_stopped(&self.config, name))
+    }
+
+    /// What a started job takes if it runs now, with nothing released.
     pub(in crate::sched) fn full_allocation(
         &self,
         table: &HostTable,
@@ -296,7 +300,7 @@ impl Picture {
         self.requests
             .shape(allocation.shape)
             .alternative(run.alt)
-            .bundles(&shares, 0)
+            .bundles(&shares, self.now.since_ms(run.dispatch))
     }
 }
 

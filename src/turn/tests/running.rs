@@ -67,6 +67,21 @@ impl TestLeader {
         acts(self.act(|turn| turn.signal_work(&who, j, action, &mut counts)))
     }
 
+    /// As [`Self::user`], as a request of its own and with a pass; returns the answer.
+    fn signals(&mut self, id: u32, how: SignalAction) -> String {
+        let sel = selector(&[&id.to_string()]);
+        let ack = self.ask(5, vec![Verb::Signal { sel, how }]);
+        ack.results[0].text.clone()
+    }
+
+    fn orders(&self) -> Vec<Order> {
+        self.last
+            .orders
+            .iter()
+            .map(|(_, order)| order.clone())
+            .collect()
+    }
+
     fn repeated(&self) -> Vec<Act> {
         let orders = outstanding(&self.core, None);
         acts(orders.into_iter().map(|(_, order)| order).collect())
@@ -142,6 +157,51 @@ fn users_and_the_system_stop_independently() {
     assert_eq!(b.user(SignalAction::Resume), [Act::Resume]);
     b.say(a, false);
     assert_eq!(b.stat(1), JobStat::Run);
+}
+
+/// Neither `cresume` nor SIGCONT by `ckill -s` gives a job a licence that another one has by now.
+#[test]
+fn a_job_that_released_something_continues_when_that_is_free() {
+    for action in [SignalAction::Resume, SignalAction::Number(18)] {
+        let config = CONFIG.replace(
+            "{name: h1, slots: 2}",
+            "{name: h1, slots: 2, resources: {lic: 2}}",
+        );
+        let config = format!("resources: [{{name: lic, release: yes}}]\n{config}");
+        let mut b = TestLeader::with(&config);
+        let asks = |s: &mut Submission| {
+            s.spec.queue = "high".into();
+            s.spec.res_req = "rusage[lic=2]".into();
+        };
+        b.submit(5, asks);
+        let (a, t) = (attempt(1, 1), b.now);
+        let (pid, bind) = (7, None);
+        b.report("h1", vec![Report::Started { a, pid, t, bind }]);
+        b.signals(1, SignalAction::Stop);
+        b.report("h1", vec![Report::Suspended { a, t: b.now }]);
+        b.submit(5, asks);
+        assert_eq!(b.starts().len(), 1, "the licences are free");
+        let answer = b.signals(1, action);
+        assert_eq!(acts(b.orders()), [], "{action:?}: {answer}");
+        assert_eq!(b.stat(1), JobStat::Ssusp);
+        let shown = b.core.state.row(a.j).unwrap().halt.unwrap();
+        assert_eq!(
+            shown.to_string(),
+            "waits for 2 of lic, which it released when it was stopped"
+        );
+        b.end("h1", 2, 1, 0);
+        assert_eq!(acts(b.orders()), [Act::Resume], "{action:?}");
+    }
+}
+
+#[test]
+fn a_signal_to_continue_stays_one_for_a_job_that_was_not_stopped() {
+    let mut b = TestLeader::new();
+    b.running();
+    assert_eq!(b.user(SignalAction::Number(18)), [Act::Number(18)]);
+    b.user(SignalAction::Stop);
+    assert_eq!(b.user(SignalAction::Number(18)), [Act::Resume]);
+    assert_eq!(b.user(SignalAction::Number(18)), [Act::Number(18)]);
 }
 
 #[test]
