@@ -51,7 +51,8 @@ pub(super) fn text(plan: &Plan, settings: Settings) -> String {
     };
     format!(
         "cluster:\n  name: sim\n  administrators: [u{SERVICE}]\n  masters: '{}'\n  \
-         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\n{declared}hosts:\n\
+         lease_timeout: 3s\n  poll_interval: 500ms\ngeneral:\n  iso_timeout: {iso}\n\
+         {declared}hosts:\n\
          - {{name: default, slots: {}, resources: {{gpu: {}, \
          gpu_mem: {UNIT_MB}{licences}}}}}\n{}\
          queues:\n- name: normal\n\
