@@ -509,6 +509,7 @@ impl State {
         }
         self.index(id, false);
         self.index_name(id, false);
+        self.dirty_elements(id);
         let job = self.jobs.remove(id).expect("just seen");
         self.drop_deadline(id, job.spec);
         self.drop_messages(id, self.specs[&job.spec].owner.uid);

@@ -509,9 +509,7 @@ impl State {
     /// Rows that changed since the last call, and specifications first used since then, each once
     /// and in order.
     pub fn take_dirty(&mut self) -> (BTreeSet<u32>, Vec<JobKey>) {
-        let mut keys = self.changes.rows.take();
-        // Elements are removed with their array.
-        keys.retain(|j| j.idx == 0 || self.jobs.contains_key(j.id));
+        let keys = self.changes.rows.take();
         (std::mem::take(&mut self.changes.specs), keys)
     }
 

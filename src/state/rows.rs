@@ -223,7 +223,8 @@ impl State {
             shards.insert(ShardKey::of(j));
             match self.row(j) {
                 Some(row) => rows.push(Row::Job(Box::new(row))),
-                None if j.idx == 0 => rows.push(Row::Gone { j }),
+                // The row of a job that is gone speaks for its elements.
+                None if j.idx == 0 || self.jobs.contains_key(j.id) => rows.push(Row::Gone { j }),
                 None => {}
             }
         }

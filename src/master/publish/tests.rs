@@ -1,5 +1,7 @@
 //! The publisher against the real reader, alone and in a race.
 
+mod removed;
+
 use super::*;
 use crate::model::{AttemptId, JobKey, JobStat, Share, Stamp, Token};
 use crate::record::event::{Event, Submitted};

@@ -8,7 +8,7 @@ use crate::model::{JobKey, JobStat, PendReason, Spec};
 use crate::record::frame::{Damage, Damaged, Reader};
 use crate::record::header::{FileKind, Header};
 use crate::record::view::{self, Row};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,11 @@ type Specs = HashMap<u32, Option<Arc<Spec>>>;
 pub(super) struct Overlay<'b> {
     /// `None` = the element is gone.
     rows: HashMap<JobKey, Option<OverlayRow<'b>>>,
-    removed: HashSet<u32>,
+    /// Jobs that were removed, and how many rows of jobs had been read by then: later rows are of
+    /// another job that got the id.
+    removed: HashMap<u32, u64>,
+    /// Rows of jobs read so far.
+    read: u64,
     classes: HashMap<u32, PendReason>,
     /// Per delta file, because the numbers belong to the file.
     specs: Vec<Specs>,
@@ -28,6 +32,8 @@ pub(super) struct Overlay<'b> {
 
 struct OverlayRow<'b> {
     json: &'b [u8],
+    /// Its place among all rows of jobs.
+    place: u64,
     file: usize,
     spec: u32,
     stat: JobStat,
@@ -63,8 +69,10 @@ impl<'b> Overlay<'b> {
             };
             let damaged = |damage| Damaged { offset, damage };
             if let Some(p) = peek_or_decode(line.json).map_err(damaged)? {
+                self.read += 1;
                 let row = OverlayRow {
                     json: line.json,
+                    place: self.read,
                     file,
                     spec: p.spec,
                     stat: p.stat,
@@ -84,7 +92,7 @@ impl<'b> Overlay<'b> {
                     self.specs[file].insert(id, spec);
                 }
                 Row::Gone { j } if j.idx == 0 => {
-                    self.removed.insert(j.id);
+                    self.removed.insert(j.id, self.read);
                 }
                 Row::Gone { j } => {
                     self.rows.insert(j, None);
@@ -105,12 +113,11 @@ impl<'b> Overlay<'b> {
         warnings: &mut Vec<String>,
         sink: &mut dyn FnMut(ViewItem<'_>),
     ) -> bool {
-        if self.removed.contains(&key.id) {
-            return true;
-        }
+        let removed = self.removed.get(&key.id);
         let row = match self.rows.get(&key) {
-            None => return false,
+            None => return removed.is_some(),
             Some(None) => return true,
+            Some(Some(row)) if removed.is_some_and(|place| row.place <= *place) => return true,
             Some(Some(row)) => row,
         };
         // A key is in only one shard, so at most one thread gets here before the rest.
