@@ -255,3 +255,19 @@ fn records_that_were_not_synced_are_written_again_after_a_failure() {
     let all: Vec<_> = files(&layout).into_values().collect();
     assert_eq!(all, [vec!["1", "2"], vec!["2!"], vec!["3!"]]);
 }
+
+/// Records are written in batches and synced when all of them are written.
+#[test]
+fn more_records_than_one_write_takes_are_all_kept() {
+    let d = tempfile::tempdir().unwrap();
+    let layout = Layout::new(d.path());
+    let mut accounts = Accounts::new(&layout, ("c", 7), Vec::new());
+    let many = BATCH as u32 + 10;
+    accounts.push((1..=many).map(|id| end(id, T)).collect());
+    accounts.write_due(at(7, 1), 100_000, true);
+    assert!(!accounts.is_clean() && mark(&layout, "c", 8) == Position::default());
+    accounts.write_due(at(7, 1), 100_001, true);
+    assert!(accounts.is_clean());
+    let written: usize = files(&layout).values().map(Vec::len).sum();
+    assert_eq!(written, many as usize);
+}

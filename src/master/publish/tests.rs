@@ -1,5 +1,6 @@
 //! The publisher against the real reader, alone and in a race.
 
+mod histories;
 mod removed;
 
 use super::*;

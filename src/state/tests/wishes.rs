@@ -134,3 +134,29 @@ fn a_held_job_waits_for_its_condition_as_well() {
     );
     assert_eq!(state.check(), [""; 0]);
 }
+
+#[test]
+fn a_job_is_kept_for_as_long_as_another_waits_for_it() {
+    let mut state = running();
+    let spec = Box::new(Spec {
+        queue: "q".into(),
+        depend: "done(1)".into(),
+        ..Spec::default()
+    });
+    state.apply(&Event::Spec { id: 2, spec });
+    state.apply(&submitted(2, 2, false));
+    let e = Box::new(crate::record::report::Ended {
+        a: A,
+        t: 5,
+        code: Some(0),
+        ..Default::default()
+    });
+    let (requeue, hold) = (false, false);
+    state.apply(&Event::Ended { e, requeue, hold });
+    let old = |state: &State| state.finished_before(Stamp(99)).collect::<Vec<_>>();
+    assert_eq!(old(&state), [0u32; 0]);
+    let (j, by, t) = (JobKey::job(2), "u".to_owned(), Stamp(6));
+    let reason = TermReason::Owner;
+    state.apply(&Event::Cancelled { j, by, reason, t });
+    assert_eq!(old(&state), [1, 2]);
+}

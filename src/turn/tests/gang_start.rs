@@ -603,3 +603,14 @@ fn a_restart_of_a_host_kills_no_job_whose_parts_are_being_prepared() {
         assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
     }
 }
+
+#[test]
+fn the_first_report_of_a_host_is_no_restart() {
+    let mut b = wide();
+    b.ready(1);
+    b.host_runs("h1", A);
+    b.host_boots("h2", "b1");
+    assert!(b.ordered("h1").is_empty());
+    let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
+    assert_eq!((b.stat(1), run.killing), (JobStat::Run, None));
+}
