@@ -67,7 +67,10 @@ impl CronChecks {
 }
 
 fn is_run(what: CronResult) -> bool {
-    matches!(what, CronResult::Done | CronResult::Failed)
+    matches!(
+        what,
+        CronResult::Done | CronResult::Failed | CronResult::Replaced
+    )
 }
 
 /// Due times since the definition that neither led to a run nor have a record.

@@ -15,7 +15,7 @@ pub use modify::{changed, modify};
 pub use roles::{Action, ActionObject, Owner, Role};
 pub use select::{Selection, SelectionItem, check_bounds};
 pub use started::{check_started, note_started, note_switched, replace_rusage};
-pub use submit::{Admitted, NameBudget, admit, check_rename, runs_as_owner};
+pub use submit::{Admitted, NameBudget, admit, check_rename, runs_as_owner, with_pack_ids};
 
 use crate::record::ack::Code;
 

@@ -12,6 +12,9 @@ use crate::text::error::did_you_mean;
 use crate::text::exits::RequeueExits;
 use crate::text::glob::Glob;
 use crate::text::{IndexSet, names};
+use rustc_hash::FxHashSet;
+use std::collections::VecDeque;
+use std::convert::Infallible;
 
 /// Maximum length of a command line, in bytes.
 const COMMAND_MAX: usize = 64 << 10;
@@ -47,6 +50,38 @@ pub struct NameBudget {
     pub lookups: u64,
     /// Number of jobs for which they may stand.
     pub ids: u64,
+    /// The jobs of the same pack.
+    pub pack: PackNames,
+}
+
+/// The jobs of one pack: in its dependencies, a name means these and not older jobs.
+#[derive(Clone, Debug, Default)]
+pub struct PackNames {
+    /// Names of the jobs before the one that is admitted, if they have no ids yet: they stay names
+    /// in its dependency.
+    pub before: Vec<String>,
+    /// Names of the jobs after it, which it cannot wait for.
+    pub after: VecDeque<String>,
+    /// The jobs before it that have ids.
+    pub ids: FxHashSet<u32>,
+}
+
+impl PackNames {
+    /// The number of jobs without ids before this one that the name means; 0 = it means others.
+    ///
+    /// # Errors
+    /// It means a later job.
+    fn count_before(&self, name: &str) -> Result<usize, Refusal> {
+        let wanted = Glob::new(name);
+        if self.after.iter().any(|after| wanted.matches(after)) {
+            return Err(Refusal::usage(format!(
+                "-w: {name:?} is a later job of this pack: a job can only wait for jobs that come \
+                 before it"
+            )));
+        }
+        let before = self.before.iter();
+        Ok(before.filter(|before| wanted.matches(before)).count())
+    }
 }
 
 impl Default for NameBudget {
@@ -55,6 +90,7 @@ impl Default for NameBudget {
         NameBudget {
             lookups: looks,
             ids,
+            pack: PackNames::default(),
         }
     }
 }
@@ -462,6 +498,11 @@ fn resolve_depend(
     let each = ID_BYTES + elements.max().unwrap_or(0);
     let mut room = DEPEND_MAX / each;
     let expr = expr.resolve(&mut |name: &str| {
+        let in_pack = names.pack.count_before(name)?;
+        if in_pack > 0 && in_pack <= room {
+            room -= in_pack;
+            return Ok(Vec::new());
+        }
         let ids = own_jobs_named(name, requester, state, names, room)?;
         room -= ids.len();
         Ok::<_, Refusal>(ids)
@@ -485,6 +526,25 @@ fn resolve_depend(
         }
     }
     Ok(expr.to_string())
+}
+
+/// Replaces the names that admission left in a dependency by the ids of the jobs of the pack.
+pub fn with_pack_ids(depend: String, jobs: &[(String, u32)]) -> String {
+    if depend.is_empty() || jobs.is_empty() {
+        return depend;
+    }
+    let Ok(expr) = Expr::parse_stored(&depend) else {
+        return depend;
+    };
+    let expr = expr.resolve(&mut |name: &str| {
+        let wanted = Glob::new(name);
+        let named = jobs.iter().filter(|(name, _)| wanted.matches(name));
+        Ok::<_, Infallible>(named.map(|(_, id)| *id).collect())
+    });
+    match expr {
+        Ok(expr) => expr.to_string(),
+        Err(never) => match never {},
+    }
 }
 
 /// Ids of the jobs with that name, at most `room`.
@@ -514,6 +574,10 @@ fn own_jobs_named(
         }
     }
     names.lookups -= looks;
+    let of_pack = |id: &u32| names.pack.ids.contains(id);
+    if ids.iter().any(of_pack) {
+        ids.retain(of_pack);
+    }
     names.ids -= ids.len() as u64;
     if ids.is_empty() {
         return Err(Refusal::usage(format!(

@@ -526,6 +526,7 @@ fn every_reason_of_a_job_has_a_sentence() {
         T::Orphan,
         T::StartTimeout,
         T::Units,
+        T::Replaced,
         T::Unknown,
     ] {
         check(reason.sentence());

@@ -682,6 +682,8 @@ pub enum TermReason {
     StartTimeout,
     /// It used units of its host that it does not have.
     Units,
+    /// The next run of its cron job took its place (`overlap: replace`).
+    Replaced,
     Unknown,
 }
 
@@ -732,6 +734,7 @@ impl TermReason {
             TermReason::Units => "TERM_UNITS",
             TermReason::Orphan => "TERM_ORPHAN",
             TermReason::StartTimeout => "TERM_START_TIMEOUT",
+            TermReason::Replaced => "TERM_REPLACED",
             TermReason::Unknown => "TERM_UNKNOWN",
         }
     }
@@ -764,6 +767,7 @@ impl TermReason {
             TermReason::Orphan => "its dependency can never be satisfied",
             TermReason::Units => "killed: it used units of its host that it does not have",
             TermReason::StartTimeout => "it was not started within its start timeout",
+            TermReason::Replaced => "killed: the next run of its cron job replaced it",
             TermReason::Unknown => "ended for an unknown reason",
         }
     }

@@ -112,6 +112,12 @@ pub struct PackRun {
     pub parts: u32,
     /// Its jobs that have not ended.
     pub live: BTreeSet<u32>,
+    /// The jobs made so far, in the order of the definition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<u32>,
+    /// One of its jobs was ended by the next run.
+    #[serde(skip_serializing_if = "is_false")]
+    pub replaced: bool,
     /// The failure of the first job that failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub failed: String,
@@ -138,6 +144,8 @@ pub enum CronResult {
     Overlapped,
     /// The leader refused the job.
     Refused,
+    /// The next run ended it (`replace`): neither a failure nor a success.
+    Replaced,
 }
 
 impl CronResult {
@@ -148,6 +156,7 @@ impl CronResult {
             CronResult::Missed => "missed",
             CronResult::Overlapped => "overlapped",
             CronResult::Refused => "refused",
+            CronResult::Replaced => "replaced",
         }
     }
 

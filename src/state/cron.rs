@@ -2,10 +2,10 @@
 //! result of a run. Decides nothing and knows no calendar.
 
 use super::State;
-use super::job::{Body, Job};
-use crate::model::{JobStat, Stamp};
+use super::job::{Body, Job, Work};
+use crate::model::{JobStat, Stamp, TermReason};
 use crate::record::cron::{CronJob, CronRecord, CronResult, CronRun, PackRun, TEXT_MAX};
-use crate::record::event::{Event, Submitted};
+use crate::record::event::{Event, SignalAct, Submitted};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,6 +157,7 @@ impl State {
                 return;
             };
             pack.made += 1;
+            pack.ids.push(s.id);
             if made {
                 pack.live.insert(s.id);
                 runs.insert(s.id, (key.clone(), run.first));
@@ -181,13 +182,12 @@ impl State {
             cron.running.insert(s.id, run.due);
             runs.insert(s.id, (key.clone(), s.id));
             if run.parts > 1 {
-                let (made, parts, live) = (1, run.parts, [s.id].into());
-                let failed = String::new();
                 let pack = PackRun {
-                    made,
-                    parts,
-                    live,
-                    failed,
+                    made: 1,
+                    parts: run.parts,
+                    live: [s.id].into(),
+                    ids: vec![s.id],
+                    ..PackRun::default()
                 };
                 cron.packs.insert(s.id, pack);
                 open.insert(key.clone());
@@ -320,7 +320,8 @@ impl Crons {
             return end_run(cron, first, (what, text), t);
         };
         pack.live.remove(&id);
-        if what != CronResult::Done && pack.failed.is_empty() {
+        pack.replaced |= what == CronResult::Replaced;
+        if what == CronResult::Failed && pack.failed.is_empty() {
             pack.failed = short(&format!("job {id}: {text}"));
         }
         end_pack(cron, first, t);
@@ -357,15 +358,13 @@ fn end_pack(cron: &mut CronJob, first: u32, t: Stamp) {
     if cron.packs.get(&first).filter(over).is_none() {
         return;
     }
-    let failed = cron
-        .packs
-        .remove(&first)
-        .map_or(String::new(), |p| p.failed);
-    let what = match failed.is_empty() {
-        true => CronResult::Done,
-        false => CronResult::Failed,
+    let pack = cron.packs.remove(&first).unwrap_or_default();
+    let (what, text) = match (pack.failed, pack.replaced) {
+        (failed, _) if !failed.is_empty() => (CronResult::Failed, failed),
+        (_, true) => (CronResult::Replaced, String::new()),
+        (_, false) => (CronResult::Done, String::new()),
     };
-    end_run(cron, first, (what, failed), t);
+    end_run(cron, first, (what, text), t);
 }
 
 /// Records the end of a run, given its first job.
@@ -384,12 +383,15 @@ fn end_run(cron: &mut CronJob, id: u32, (what, text): (CronResult, String), t: S
 
 /// How a finished job ended.
 fn end_of(job: &Job) -> (CronResult, String) {
-    let done = match &job.body {
-        Body::Single(work) => work.stat == JobStat::Done,
-        Body::Array(array) => array.work.values().all(|work| work.stat == JobStat::Done),
+    let works: Vec<&Work> = match &job.body {
+        Body::Single(work) => vec![work],
+        Body::Array(array) => array.work.values().collect(),
     };
-    if done {
-        return (CronResult::Done, String::new());
+    let mut bad = works.iter().filter(|work| work.stat != JobStat::Done);
+    match bad.clone().all(|work| was_replaced(work)) {
+        true if bad.next().is_none() => return (CronResult::Done, String::new()),
+        true => return (CronResult::Replaced, String::new()),
+        false => {}
     }
     let end = match &job.body {
         Body::Single(work) => work.run.as_deref().and_then(|run| run.end.as_deref()),
@@ -405,6 +407,16 @@ fn end_of(job: &Job) -> (CronResult, String) {
         },
     };
     (CronResult::Failed, short(&text))
+}
+
+/// Whether the next run of its cron job ended it.
+fn was_replaced(work: &Work) -> bool {
+    let Some(run) = work.run.as_deref() else {
+        return false;
+    };
+    let reason = run.end.as_deref().map(|end| end.reason);
+    reason == Some(TermReason::Replaced)
+        || matches!(run.killing, Some(SignalAct::Kill(TermReason::Replaced)))
 }
 
 fn short(text: &str) -> String {

@@ -450,6 +450,7 @@ const REASONS: &[TermReason] = &[
     TermReason::Units,
     TermReason::Checkpoint,
     TermReason::Migrate,
+    TermReason::Replaced,
 ];
 
 /// Packs an act, its reason and the grace (ms, capped at about 49 days) into a signal's value.

@@ -15,13 +15,13 @@ use super::job_verb::WorkCounts;
 use super::pack::attachments;
 use super::request_queue::{CHANGE, SUBMIT};
 use crate::intake::{self, Action, ActionObject, Admitted, NameBudget, Owner, Refusal, Requester};
-use crate::model::{JobKey, Mono, Stamp, Submission, Token};
+use crate::model::{JobKey, Mono, Stamp, Submission, TermReason, Token};
 use crate::record::ack::{Code, IdRun};
 use crate::record::cron::{
     CronDef, CronJob, CronResult, CronRun, DEADLINE_MAX_S, HISTORY_MAX, NAME_MAX, Overlap,
-    PACK_MAX, RUNS_MAX,
+    PACK_MAX, PackRun, RUNS_MAX,
 };
-use crate::record::event::Event;
+use crate::record::event::{Event, SignalAct};
 use crate::record::request::{CronAct, CronPut, RequestHead, SignalAction};
 use crate::state::CronKey;
 use crate::text::count::count;
@@ -212,10 +212,10 @@ impl Turn<'_> {
         let owner = self.cron_owner(cron);
         let jobs = submissions_of_run(&cron.def, 0, start_by);
         // If any job of a pack is refused, none of it is submitted.
-        let admitted = self.admit_all(jobs, &owner);
-        let admitted = admitted.map_err(|text| (CronResult::Refused, text))?;
+        let admitted = self.admit_all(&PackJobs::default(), jobs, &owner);
+        let admitted = admitted.map_err(|refusal| (CronResult::Refused, refusal.text))?;
         if replaces {
-            self.end_runs(&owner, key);
+            self.replace_runs(key);
         }
         self.submit_run(key, &run, admitted, token)
     }
@@ -234,7 +234,9 @@ impl Turn<'_> {
             n => u32::try_from(n).unwrap_or(u32::MAX),
         };
         let mut made: Vec<IdRun> = Vec::new();
-        for (part, job) in (0u32..).zip(admitted) {
+        let mut pack = PackJobs::default();
+        for (part, mut job) in (0u32..).zip(admitted) {
+            let name = pack.complete(&mut job);
             let run = CronRun {
                 part,
                 parts,
@@ -244,15 +246,18 @@ impl Turn<'_> {
             };
             let due = run.due;
             match self.accept_run(job, token, part, Some(Box::new(run))) {
-                Ok((id, queue, default)) => made.push(IdRun {
-                    line: part,
-                    id,
-                    n: 1,
-                    queue,
-                    default,
-                    known: false,
-                    t: self.now.0,
-                }),
+                Ok((id, queue, default)) => {
+                    pack.note(name, id);
+                    made.push(IdRun {
+                        line: part,
+                        id,
+                        n: 1,
+                        queue,
+                        default,
+                        known: false,
+                        t: self.now.0,
+                    });
+                }
                 Err(why) if part == 0 => return Err((CronResult::Refused, why.to_owned())),
                 Err(why) => {
                     self.skip(key, (due, 0), CronResult::Refused, why.to_owned());
@@ -270,8 +275,8 @@ impl Turn<'_> {
             return;
         };
         let open = cron.packs.iter().filter(|(_, pack)| pack.is_open());
-        let open: Vec<(u32, u32, u32)> = open.map(|(id, p)| (*id, p.made, p.parts)).collect();
-        for (first, made, parts) in open {
+        let open: Vec<(u32, PackRun)> = open.map(|(id, pack)| (*id, pack.clone())).collect();
+        for (first, pack) in open {
             let Some(cron) = self.core.state.cron(key) else {
                 return;
             };
@@ -279,9 +284,8 @@ impl Turn<'_> {
             let from = if due == Stamp(0) { self.now } else { due };
             let start_by = cron.def.deadline_s.map(|s| plus_s(from, s));
             let owner = self.cron_owner(cron);
-            let jobs = submissions_of_run(&cron.def, made as usize, start_by);
-            if let Err(text) = self.submit_remaining((key, due), (first, made, parts), jobs, &owner)
-            {
+            let jobs = submissions_of_run(&cron.def, 0, start_by);
+            if let Err(text) = self.submit_remaining((key, due), (first, &pack), jobs, &owner) {
                 self.skip(key, (due, 0), CronResult::Refused, text);
             }
         }
@@ -291,12 +295,19 @@ impl Turn<'_> {
     fn submit_remaining(
         &mut self,
         (key, due): (&CronKey, Stamp),
-        (first, made, parts): (u32, u32, u32),
-        jobs: Vec<Submission>,
+        (first, run): (u32, &PackRun),
+        mut jobs: Vec<Submission>,
         owner: &Requester,
     ) -> Result<(), String> {
-        let admitted = self.admit_all(jobs, owner)?;
-        for (part, job) in (made..parts).zip(admitted) {
+        let (made, parts) = (run.made, run.parts);
+        let rest = jobs.split_off(jobs.len().min(made as usize));
+        let mut pack = PackJobs::default();
+        for (job, id) in jobs.into_iter().zip(&run.ids) {
+            pack.note(job.name, *id);
+        }
+        let admitted = self.admit_all(&pack, rest, owner);
+        for (part, mut job) in (made..parts).zip(admitted.map_err(|refusal| refusal.text)?) {
+            let name = pack.complete(&mut job);
             let run = CronRun {
                 uid: key.0,
                 name: key.1.clone(),
@@ -306,18 +317,51 @@ impl Turn<'_> {
                 parts,
                 first,
             };
-            self.accept_run(job, Token(0), part, Some(Box::new(run)))?;
+            let (id, ..) = self.accept_run(job, Token(0), part, Some(Box::new(run)))?;
+            pack.note(name, id);
         }
         Ok(())
     }
 
-    /// Admits all jobs, or returns why one is refused.
-    fn admit_all(&self, jobs: Vec<Submission>, owner: &Requester) -> Result<Vec<Admitted>, String> {
+    /// Admits all jobs, or returns why one is refused. `made`: the jobs of the same pack before
+    /// them.
+    fn admit_all(
+        &self,
+        made: &PackJobs,
+        jobs: Vec<Submission>,
+        owner: &Requester,
+    ) -> Result<Vec<Admitted>, Refusal> {
         let (config, state) = (&self.core.config, &self.core.state);
         let mut budget = NameBudget::default();
-        let admit = |job| intake::admit(job, owner, config, state, self.now, &mut budget);
-        let admitted: Result<Vec<Admitted>, Refusal> = jobs.into_iter().map(admit).collect();
-        admitted.map_err(|refusal| refusal.text)
+        budget.pack.before = made.names().collect();
+        budget.pack.after = jobs.iter().map(|job| job.name.clone()).collect();
+        let mut admitted = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let name = budget.pack.after.pop_front();
+            let job = intake::admit(job, owner, config, state, self.now, &mut budget)?;
+            admitted.push(job);
+            budget.pack.before.extend(name);
+        }
+        Ok(admitted)
+    }
+
+    /// Ends the runs of a cron job, because the next one takes their place.
+    fn replace_runs(&mut self, key: &CronKey) {
+        let Some(cron) = self.core.state.cron(key) else {
+            return;
+        };
+        let ids: Vec<u32> = cron.live_jobs().collect();
+        for j in ids
+            .into_iter()
+            .flat_map(|id| self.works_of(JobKey::job(id)))
+            .collect::<Vec<_>>()
+        {
+            let run = self.core.state.work(j).and_then(|work| work.run.as_deref());
+            let killed = run.and_then(|run| run.killing);
+            if !matches!(killed, Some(SignalAct::Kill(_))) {
+                self.end_work(j, TermReason::Replaced);
+            }
+        }
     }
 
     /// Ends the runs of a cron job. Returns their number.
@@ -459,12 +503,9 @@ impl Turn<'_> {
                 "jobs of a pack cannot have a script or an input: give commands",
             ));
         }
-        let mut budget = NameBudget::default();
-        let core = &*self.core;
-        for job in def.jobs().cloned() {
-            intake::admit(job, owner, &core.config, &core.state, self.now, &mut budget)?;
-        }
-        Ok(())
+        let jobs = submissions_of_run(def, 0, None);
+        self.admit_all(&PackJobs::default(), jobs, owner)
+            .map(|_| ())
     }
 
     fn no_such_cron(&self, uid: u32, name: &str) -> Refusal {
@@ -589,6 +630,29 @@ fn submissions_of_run(def: &CronDef, from: usize, start_by: Option<Stamp>) -> Ve
         job
     })
     .collect()
+}
+
+/// The jobs of a pack that have ids, with their names.
+#[derive(Default)]
+struct PackJobs(Vec<(String, u32)>);
+
+impl PackJobs {
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(name, _)| name.clone())
+    }
+
+    fn note(&mut self, name: String, id: u32) {
+        self.0.push((name, id));
+    }
+
+    /// Replaces names of these jobs in the dependency of the next one. Returns its own name.
+    fn complete(&self, job: &mut Admitted) -> String {
+        job.spec.depend = intake::with_pack_ids(std::mem::take(&mut job.spec.depend), &self.0);
+        match job.name.is_empty() {
+            true => job.command.clone(),
+            false => job.name.clone(),
+        }
+    }
 }
 
 /// Maximum number of runs at a time by the overlap policy.

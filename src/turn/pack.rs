@@ -57,6 +57,10 @@ impl Pack {
             })
         };
         self.created_lines.extend(ids.iter().flat_map(lines));
+        let jobs = ids
+            .iter()
+            .flat_map(|run| (0..run.n).map(|n| run.id.saturating_add(n)));
+        self.names.pack.ids.extend(jobs);
     }
 
     pub(crate) fn has_created(&self, line: u32) -> bool {

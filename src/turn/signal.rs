@@ -327,25 +327,29 @@ impl Turn<'_> {
         for (id, reason) in self.core.state.take_overdue(self.now) {
             let late = reason == TermReason::StartTimeout;
             for j in self.works_of(JobKey::job(id)) {
-                let (by, t) = ("system".to_owned(), self.now);
                 let tried = self.current_attempt(j).at > 0;
                 match self.stat(j) {
                     Some(stat) if late && (tried || !stat.is_waiting()) => {}
-                    Some(stat) if stat.is_waiting() => {
-                        self.emit(Event::Cancelled { j, by, reason, t });
-                    }
-                    Some(stat) if stat.is_started() => {
-                        self.emit(Event::Signalled {
-                            j,
-                            act: SignalAct::Kill(reason),
-                            by,
-                            t,
-                        });
-                        self.order_signal(j, Act::Terminate, reason);
-                    }
-                    _ => {}
+                    _ => self.end_work(j, reason),
                 }
             }
+        }
+    }
+
+    /// Ends a single job, an element, or the waiting part of an array without the request of a
+    /// person.
+    pub(super) fn end_work(&mut self, j: JobKey, reason: TermReason) {
+        let (by, t) = ("system".to_owned(), self.now);
+        match self.stat(j) {
+            Some(stat) if stat.is_waiting() => {
+                self.emit(Event::Cancelled { j, by, reason, t });
+            }
+            Some(stat) if stat.is_started() => {
+                let act = SignalAct::Kill(reason);
+                self.emit(Event::Signalled { j, act, by, t });
+                self.order_signal(j, Act::Terminate, reason);
+            }
+            Some(_) | None => {}
         }
     }
 

@@ -114,6 +114,7 @@ impl Turn<'_> {
             Ok(admitted) => match self.accept(admitted, token, line) {
                 Ok((id, queue, default)) => {
                     let t = self.now.0;
+                    pack.names.pack.ids.insert(id);
                     push_id(answer, (line, id, t), queue, default);
                 }
                 Err(why) => answer.add_result(what(line), Code::Refused, why),

@@ -110,9 +110,13 @@ impl State {
     pub(crate) fn of_end(reason: TermReason) -> State {
         use TermReason as R;
         match reason {
-            R::Owner | R::Admin | R::Force | R::Orphan | R::Checkpoint | R::StartTimeout => {
-                State::Cancelled
-            }
+            R::Owner
+            | R::Admin
+            | R::Force
+            | R::Orphan
+            | R::Checkpoint
+            | R::StartTimeout
+            | R::Replaced => State::Cancelled,
             R::RunLimit => State::Timeout,
             R::Deadline => State::Deadline,
             R::MemLimit | R::Oom | R::SwapLimit => State::OutOfMemory,

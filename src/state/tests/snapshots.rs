@@ -144,6 +144,8 @@ fn a_cron_job_with_runs_is_read_back_from_a_snapshot_and_from_the_view() {
         made: 2,
         parts: 3,
         live: [13, 14].into(),
+        ids: vec![13, 14],
+        replaced: true,
         failed: String::new(),
     };
     let cron = CronJob {

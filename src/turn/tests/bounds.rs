@@ -278,6 +278,35 @@ fn a_pack_that_depends_on_names_looks_at_few_jobs() {
     assert_eq!(b.core.state.check(), Vec::<String>::new());
 }
 
+/// A name means the job of the same pack, also after a takeover, and not older ones beside it.
+#[test]
+fn a_name_in_a_pack_means_the_job_of_an_earlier_line() {
+    let line = |(line, name, depend): (u32, &str, &str)| {
+        let Verb::Submit { job, .. } = submission(|j| {
+            (j.hold, j.name) = (true, name.to_owned());
+            j.spec.depend = depend.to_owned();
+        }) else {
+            unreachable!()
+        };
+        let same = false;
+        Verb::Submit { line, same, job }
+    };
+    let mut b = TestLeader::with(WIDE);
+    b.submit(5, |j| (j.hold, j.name) = (true, "prep".into()));
+    b.submit(5, |j| (j.hold, j.name) = (true, "old".into()));
+    let pack = [
+        (1, "prep", ""),
+        (2, "run", "done(prep)"),
+        (3, "end", "ended(old)"),
+    ];
+    assert!(b.ask(5, pack.map(line).to_vec()).ok);
+    let depend = |id: u32| b.core.state.spec_of(id).unwrap().depend.clone();
+    assert_eq!(
+        (depend(4), depend(5)),
+        ("done(3)".into(), "ended(2)".into())
+    );
+}
+
 /// If many jobs wait for one job, a turn evaluates a limited number of them: none is left out.
 #[test]
 fn the_end_of_a_job_that_many_wait_for_is_spread_over_turns() {

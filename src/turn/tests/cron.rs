@@ -2,6 +2,7 @@
 //! overlap, deadlines and failures; what is refused.
 
 use super::*;
+use crate::model::TermReason;
 use crate::record::cron::{CronDef, CronJob, CronResult, Overlap};
 use crate::record::request::{CronAct, CronPut};
 
@@ -253,6 +254,77 @@ fn overlap_skips_runs_or_replaces() {
         JobStat::Run,
         "it does not wait for the end of the first"
     );
+}
+
+/// A run that its successor ends has neither failed nor succeeded, pending or started.
+#[test]
+fn replaced_runs_are_no_failures() {
+    let mut b = test_leader(|def| {
+        (def.overlap, def.max_fails) = (Overlap::Replace, 2);
+    });
+    for id in 1..5 {
+        pass(&mut b, MINUTE);
+        assert_eq!(b.core.state.last_id(), id);
+        if id > 1 && b.core.state.work(JobKey::job(id - 1)).unwrap().attempt > 0 {
+            let e = Ended {
+                a: attempt(id - 1, 1),
+                t: b.now,
+                sig: 15,
+                reason: TermReason::Replaced,
+                ..Ended::default()
+            };
+            let run = b.core.state.work(e.a.j).unwrap().run.as_deref().unwrap();
+            let host = b.core.state.host_name(run.hosts[0].0).to_string();
+            b.report(&host, vec![Report::Ended(Box::new(e))]);
+        }
+    }
+    let ends = history(&b);
+    assert_eq!(ends.len(), 3, "{ends:?}");
+    assert!(
+        ends.iter().all(|(what, ..)| *what == CronResult::Replaced),
+        "{ends:?}"
+    );
+    assert_eq!((cron(&b).fails, cron(&b).def.disabled), (0, false));
+    let why = b
+        .core
+        .state
+        .work(JobKey::job(3))
+        .unwrap()
+        .run
+        .as_deref()
+        .unwrap();
+    let reason = why.end.as_deref().unwrap().reason;
+    assert_eq!(reason, TermReason::Replaced);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+}
+
+/// Whether jobs of its own failed counts, not that the rest was ended.
+#[test]
+fn a_replaced_run_that_had_failed_is_a_failure() {
+    for (code, what) in [(0, CronResult::Replaced), (3, CronResult::Failed)] {
+        let mut b = test_leader(|def| {
+            def.overlap = Overlap::Replace;
+            pack(def);
+            // They wait for what never ends.
+            def.more[1].spec.depend = "done(b)".into();
+            def.more[0].array.clear();
+            def.more[0].name = "b".into();
+        });
+        pass(&mut b, MINUTE);
+        b.end("h1", 1, 1, code);
+        pass(&mut b, MINUTE);
+        let e = Ended {
+            a: attempt(2, 1),
+            t: b.now,
+            sig: 15,
+            reason: TermReason::Replaced,
+            ..Ended::default()
+        };
+        let run = b.core.state.work(e.a.j).unwrap().run.as_deref().unwrap();
+        let host = b.core.state.host_name(run.hosts[0].0).to_string();
+        b.report(&host, vec![Report::Ended(Box::new(e))]);
+        assert_eq!(history(&b), [(what, 21, 1)]);
+    }
 }
 
 #[test]
@@ -581,6 +653,62 @@ fn a_pack_of_which_some_jobs_are_missing_is_completed_once_by_the_next_leader() 
         last.text.contains("1 of 3 jobs were submitted"),
         "{}",
         last.text
+    );
+}
+
+/// Its second job is named like an older one.
+fn chain(def: &mut CronDef) {
+    pack(def);
+    def.more[0].name = "prep".into();
+    def.more[1].spec.depend = "done(prep) && ended(c)".into();
+}
+
+/// The dependency of a job.
+fn depend(b: &TestLeader, id: u32) -> String {
+    b.core.state.spec_of(id).unwrap().depend.clone()
+}
+
+#[test]
+fn a_name_in_a_pack_means_its_own_job() {
+    let mut b = test_leader(chain);
+    b.submit(U, |j| j.name = "prep".into());
+    pass(&mut b, MINUTE);
+    assert_eq!(depend(&b, 4), "done(3) && ended(2)");
+    for jobs in 1..3 {
+        let mut b = test_leader(chain);
+        pass(&mut b, MINUTE);
+        died_after(&mut b, jobs);
+        pass(&mut b, 11_000);
+        assert_eq!(depend(&b, 3), "done(2) && ended(1)", "after {jobs} jobs");
+    }
+    // Other names mean older jobs, as those of a run that is no pack.
+    let mut b = TestLeader::new();
+    b.now = 20 * MINUTE - 10;
+    b.submit(U, |j| j.name = "old".into());
+    b.ask(
+        U,
+        vec![put("c", |def| {
+            chain(def);
+            def.more[1].spec.depend = "ended(old)".into();
+        })],
+    );
+    pass(&mut b, MINUTE);
+    assert_eq!(depend(&b, 4), "ended(1)");
+}
+
+#[test]
+fn a_job_of_a_pack_waits_for_no_later_one() {
+    let mut b = TestLeader::new();
+    let late = |def: &mut CronDef| {
+        chain(def);
+        def.job.spec.depend = "done(prep)".into();
+    };
+    b.submit(U, |j| j.name = "prep".into());
+    let ack = b.ask(U, vec![put("c", late)]);
+    let text = &ack.results[0].text;
+    assert!(
+        text.contains("\"prep\" is a later job of this pack"),
+        "{text}"
     );
 }
 

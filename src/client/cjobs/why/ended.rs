@@ -358,6 +358,10 @@ fn ordered_end(row: &JobRow<'_>, reason: TermReason) -> Cause {
             "units",
             &["use the units that CB_ASSIGN_GPU and the like name, no others"],
         ),
+        TermReason::Replaced => (
+            "replaced",
+            &["give its cron job overlap: skip or run, or a longer interval"],
+        ),
         _ => ("unknown", &["chist -l shows its events"]),
     };
     let mut text = reason.sentence().to_owned();

@@ -221,6 +221,7 @@ fn ends_that_were_ordered_or_not_seen() {
         (TermReason::Load, "load", "chosts"),
         (TermReason::Deadline, "deadline", "-t"),
         (TermReason::Units, "units", "CB_ASSIGN_GPU"),
+        (TermReason::Replaced, "replaced", "overlap"),
     ] {
         let got = told(&row(reason), Limits::default());
         assert_eq!((got.code, got.text.as_str()), (word, reason.sentence()));
