@@ -48,7 +48,8 @@ const NOTICE_MAX: u64 = 16 << 20;
 /// Maximum size of a file of changed limits in bytes.
 const LIMITS_MAX: u64 = 64 << 10;
 /// Exit codes of a shepherd: its group can be reused; its group has other limits than the spawner
-/// gave it (3); it failed, and a task that it was sent may not have run (101).
+/// gave it, and it has no directory to be reused (3); it failed, and a task that it was sent may
+/// not have run (101).
 pub(super) const ENDED: i32 = 0;
 pub(super) const ENDED_WITH_OTHER_LIMITS: i32 = 3;
 /// As `ENDED`, but its directory for temporary files cannot be reused.
@@ -292,7 +293,9 @@ fn run_task(
     end.post_failed = trouble.is_some();
     end.text = join_texts(end.text, trouble);
     s.remove_files();
-    let tmp = s.leave_tmp();
+    // Its group denies other devices than the spawner set, or has other limits.
+    let changed = s.limits.n > task.limits.changes || s.resized > 0;
+    let tmp = s.leave_tmp(!changed);
     failpoint::hit("shepherd.before_end");
     let finish = relay.is_some().then(|| session::finish_of(&end));
     s.record_end(end);
@@ -301,12 +304,10 @@ fn run_task(
         relay.finish(finish, s.relay > 0);
     }
     s.leave_group();
-    // Its group denies other devices than the spawner set.
-    let changed = s.limits.n > task.limits.changes || s.resized > 0;
-    match (u32::from(changed), tmp) {
-        (0, true) => ENDED,
-        (0, false) => ENDED_WITHOUT_TMP,
-        _ => ENDED_WITH_OTHER_LIMITS,
+    match (changed, tmp) {
+        (false, true) => ENDED,
+        (false, false) => ENDED_WITHOUT_TMP,
+        (true, _) => ENDED_WITH_OTHER_LIMITS,
     }
 }
 
@@ -563,14 +564,15 @@ impl Shepherd<'_> {
         self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref());
     }
 
-    /// Empties a directory that the spawner lent and returns true; removes any other.
-    fn leave_tmp(&mut self) -> bool {
+    /// Empties a directory that the spawner lent and returns true; removes any other. `reuse`:
+    /// whether the spawner takes it back.
+    fn leave_tmp(&mut self, reuse: bool) -> bool {
         let (tmp, user) = (self.tmp.take(), self.prepared.user.as_ref());
         let Some(tmp) = tmp else {
             return false;
         };
         let is_borrowed = self.inherited.tmp.as_deref() == Some(tmp.path()) && !self.is_orphan();
-        if is_borrowed && tmp_dirs::clear(&tmp, user).is_ok() {
+        if reuse && is_borrowed && tmp_dirs::clear(&tmp, user).is_ok() {
             return true;
         }
         tmp_dirs::remove(tmp, user);

@@ -1,6 +1,6 @@
 //! The directory for temporary files that each job has for itself.
 
-use crate::cluster::{Cluster, kill_9};
+use crate::cluster::{Cluster, kill_9, wait_until};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,32 @@ fn what_a_killed_shepherd_leaves_is_removed() {
     let (pid, dir) = text.split_once(' ').unwrap();
     kill_9(pid.parse().unwrap());
     gone(dir);
+}
+
+/// Neither its group nor its directory serves another job.
+#[test]
+fn the_directory_of_a_job_whose_limits_were_changed_goes_with_it() {
+    let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
+    let out = cluster.work().join("out");
+    let script =
+        "touch $TMPDIR/f; echo $TMPDIR >new; mv new out; while [ ! -e go ]; do sleep .1; done";
+    let id = cluster.csub(&["-env", "none", script]).to_string();
+    wait_until("it runs", 60, || out.exists());
+    cluster.ok("cmod", &["-M", "500M", &id]);
+    let limits = cluster.local("h1").join(format!("scratch/{id}.0.1.limits"));
+    wait_until("its host knows the limit", 60, || limits.exists());
+    std::fs::write(cluster.work().join("go"), "").unwrap();
+    gone(&std::fs::read_to_string(out).unwrap());
+}
+
+#[test]
+fn the_directory_of_a_shepherd_that_died_after_the_end_goes() {
+    let cluster = Cluster::up_armed("--hosts 1 --slots 1 --masters 1");
+    let out = cluster.work().join("out");
+    cluster.arm("shepherd.after_end=kill");
+    cluster.csub(&["-env", "none", "echo $TMPDIR >new; mv new out"]);
+    wait_until("it runs", 60, || out.exists());
+    gone(&std::fs::read_to_string(out).unwrap());
 }
 
 #[test]

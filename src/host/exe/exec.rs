@@ -184,6 +184,9 @@ impl Exec {
             Some(SpawnerEvent::Message(FromSpawner::Died { a, pid })) => {
                 self.follow_tasks();
                 self.note_lost(a, pid);
+                // It may have died after it recorded the end.
+                self.spawners.send(&ToSpawner::ClearTmp);
+                self.spawners.flush();
             }
             Some(SpawnerEvent::Message(FromSpawner::Ready { .. })) => {}
             Some(SpawnerEvent::Ended(why)) => {
