@@ -39,7 +39,8 @@ pub enum Order {
         #[serde(flatten)]
         own: Box<PartResources>,
     },
-    /// The part is over, whether prepared or not.
+    /// The attempt is over on this host, whether its part was prepared or not: what it started
+    /// beside its command is ended. Answered by `Report::PartOver`.
     PartEnd {
         #[serde(flatten)]
         a: AttemptId,

@@ -52,6 +52,9 @@ pub enum Report {
         boot: String,
         version: String,
         t: i64,
+        /// The host answers each order that a part is over by [`Report::PartOver`].
+        #[serde(default, skip_serializing_if = "is_false")]
+        parts: bool,
     },
     /// Second report of a file: the ledger that the host keeps. Another one than before means that
     /// the host does not know its earlier orders. `kept`: the ledger is older than its name, so
@@ -135,6 +138,11 @@ pub enum Report {
         #[serde(flatten)]
         u: Usage,
     },
+    /// Nothing of the attempt is left on this host.
+    PartOver {
+        #[serde(flatten)]
+        a: AttemptId,
+    },
 }
 
 impl Report {
@@ -154,7 +162,8 @@ impl Report {
             | Report::Resumed { a, .. }
             | Report::Checkpointed { a, .. }
             | Report::Usage { a, .. }
-            | Report::PartUsage { a, .. } => Some(*a),
+            | Report::PartUsage { a, .. }
+            | Report::PartOver { a } => Some(*a),
         }
     }
 }
@@ -536,6 +545,7 @@ mod tests {
                 a,
                 bind: Some(Box::default()),
             },
+            Report::PartOver { a },
             Report::Ended(Box::new(ended)),
             Report::Usage {
                 a,

@@ -23,6 +23,8 @@ impl Turn<'_> {
     pub(crate) fn emit(&mut self, mut event: Event) {
         // An attempt that is over on several hosts is over for all of them.
         let over = match &event {
+            // Its hosts got these orders when the end was reported.
+            Event::Ended { e, .. } if self.core.memory.held_ends.contains(e.a) => Vec::new(),
             Event::Ended { e, .. } => self.part_end_orders(e.a),
             Event::Unbound { a, .. } => self.part_end_orders(*a),
             _ => Vec::new(),

@@ -178,6 +178,18 @@ impl Turn<'_> {
         memory.gangs.retain_delays(waits);
     }
 
+    /// The hosts of a started attempt on several hosts, its first one included; none if its
+    /// command was not ordered to start.
+    pub(super) fn hosts_of_gang(&self, j: JobKey) -> BTreeSet<HostId> {
+        let run = self.core.state.work(j).and_then(|work| work.run.as_deref());
+        match run.filter(|run| !run.preparing) {
+            Some(run) if !other_hosts(self.core, j).is_empty() => {
+                run.hosts.iter().map(|(host, _)| *host).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
     /// Orders to the hosts after the first one: their parts of an attempt are over.
     pub(super) fn part_end_orders(&self, a: AttemptId) -> Vec<(String, Order)> {
         let current = self.core.state.work(a.j);

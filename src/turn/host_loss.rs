@@ -30,9 +30,32 @@ impl Turn<'_> {
         confirmed: bool,
         text: &str,
     ) {
-        let Some(run) = self.core.state.work(a.j).and_then(|w| w.run.as_deref()) else {
+        if let Some(e) = self.lost_end(a, reason, text) {
+            self.ended(e, confirmed);
+        }
+    }
+
+    /// Ends an attempt without a report of its first host once the others have reported that
+    /// nothing of it is left there.
+    pub(super) fn end_when_nothing_is_left(
+        &mut self,
+        a: AttemptId,
+        reason: TermReason,
+        text: &str,
+    ) {
+        if self.core.memory.held_ends.contains(a) {
             return;
-        };
+        }
+        if let Some(e) = self.lost_end(a, reason, text)
+            && let Some(e) = self.hold_lost_end(e)
+        {
+            self.ended(e, false);
+        }
+    }
+
+    /// The end of an attempt that its first host does not report.
+    fn lost_end(&mut self, a: AttemptId, reason: TermReason, text: &str) -> Option<Ended> {
+        let run = self.core.state.work(a.j).and_then(|w| w.run.as_deref())?;
         // The order to start it is in the file that its first host reads when it returns.
         if let Some((id, _)) = run.hosts.first() {
             let host = self.core.state.host_name(*id);
@@ -40,7 +63,7 @@ impl Turn<'_> {
         }
         let start = run.start.0;
         let (u, parts) = self.used_so_far(a);
-        let e = Ended {
+        Some(Ended {
             a,
             start,
             t: self.now.0,
@@ -49,8 +72,7 @@ impl Turn<'_> {
             u,
             parts,
             ..Ended::default()
-        };
-        self.ended(e, confirmed);
+        })
     }
 
     /// Orders a silent host never to start attempts that it has not reported as started.
@@ -85,7 +107,7 @@ impl Turn<'_> {
             for a in self.attempts_on(&host) {
                 if self.may_run_elsewhere(a.j) {
                     let text = "its host was cut off from the share";
-                    self.end_as_lost(a, TermReason::Fenced, false, text);
+                    self.end_when_nothing_is_left(a, TermReason::Fenced, text);
                 }
             }
             self.end_lost_parts(&host, true);

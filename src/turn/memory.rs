@@ -37,7 +37,7 @@ pub(super) struct Memory {
     pub faults: StartFaults,
     /// When they were last reviewed.
     pub last_review: Mono,
-    /// Ends that may be the consequence of the loss of another host.
+    /// Ends that are not recorded yet because something of the job may be left on its hosts.
     pub held_ends: HeldEnds,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.

@@ -347,6 +347,10 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
         return Vec::new();
     };
     let at = core.state.host_id(host);
+    let a = attempt_of(j, work);
+    if core.memory.held_ends.contains(a) {
+        return vec![(host.to_owned(), Order::PartEnd { a })];
+    }
     if first(run).is_none_or(|id| Some(id) != at) {
         let part = at.and_then(|at| part_order(core, j, at));
         let signal = at.and_then(|at| part_signal(core, j, at));
@@ -363,7 +367,6 @@ fn orders_of_work(core: &Core, host: &str, j: JobKey) -> Vec<(String, Order)> {
     ];
     let mut orders: Vec<_> = orders.into_iter().flatten().collect();
     if run.start == Stamp(0) && !core.state.host_ctl(host).up {
-        let a = attempt_of(j, work);
         orders.push((host.to_owned(), Order::Cancel { a }));
     }
     orders

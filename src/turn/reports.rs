@@ -93,20 +93,23 @@ impl Turn<'_> {
     fn report_of_other_run(&mut self, host: &str, a: AttemptId, run: RunId, report: &Report) {
         match report {
             Report::Ended(_) | Report::Never { .. } => self.forget_stray(host, a, run),
-            Report::PartReady { .. } | Report::PartUsage { .. } => {}
+            Report::PartReady { .. } | Report::PartUsage { .. } | Report::PartOver { .. } => {}
             _ => self.note_stray(host, a, run),
         }
     }
 
     fn report(&mut self, host: &str, run: RunId, report: Report) {
         match report {
-            Report::Hello { .. } => {
-                self.core.memory.host_mut(host).report_file = ReportFile {
+            Report::Hello { parts, .. } => {
+                let memory = self.core.memory.host_mut(host);
+                memory.reports_parts = parts;
+                memory.report_file = ReportFile {
                     mentioned: Some(BTreeSet::new()),
                     ..ReportFile::default()
                 };
                 // The host reports again everything that runs.
                 self.core.memory.stray_runs.forget_host(host);
+                self.repeat_part_ends(host);
             }
             Report::Ledger {
                 id,
@@ -157,10 +160,15 @@ impl Turn<'_> {
             }
             Report::Usage { a, u } => self.first_used(host, (a, run), u),
             Report::PartUsage { a, u } => self.part_used(host, a, u),
+            Report::PartOver { a } => {
+                if let Some(id) = self.core.state.host_id(host) {
+                    self.core.memory.held_ends.part_over(a, id);
+                }
+            }
         }
     }
 
-    fn end_reported(&mut self, host: &str, run: RunId, mut e: Ended) {
+    fn end_reported(&mut self, host: &str, run: RunId, e: Ended) {
         self.note_mentioned(host, e.a);
         self.forget_stray(host, e.a, run);
         if self.bound(host, e.a).is_none() {
@@ -173,10 +181,17 @@ impl Turn<'_> {
                 self.task_ran(e.a.j, host, e.start);
             }
         }
-        self.core.memory.part_usage.add_parts(e.a, &mut e.u);
         if let Some(e) = self.hold_end(host, e) {
-            self.ended(e, true);
+            self.record_end(e, true);
         }
+    }
+
+    /// Records an end, with what the other hosts have reported by now.
+    pub(super) fn record_end(&mut self, mut e: Ended, confirmed: bool) {
+        if confirmed {
+            self.core.memory.part_usage.add_parts(e.a, &mut e.u);
+        }
+        self.ended(e, confirmed);
     }
 
     /// Usage is shown at once but written to the journal only with the end: a lost sample does no
@@ -285,7 +300,7 @@ impl Turn<'_> {
             let started = self.bound_run(host, a).map(|run| run.start);
             if started.is_some_and(|t| t != Stamp(0)) && !known.contains(&a) {
                 let text = "its host no longer knows it";
-                self.end_as_lost(a, TermReason::HostLost, false, text);
+                self.end_when_nothing_is_left(a, TermReason::HostLost, text);
             }
         }
         if let Some((id, predates_names)) = file.ledger

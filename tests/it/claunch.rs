@@ -1,6 +1,6 @@
 //! Commands that a running job starts on its hosts by `claunch`, on the two hosts of a cluster.
 
-use crate::cluster::{Cluster, exists, text};
+use crate::cluster::{Cluster, exists, lines, text, wait_until};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -106,4 +106,34 @@ fn nothing_is_left_on_any_host_when_the_job_is_killed() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// What a job holds on a host is given to the next job when nothing of the job is left there.
+#[test]
+fn the_next_job_starts_when_nothing_of_the_last_one_is_left_on_any_host() {
+    let c = Cluster::up("--hosts 2 --slots 1 --masters 1");
+    // Without the variables of the job it is found only by its group or its shepherd.
+    let slow = c.work().join("slow.sh");
+    let body = "trap '' HUP INT TERM; echo $$ >$1; while :; do sleep 0.2; done\n";
+    std::fs::write(&slow, body).unwrap();
+    for (n, killed) in [false, true].into_iter().enumerate() {
+        let [pid, found] = ["pid", "found"].map(|name| c.work().join(format!("{name}.{n}")));
+        let (slow, pid_file, found_file) = (slow.display(), pid.display(), found.display());
+        let script = format!(
+            "set -- $LSB_HOSTS; $LSF_BINDIR/claunch -n $2 env -i /bin/sh {slow} {pid_file} & \
+             while ! [ -s {pid_file} ]; do sleep 0.1; done; [ {killed} = true ] && wait; exit 0"
+        );
+        let first = c.csub(&["-n", "2", &script]);
+        wait_until("the command runs", 30, || !lines(&pid).is_empty());
+        let script = format!(
+            "kill -0 $(cat {pid_file}) 2>/dev/null && echo two >{found_file} || echo one >{found_file}"
+        );
+        c.csub(&["-n", "2", &script]);
+        if killed {
+            c.ok("ckill", &[&first.to_string()]);
+        }
+        wait_until("the next job ran", 60, || !lines(&found).is_empty());
+        assert_eq!(lines(&found), ["one"], "{}", c.logs());
+    }
+    c.ok("cadmin", &["check"]);
 }

@@ -116,7 +116,8 @@ impl Exec {
         }
         did.did_work |= self.follow_tasks();
         let parts = &self.parts;
-        if parts.commands.any() || parts.launches.any_launched() || parts.late_parts.any() {
+        let over = parts.late_parts.any() || parts.over.any();
+        if parts.commands.any() || parts.launches.any_launched() || over {
             self.follow_commands();
         }
         if poll_orders && self.spawners.is_ready() {
@@ -138,6 +139,7 @@ impl Exec {
             self.sample(now);
         }
         self.follow_late_parts(now);
+        self.follow_over_parts(now);
         self.report();
         if now.saturating_sub(self.beat_at) >= BEAT_MS {
             self.beat_at = now;
@@ -415,10 +417,7 @@ impl Exec {
                     a, due, n, mark, ..
                 } => self.take_warning((a, mark), due, n),
                 part @ Order::Part { .. } => self.take_part(part),
-                Order::PartEnd { a } => {
-                    self.parts.end(a);
-                    self.end_launches(a);
-                }
+                Order::PartEnd { a } => self.end_part(a),
                 Order::Limit { iso_ms } => self.limit_order = Some(iso_ms),
                 Order::Ack { part, seq } => self.acknowledge(part, seq),
                 Order::Journal(point) => reached = Some(point),

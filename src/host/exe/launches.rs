@@ -28,8 +28,8 @@ pub(super) struct LaunchableWork {
     pub resources: AttemptResources,
     /// The run, if another host runs the job's command; `None`: this host does.
     pub part_of: Option<RunId>,
-    /// A command was started for it.
-    launched: bool,
+    /// When a command was last started for it (boot clock, ms).
+    launched_at: Option<u64>,
     /// It is stopped by the signal with the number `signals`.
     stopped: bool,
     signals: u32,
@@ -78,7 +78,7 @@ impl Launches {
     /// Notes an attempt or part that the orders name.
     pub(super) fn note(&mut self, a: AttemptId, mut work: LaunchableWork) {
         if let Some(known) = self.launchable.remove(&a) {
-            (work.launched, work.usage) = (known.launched, known.usage);
+            (work.launched_at, work.usage) = (known.launched_at, known.usage);
             (work.stopped, work.signals) = (known.stopped, known.signals);
             let mark = |part: Option<RunId>| part.map(|run| run.mark);
             if mark(known.part_of) == mark(work.part_of) {
@@ -122,7 +122,9 @@ impl Launches {
 
     /// Whether a command was started for any of them.
     pub(super) fn any_launched(&self) -> bool {
-        self.launchable.values().any(|work| work.launched)
+        self.launchable
+            .values()
+            .any(|work| work.launched_at.is_some())
     }
 
     /// Accepts an order to stop or resume it, with number and mark. Returns false if the order was
@@ -173,7 +175,12 @@ impl Launches {
     }
 
     pub(super) fn is_launched(&self, a: AttemptId) -> bool {
-        self.launchable.get(&a).is_some_and(|work| work.launched)
+        self.launched_at(a).is_some()
+    }
+
+    /// When a command was last started for it (boot clock, ms).
+    pub(super) fn launched_at(&self, a: AttemptId) -> Option<u64> {
+        self.launchable.get(&a)?.launched_at
     }
 
     /// Whether a command that starts now may have outdated limits.
@@ -223,7 +230,8 @@ impl Launches {
 
     /// Forgets it. Returns true if commands may be running for it.
     pub(super) fn end(&mut self, a: AttemptId) -> bool {
-        self.launchable.remove(&a).is_some_and(|work| work.launched)
+        let ended = self.launchable.remove(&a);
+        ended.is_some_and(|work| work.launched_at.is_some())
     }
 
     /// Time until the next look (ms); `None`: there is nothing to look for.
@@ -251,9 +259,9 @@ impl Launches {
     }
 
     /// Records that a command was started for it.
-    pub(super) fn launched(&mut self, a: AttemptId) {
+    pub(super) fn launched(&mut self, a: AttemptId, now: u64) {
         if let Some(work) = self.launchable.get_mut(&a) {
-            work.launched = true;
+            work.launched_at = Some(now);
         }
     }
 

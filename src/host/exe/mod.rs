@@ -20,6 +20,7 @@ mod ledger;
 mod limits;
 mod net_counts;
 mod orders;
+mod over_parts;
 mod parts;
 mod recovery;
 mod report_queue;
@@ -329,7 +330,7 @@ fn take_turns(exec: &mut Exec, term: &Receiver<i32>, poll_ms: u64) -> Result<(),
         let due = exec.reports.due_ms().unwrap_or(u64::MAX);
         let wait = polling.due_ms().min(due);
         let wait = wait.saturating_sub(clock::boot_ms());
-        let wait = wait.min(exec.launches_due_ms());
+        let wait = wait.min(exec.parts_due_ms());
         if exec.spawners.is_simulated() {
             if thread::recv_timeout(term, wait).is_ok() {
                 return Ok(());
@@ -390,6 +391,7 @@ mod tests {
     mod growth;
     mod late_usage;
     mod limits;
+    mod over_parts;
     mod recovery;
     mod restored;
     mod unit_check;

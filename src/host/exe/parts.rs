@@ -7,10 +7,12 @@ use super::commands::Commands;
 use super::exec::Exec;
 use super::late_usage::LateParts;
 use super::launches::{AttemptResources, LaunchableWork, Launches};
+use super::over_parts::OverParts;
 use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
 use crate::record::order::{Order, PartResources, StartOrder};
 use crate::record::report::{Report, RunId};
+use crate::sys::clock;
 use crate::task::build;
 use crate::task::spec::TaskLimits;
 use std::collections::BTreeMap;
@@ -33,6 +35,8 @@ pub(super) struct Parts {
     pub(super) commands: Commands,
     /// Parts that are over and may have used more than was reported.
     pub(super) late_parts: LateParts,
+    /// Attempts that are over, of which something may be left here.
+    pub(super) over: OverParts,
 }
 
 impl Parts {
@@ -75,6 +79,13 @@ impl Parts {
         self.launches.note(o.a, work);
     }
 
+    /// The run of a part; without a mark if there is no such part.
+    pub(super) fn run_of(&self, a: AttemptId) -> RunId {
+        let prepared = self.prepared.get(&a).map(|(_, run)| *run);
+        let ordered = || self.ordered.get(&a).map(|(_, run)| *run);
+        prepared.or_else(ordered).unwrap_or_default()
+    }
+
     /// Forgets a part.
     pub(super) fn end(&mut self, a: AttemptId) {
         self.ordered.remove(&a);
@@ -85,6 +96,12 @@ impl Parts {
     /// Units of a part on this host; `None`: there is no such part.
     pub(super) fn units_of(&self, a: AttemptId) -> Option<OwnUnits<'_>> {
         self.units.get(&a).map(own_units)
+    }
+
+    /// Units of the parts that are not prepared yet.
+    pub(super) fn ordered_units(&self) -> impl Iterator<Item = (AttemptId, &[String])> {
+        let units = |a: &AttemptId| self.units.get(a).map_or(&[][..], |(names, _)| names);
+        self.ordered.keys().map(move |a| (*a, units(a)))
     }
 
     /// Units of all parts.
@@ -135,7 +152,12 @@ fn report(a: AttemptId, how: &PrepareResult) -> Report {
 impl Exec {
     /// Prepares the parts that were ordered and reports on each.
     pub(super) fn prepare_parts(&mut self) {
-        for (a, ((spec, slots, own), run)) in std::mem::take(&mut self.parts.ordered) {
+        let wait = self.parts_without_units();
+        let ordered = std::mem::take(&mut self.parts.ordered);
+        let (wait, ready): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            ordered.into_iter().partition(|(a, _)| wait.contains(a));
+        self.parts.ordered = wait;
+        for (a, ((spec, slots, own), run)) in ready {
             let how = self.starter.check(spec);
             let own = match how {
                 Ok(()) => self.own_of_part(a, slots, own),
@@ -154,6 +176,37 @@ impl Exec {
 }
 
 impl Exec {
+    /// The attempt is over on this host: what was started beside its command is ended.
+    pub(super) fn end_part(&mut self, a: AttemptId) {
+        let begun = self.parts.launches.launched_at(a);
+        let units = match (self.parts.units_of(a), self.table.get(a)) {
+            (Some(own), _) => own.names.to_vec(),
+            (None, Some(entry)) => entry.given.units.clone(),
+            (None, None) => Vec::new(),
+        };
+        let run = self.parts.run_of(a);
+        self.parts.end(a);
+        self.end_launches(a);
+        self.parts.over.add(a, (run, units), begun);
+    }
+
+    /// Reports the attempts of which nothing is left here.
+    pub(super) fn follow_over_parts(&mut self, now: u64) {
+        let commands = &self.parts.commands;
+        let over = self.parts.over.take_over(now, |a| commands.has(a));
+        for (a, run) in over {
+            self.reports.push_unlisted(&Report::PartOver { a }, run);
+        }
+        // What was waiting for their units.
+        self.prepare_parts();
+    }
+
+    /// Time until the next look at what this host has started beside tasks (ms).
+    pub(super) fn parts_due_ms(&self) -> u64 {
+        let due = self.parts.over.due_in(clock::boot_ms());
+        due.unwrap_or(u64::MAX).min(self.launches_due_ms())
+    }
+
     /// Notes an order to prepare a part.
     pub(super) fn take_part(&mut self, order: Order) {
         if let Order::Part {

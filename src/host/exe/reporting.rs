@@ -87,6 +87,7 @@ impl Exec {
             boot: proc::boot_id().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             t: clock::wall_ms(),
+            parts: true,
         };
         let identity = self.ledger.identity.clone();
         let ledger = Report::Ledger {

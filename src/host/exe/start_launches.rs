@@ -121,7 +121,7 @@ impl Exec {
         let task = self.starter.launch(launch, (spec, &own), &mut send);
         let mut task = task.map_err(|refused| refused.text)?;
         task.limits.devices = self.devices_of(launch.a);
-        self.parts.launches.launched(launch.a);
+        self.parts.launches.launched(launch.a, clock::boot_ms());
         self.spawners.send(&ToSpawner::Start(Box::new(task)));
         self.spawners.flush();
         Ok(())

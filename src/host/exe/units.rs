@@ -5,7 +5,7 @@
 
 use super::exec::Exec;
 use super::unit_names::{amounts, read};
-use crate::model::WHOLE_UNIT;
+use crate::model::{AttemptId, WHOLE_UNIT};
 use crate::task::spec::TaskSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,12 +60,7 @@ impl Exec {
             return deferred;
         }
         let waiting: BTreeSet<_> = deferred.iter().map(|task| task.a).collect();
-        let mut used = InUse::default();
-        let live = self
-            .table
-            .live_attempts()
-            .filter(|(a, _)| !waiting.contains(a));
-        live.for_each(|(_, e)| used.add(&e.given.units));
+        let mut used = self.units_in_use(&waiting);
         let size = |(res, name, own): UnitResource<'_>| self.starter.units.size(res, name, own);
         let (mut ready, mut wait) = (Vec::new(), Vec::new());
         for task in deferred {
@@ -80,5 +75,33 @@ impl Exec {
         }
         self.spawners.deferred = wait;
         ready
+    }
+
+    /// Units of attempts that run here, except these, and of those of which something may be left.
+    fn units_in_use(&self, except: &BTreeSet<AttemptId>) -> InUse<'_> {
+        let mut used = InUse::default();
+        let live = self.table.live_attempts();
+        let live = live.filter(|(a, _)| !except.contains(a));
+        live.for_each(|(_, e)| used.add(&e.given.units));
+        self.parts.over.units().for_each(|units| used.add(units));
+        used
+    }
+
+    /// The parts that must not be prepared yet, because their units are not free.
+    pub(super) fn parts_without_units(&self) -> BTreeSet<AttemptId> {
+        let mut wait = BTreeSet::new();
+        let with_units = |(_, units): &(AttemptId, &[String])| !units.is_empty();
+        if !self.parts.ordered_units().any(|part| with_units(&part)) {
+            return wait;
+        }
+        let mut used = self.units_in_use(&wait);
+        let size = |(res, name, own): UnitResource<'_>| self.starter.units.size(res, name, own);
+        for (a, units) in self.parts.ordered_units() {
+            match used.leaves_free(units, &size) {
+                true => used.add(units),
+                false => drop(wait.insert(a)),
+            }
+        }
+        wait
     }
 }

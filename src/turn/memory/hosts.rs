@@ -12,6 +12,8 @@ pub(in crate::turn) struct HostMemory {
     pub report_file: ReportFile,
     /// This leader has read the host's reports to their end.
     pub reports_read: bool,
+    /// Its executor reports when nothing of a part is left.
+    pub reports_parts: bool,
     /// File, record and byte from which its report file is damaged: it must start another one.
     pub damaged_reports: Option<(u64, u64, u64)>,
     /// The `iso_timeout` that was ordered, until the host reports it.

@@ -29,6 +29,7 @@ pub(super) fn hello(boot: &str) -> Report {
         boot: boot.into(),
         version: "1".into(),
         t: 0,
+        parts: false,
     }
 }
 

@@ -109,3 +109,150 @@ fn a_kill_ends_the_wait() {
     b.turn(Vec::new());
     assert_eq!(b.stat(1), JobStat::Exit);
 }
+
+/// A job runs on both hosts, which report when nothing of it is left, and another job of this user
+/// waits for its slots.
+fn answering(queue: &str) -> TestLeader {
+    let mut b = TestLeader::new();
+    for host in ["h1", "h2"] {
+        b.core.memory.host_mut(host).reports_parts = true;
+    }
+    b.submit(5, |j| (j.spec.queue, j.spec.min) = (queue.into(), 4));
+    b.part_ready("h2", A);
+    b.host_runs("h1", A);
+    b.submit(5, |j| j.spec.queue = "normal".into());
+    b.turn(Vec::new());
+    assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Pend));
+    b
+}
+
+impl TestLeader {
+    /// Whether the host was ordered in the last turn to end what is left of the job.
+    fn told_to_end(&self, host: &str) -> bool {
+        let end = Order::PartEnd { a: A };
+        self.last.orders.contains(&(host.to_owned(), end))
+    }
+
+    fn part_over(&mut self, host: &str) {
+        self.report(host, vec![Report::PartOver { a: A }]);
+    }
+}
+
+#[test]
+fn a_job_keeps_what_it_holds_until_each_host_has_said_that_nothing_of_it_is_left() {
+    let ends: [fn(&mut Ended); 4] = [
+        |e| e.code = Some(0),
+        |e| e.code = Some(3),
+        |e| e.reason = TermReason::Owner,
+        |e| e.reason = TermReason::RunLimit,
+    ];
+    for change in ends {
+        let mut b = answering("normal");
+        let Report::Ended(mut e) = exited(A, 0) else {
+            panic!("an end");
+        };
+        change(&mut e);
+        b.report("h1", vec![Report::Ended(e)]);
+        assert!(b.told_to_end("h1") && b.told_to_end("h2"));
+        assert!(b.acks().is_empty(), "the next leader must read it again");
+        b.part_over("h1");
+        b.now += 60_000;
+        b.beat("h1");
+        b.beat("h2");
+        assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Pend));
+        b.part_over("h2");
+        assert!(b.stat(1).is_finished() && !b.told_to_end("h2"));
+        assert_eq!((b.stat(2), b.acks()), (JobStat::Run, vec![1]));
+        assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    }
+}
+
+#[test]
+fn a_requeued_job_starts_again_when_nothing_of_it_is_left() {
+    let mut b = answering("normal");
+    let sel = selector(&["1"]);
+    let (hold, states) = (true, Vec::new());
+    b.ask(5, vec![Verb::Requeue { sel, hold, states }]);
+    b.report("h1", vec![signalled(A)]);
+    b.part_over("h1");
+    assert_eq!((b.stat(1), b.stat(2)), (JobStat::Run, JobStat::Pend));
+    b.part_over("h2");
+    assert_eq!((b.stat(1), b.stat(2)), (JobStat::Psusp, JobStat::Run));
+}
+
+/// What a restarted executor was told is told again, by whichever leader and in whichever file.
+#[test]
+fn hosts_are_told_again_that_nothing_may_be_left() {
+    let mut b = answering("normal");
+    b.report("h1", vec![exited(A, 0)]);
+    let again = outstanding(&b.core, Some("h2"));
+    let ends = |order: &&(String, Order)| order.1 == Order::PartEnd { a: A };
+    assert_eq!(again.iter().filter(ends).count(), 1);
+    let part = |order: &(String, Order)| matches!(order.1, Order::Part { .. });
+    assert!(!again.iter().any(part));
+    let mut hello = hello("b1");
+    let Report::Hello { parts, .. } = &mut hello else {
+        panic!("an introduction");
+    };
+    *parts = true;
+    b.report("h2", vec![hello]);
+    assert!(b.told_to_end("h2") && !b.told_to_end("h1"));
+}
+
+#[test]
+fn a_host_that_is_silent_or_removed_is_not_waited_for() {
+    let mut b = answering("normal");
+    b.report("h1", vec![exited(A, 0)]);
+    b.part_over("h1");
+    b.beats_again("h2", 0, SILENT_MS + 1);
+    b.turn(Vec::new());
+    assert_eq!(b.stat(1), JobStat::Done);
+    // It is alive, but nobody follows orders there.
+    let mut b = answering("normal");
+    b.report("h1", vec![exited(A, 0)]);
+    b.part_over("h1");
+    let mut doc = b.core.inputs.loads["h2"].0.clone();
+    (doc.executor, doc.beat) = (false, 9);
+    let (host, doc) = ("h2".to_owned(), Box::new(doc));
+    let silent_ms = 0;
+    b.turn(vec![Input::Load {
+        host,
+        doc,
+        silent_ms,
+    }]);
+    assert_eq!(b.stat(1), JobStat::Done);
+    // A process that no signal ends.
+    let mut b = answering("normal");
+    b.report("h1", vec![exited(A, 0)]);
+    b.part_over("h1");
+    b.now += 700_000;
+    b.turn(Vec::new());
+    assert_eq!(b.stat(1), JobStat::Done);
+}
+
+#[test]
+fn a_job_of_a_lost_host_starts_again_when_nothing_is_left_on_the_others() {
+    let lost = || {
+        let mut b = answering("again");
+        let limit = b.core.config.general.iso_timeout_ms;
+        b.now += i64::try_from(limit).unwrap() + 20_000;
+        b.beats_again("h2", 3, 0);
+        b.beats_again("h1", 0, limit + 20_000);
+        b
+    };
+    let mut b = lost();
+    assert_eq!(b.stat(1), JobStat::Unkwn);
+    assert!(b.told_to_end("h2"));
+    b.turn(Vec::new());
+    assert!(!b.told_to_end("h2"), "once");
+    b.part_over("h2");
+    let run = b.core.state.work(A.j).unwrap().run.as_ref().unwrap();
+    let reason = run.end.as_ref().map(|end| end.reason);
+    assert_eq!(reason, Some(TermReason::Fenced));
+    // The host comes back before that, with the end in its log.
+    let mut b = lost();
+    b.report("h1", vec![exited(A, 0)]);
+    b.part_over("h1");
+    b.part_over("h2");
+    assert_eq!(b.stat(1), JobStat::Done);
+}

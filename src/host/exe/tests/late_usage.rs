@@ -6,7 +6,7 @@ use crate::model::CpuSet;
 use crate::record::report::{Ended, RunId, Usage};
 
 /// A command whose shepherd is this process.
-fn command() -> commands::Command {
+pub(super) fn command() -> commands::Command {
     let shepherd = table::Shepherd {
         pid: i32::try_from(std::process::id()).unwrap(),
         started_ms: crate::sys::proc::own_birth_ms(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::task::spec::TaskSpec;
 
 /// Adds an attempt of job `id` that was given to the spawner or, if `deferred`, waits to be.
-fn add(exec: &mut Exec, id: u32, units: &[&str], deferred: bool) {
+pub(super) fn add(exec: &mut Exec, id: u32, units: &[&str], deferred: bool) {
     let a = first(id);
     let mut entry = table::Entry::new(table::Status::Sent(1), (1, 1), false);
     entry.given.units = units.iter().map(|unit| (*unit).to_owned()).collect();

@@ -1,0 +1,88 @@
+//! A part is over when nothing of it is left here; until then nothing else gets its units.
+
+use super::late_usage::command;
+use super::*;
+use crate::model::Units;
+use crate::record::order::{PartResources, TaskUnits};
+use crate::record::report::{Ended, RunId};
+
+fn with_gpu(name: &str) -> PartResources {
+    let units = Units {
+        host: "h1".into(),
+        res: "gpu".into(),
+        names: vec![name.into()].into(),
+        ..Units::default()
+    };
+    let list = vec![units];
+    PartResources {
+        units: TaskUnits {
+            list,
+            ..TaskUnits::default()
+        },
+        ..PartResources::default()
+    }
+}
+
+/// The kinds of reports about parts in the current file.
+fn told(exec: &Exec) -> Vec<&'static str> {
+    let number = exec.reports.number().unwrap();
+    let text = std::fs::read_to_string(exec.setup.layout.reports("h1", number)).unwrap();
+    let kinds = ["\"part_over\"", "\"part_ready\"", "\"never\""];
+    let kind = |line: &str| kinds.iter().copied().find(|kind| line.contains(kind));
+    text.lines().filter_map(kind).collect()
+}
+
+#[test]
+fn the_leader_hears_that_a_part_is_over_when_its_last_command_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    publish(&exec, 1, &[]);
+    exec.turn(true);
+    let (a, next) = (first(2), first(3));
+    let spec = Box::new(Spec::default());
+    exec.starter.store_spec(1, spec);
+    exec.parts
+        .add_part(a, (1, 1, with_gpu("0")), RunId::marked(7));
+    exec.turn(false);
+    let after_preparing = told(&exec).len();
+    exec.parts.commands.note_begin(a, command());
+    exec.end_part(a);
+    // The next job got the same unit.
+    exec.parts
+        .add_part(next, (1, 1, with_gpu("0")), RunId::marked(8));
+    let other = first(4);
+    exec.parts
+        .add_part(other, (1, 1, with_gpu("1")), RunId::marked(9));
+    exec.turn(false);
+    assert_eq!(told(&exec).len(), after_preparing + 1, "of the other unit");
+    let pid = i32::try_from(std::process::id()).unwrap();
+    exec.parts
+        .commands
+        .note_end((a, pid), &Ended::default(), "h1");
+    exec.turn(false);
+    assert_eq!(told(&exec).len(), after_preparing + 3);
+    assert_eq!(told(&exec)[after_preparing + 1], "\"part_over\"");
+    // A leader that asks again is answered again.
+    exec.end_part(a);
+    exec.turn(false);
+    assert_eq!(told(&exec).len(), after_preparing + 4);
+}
+
+#[test]
+fn a_task_waits_for_the_unit_of_a_part_that_is_over_and_still_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut exec = deaf_executor(dir.path());
+    let a = first(2);
+    exec.parts
+        .add_part(a, (1, 1, with_gpu("0")), RunId::marked(7));
+    exec.parts.commands.note_begin(a, command());
+    exec.end_part(a);
+    super::units::add(&mut exec, 5, &["gpu 0"], true);
+    assert!(exec.take_ready().is_empty());
+    let pid = i32::try_from(std::process::id()).unwrap();
+    exec.parts
+        .commands
+        .note_end((a, pid), &Ended::default(), "h1");
+    exec.follow_over_parts(clock::boot_ms());
+    assert_eq!(exec.take_ready().len(), 1);
+}
