@@ -630,7 +630,7 @@ impl Exec {
 
     // ---- housekeeping ----
 
-    fn do_housekeeping(&mut self) {
+    pub(super) fn do_housekeeping(&mut self) {
         self.store_limit();
         self.reports.check_file();
         if self.spawners.retire_full() {
@@ -639,8 +639,10 @@ impl Exec {
         let old_logs = self.spawners.logs.numbers().len() > 1;
         if self.ledger.wants_rewrite() || (old_logs && !self.needs_old_logs()) {
             self.rewrite();
-            // The last tasks of earlier spawners have ended, so their groups are unused.
+            // The last tasks of earlier spawners have ended, so their groups and directories are
+            // unused.
             self.sweep_groups();
+            self.sweep_tmp();
         } else if let Err(e) = self.ledger.commit(false) {
             self.rewrite_after_failure(&e.to_string());
         }

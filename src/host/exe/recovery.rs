@@ -186,14 +186,20 @@ impl Exec {
         self.spawners.flush();
     }
 
+    /// Removes temporary directories that no task holds: a spawner that was killed cannot take back
+    /// those of its tasks.
+    pub(super) fn sweep_tmp(&mut self) {
+        self.spawners.send(&ToSpawner::ClearTmp);
+        self.spawners.flush();
+    }
+
     /// Removes copies of scripts and temporary directories whose shepherds were killed before they
     /// could remove them.
     pub fn sweep_scratch(&mut self) {
         if self.spawners.unrecovered {
             return;
         }
-        self.spawners.send(&ToSpawner::ClearTmp);
-        self.spawners.flush();
+        self.sweep_tmp();
         let dir = self.setup.local.scratch_dir();
         let names = crate::sys::fs::list_dir(&dir, 1_000_000).unwrap_or_default();
         let live: Vec<String> = self

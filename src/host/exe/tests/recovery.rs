@@ -339,6 +339,37 @@ fn files_of_live_attempts_are_not_swept() {
     assert!(file(1).exists() && !file(2).exists());
 }
 
+#[test]
+fn directories_of_a_killed_spawners_tasks_are_swept_when_the_last_of_them_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let sent = Sent::default();
+    let local = Local::at(&dir.path().join("local"));
+    fs::mkdir_p(local.dir(), 0o755).unwrap();
+    let mut log = crate::sys::append::SharedAppender::open(&local.tasks(1)).unwrap();
+    let mut write = |record: &TaskRec| {
+        let line = crate::task::log::encode_task(record, 0).unwrap();
+        log.append(&line).unwrap();
+    };
+    write(&start_record(first(1)));
+    let mut exec = executor(dir.path(), &sent);
+    let present = exec.spawners.log().unwrap();
+    std::fs::write(local.tasks(present), "").unwrap();
+    let sweeps = |exec: &mut Exec| {
+        exec.turn(false);
+        sent.lock().unwrap().clear();
+        exec.do_housekeeping();
+        let sent = sent.lock().unwrap();
+        let sweeps = sent.iter().filter(|m| matches!(m, ToSpawner::ClearTmp));
+        sweeps.count()
+    };
+    assert_eq!(sweeps(&mut exec), 0, "it runs");
+    let end = crate::task::ending::unknown(first(1), TermReason::None, "");
+    write(&TaskRec::End(Box::new(end)));
+    exec.follow_tasks();
+    assert!(sweeps(&mut exec) > 0);
+    assert_eq!(sweeps(&mut exec), 0, "once");
+}
+
 /// The log of started tasks may have lost its last records with the host.
 #[test]
 fn a_task_that_was_given_before_the_host_was_restarted_may_have_run() {
