@@ -14,6 +14,8 @@ const ABORTED: i32 = 1 << 16;
 /// Its end is not known: its host was lost.
 const UNKNOWN: i32 = 1 << 17;
 const CORE: i32 = 1 << 7;
+/// SIGTERM.
+const TERM: i32 = 15;
 
 /// The end of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ fn number(row: &JobRow<'_>) -> i32 {
     match (row.sig, row.code) {
         _ if never => ABORTED,
         (sig, _) if (1..=0x7e).contains(&sig) => sig | if row.core { CORE } else { 0 },
+        // It was ended, and its handler exited with 0: never a success.
+        (_, Some(0)) => TERM,
         (_, Some(code)) => (code & 0xff) << 8,
         _ => UNKNOWN,
     }

@@ -67,7 +67,7 @@ impl ByteQuery {
     }
 
     pub fn is_yes(&self, name: &str) -> bool {
-        matches!(self.get(name), b"yes" | b"true" | b"1")
+        matches!(self.get(name), b"yes" | b"true" | b"1" | b"on")
     }
 
     /// # Errors

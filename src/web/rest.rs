@@ -69,7 +69,7 @@ pub(crate) async fn cluster(State(app): State<App>, _: Extension<Caller>) -> Res
 
 /// Converts the query of a list of jobs.
 pub fn job_query(fields: &Fields) -> JobQuery {
-    let yes = |name: &str| matches!(fields.get(name), "yes" | "true" | "1" | "on");
+    let yes = |name: &str| routes::YES.contains(&fields.get(name));
     JobQuery {
         filter: fields.get("filter").to_owned(),
         own_only: yes("own"),

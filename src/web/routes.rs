@@ -1,10 +1,13 @@
 //! Every route of the portal. The routes of the REST interface are in one table, from which the
 //! router and the OpenAPI document are made: neither can have a route that the other lacks.
 
+use crate::error::WebError;
 use crate::guard::guard;
 use crate::{App, apps, live, metrics, pages, rest, rest_files, submission, terminal};
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use corral::api::portal::Scope;
 use serde_json::{Value, json};
@@ -332,13 +335,78 @@ pub fn router(app: App) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/api/v1/openapi.json", get(rest::openapi));
     for route in ROUTES {
-        router = router.route(&format!("{API}{}", route.path), (route.handler)());
+        let known = move |request: Request, next: Next| check_query(route, request, next);
+        let handler = (route.handler)().route_layer(from_fn(known));
+        router = router.route(&format!("{API}{}", route.path), handler);
     }
     router
+        // The guard limits bodies to `BODY_MAX`.
+        .layer(DefaultBodyLimit::disable())
         .layer(from_fn_with_state(app.clone(), guard))
         // First of all: a request to a job's program is not a request to the portal.
         .layer(from_fn_with_state(app.clone(), apps::route_by_name))
         .with_state(app)
+}
+
+/// Refuses a query with a parameter that the route does not have, or has once, or whose value it
+/// cannot read: the result of another query would be taken for the requested one.
+async fn check_query(route: &'static Route, request: Request, next: Next) -> Response {
+    let query = request.uri().query().unwrap_or_default();
+    match wrong_parameter(route, query) {
+        None => next.run(request).await,
+        Some(why) => {
+            let known: Vec<&str> = route.query.iter().map(|(name, _)| *name).collect();
+            let hint = match known.is_empty() {
+                true => "this path has no parameters".to_owned(),
+                false => format!("the parameters of this path: {}", known.join(", ")),
+            };
+            let mut error = WebError::wrong(why);
+            error.hint = hint;
+            error.into_response()
+        }
+    }
+}
+
+/// The sentence about the first parameter that is wrong, if one is.
+fn wrong_parameter(route: &Route, query: &str) -> Option<String> {
+    let Ok(all) = serde_urlencoded::from_str::<Vec<(String, String)>>(query) else {
+        return Some("the query cannot be read".to_owned());
+    };
+    let mut seen = Vec::new();
+    for (name, value) in all {
+        let shown = short(&name);
+        if !route.query.iter().any(|(known, _)| **known == *name) {
+            return Some(format!("there is no parameter '{shown}'"));
+        }
+        if seen.contains(&name) {
+            return Some(format!("the parameter '{shown}' is given twice"));
+        }
+        let value = value.trim();
+        let readable = match name.as_str() {
+            _ if value.is_empty() => true,
+            "from" | "count" | "offset" | "size" | "array" => value.parse::<u64>().is_ok(),
+            "own" | "finished" | "reverse" | "replace" => {
+                YES.contains(&value) || NO.contains(&value)
+            }
+            _ => true,
+        };
+        if !readable {
+            return Some(format!("{shown}: '{}' is not understood", short(value)));
+        }
+        seen.push(name);
+    }
+    None
+}
+
+/// The values of parameters that are on or off.
+pub const YES: [&str; 4] = ["yes", "true", "1", "on"];
+const NO: [&str; 4] = ["no", "false", "0", "off"];
+/// Maximum length of quoted names and values in a refusal, in characters.
+const QUOTED_MAX: usize = 60;
+
+fn short(text: &str) -> String {
+    let plain = text.chars().filter(|c| !c.is_control());
+    plain.take(QUOTED_MAX).collect()
 }
 
 /// The OpenAPI document of the table.

@@ -17,7 +17,7 @@ use axum::response::Response;
 use corral::api::attach::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
 use corral::api::files::{FileAnswer, FileLocation, FileRequest};
 use corral::api::read::{JobOutput, JobTexts, ReadCommand, Reader};
-use corral::model::{JobKey, JobStat, Share};
+use corral::model::{JobKey, JobStat, Share, TermReason};
 use corral::record::report::TaskUse;
 use corral::spool::view::ViewJob;
 use corral::sys;
@@ -216,11 +216,27 @@ fn why(job: &ViewJob) -> String {
     match (row.stat.is_waiting(), &job.why, &row.halt) {
         (true, Some(why), _) => why.to_string(),
         (false, _, Some(why)) if !row.stat.is_finished() => why.to_string(),
-        _ if row.stat.is_finished() && !row.reason.sentence().is_empty() => {
-            row.reason.sentence().to_owned()
-        }
+        _ if row.stat.is_finished() => end_sentence(job),
         _ => String::new(),
     }
+}
+
+/// How the job ended: by itself with which code, or what ended it.
+fn end_sentence(job: &ViewJob) -> String {
+    let row = &job.row;
+    let mut text = match (row.reason, row.code, row.sig) {
+        (TermReason::None, _, sig) if sig > 0 => {
+            format!("ended by signal {}", sys::signals::name(sig))
+        }
+        (TermReason::None, Some(0), _) => TermReason::None.sentence().to_owned(),
+        (TermReason::None, Some(code), _) => format!("ended by itself with exit code {code}"),
+        (reason, ..) => reason.sentence().to_owned(),
+    };
+    if !row.text.is_empty() {
+        text.push_str(": ");
+        text.push_str(&row.text);
+    }
+    text
 }
 
 fn moments(job: &ViewJob) -> Vec<(&'static str, String)> {

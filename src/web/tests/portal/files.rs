@@ -250,6 +250,13 @@ async fn an_upload_comes_in_parts_and_goes_on_where_it_stopped() {
         part("size=1&replace=yes", b"xx").await.status,
         StatusCode::BAD_REQUEST
     );
+    let most = part(&format!("size={BODY_MAX}&replace=yes"), &vec![7; BODY_MAX]).await;
+    assert_eq!(most.json()["done"], true, "{}", most.text);
+    assert_eq!(
+        std::fs::metadata(bed.home().join("big")).unwrap().len(),
+        BODY_MAX as u64
+    );
+    assert_eq!(part("size=1&replace=yes", b"x").await.json()["done"], true);
     let huge = part(&format!("size={}", BODY_MAX + 1), &vec![0; BODY_MAX + 1]).await;
     assert_eq!(huge.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(std::fs::read(bed.home().join("big")).unwrap(), b"x");

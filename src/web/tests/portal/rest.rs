@@ -65,6 +65,59 @@ async fn every_route_is_documented_and_answers() {
     }
 }
 
+/// A query that is not understood is never answered as if it were another one.
+#[tokio::test]
+async fn every_route_refuses_parameters_that_it_does_not_have() {
+    let bed = TestPortal::new();
+    let auth = bearer(SUBMIT_TOKEN);
+    for route in ROUTES {
+        let path = format!("{API}{}", route.path).replace("{id}", "1");
+        for query in ["?state=run", "?count2=1", "?Path=x"] {
+            let path = format!("{path}{query}");
+            let mut headers = vec![("authorization", auth.as_str())];
+            let answer = match route.method {
+                "get" => bed.get(&path, &headers).await,
+                _ => {
+                    headers.push(("content-type", "application/json"));
+                    bed.post(&path, "{\"command\":\"true\"}", &headers).await
+                }
+            };
+            assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
+            let name = query.trim_start_matches('?').split('=').next().unwrap();
+            let why = answer.json()["detail"].as_str().unwrap().to_owned();
+            assert_eq!(why, format!("there is no parameter '{name}'"));
+            let hint = answer.json()["hint"].as_str().unwrap().to_owned();
+            assert!(
+                route.query.iter().all(|(known, _)| hint.contains(known)),
+                "{hint}"
+            );
+        }
+    }
+    assert!(
+        bed.done.lock().unwrap().jobs.is_empty(),
+        "nothing was submitted"
+    );
+    let headers = [("authorization", auth.as_str())];
+    for (query, why) in [
+        ("count=many", "count: 'many' is not understood"),
+        ("array=4%5B1%5D", "array: '4[1]' is not understood"),
+        ("own=maybe", "own: 'maybe' is not understood"),
+        ("from=0&from=5", "the parameter 'from' is given twice"),
+    ] {
+        let answer = bed.get(&format!("{API}/jobs?{query}"), &headers).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}");
+        assert_eq!(answer.json()["detail"], why);
+    }
+    for query in [
+        "own=no&finished=on&count=1&from=&sort=user&reverse=1",
+        "&",
+        "",
+    ] {
+        let answer = bed.get(&format!("{API}/jobs?{query}"), &headers).await;
+        assert_eq!(answer.status, StatusCode::OK, "{query}");
+    }
+}
+
 #[tokio::test]
 async fn jobs_come_as_the_commands_give_them() {
     let bed = TestPortal::new();
