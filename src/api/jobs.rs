@@ -254,6 +254,11 @@ impl JobIndex {
         self.jobs.items.is_empty()
     }
 
+    /// A job, array or element as lists show it.
+    pub fn listed(&self, key: JobKey, now: i64) -> Option<ListedJob> {
+        self.jobs.find(key).map(|item| listed_job(item, now))
+    }
+
     /// A page of a list.
     ///
     /// # Errors
@@ -339,7 +344,8 @@ impl JobIndex {
                 sum.slots += started * u64::from(item.slots);
             }
             if item.stat == JobStat::Pend && pending > 0 {
-                waits.push(item.time_ms(now));
+                // An array of which elements run waits since its submission, too.
+                waits.push(u64::try_from(now.saturating_sub(item.submit)).unwrap_or(0));
             }
         }
         waits.sort_unstable();

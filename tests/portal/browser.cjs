@@ -114,15 +114,13 @@ async function watchArray(page) {
 async function followLog(page) {
   const command = "for n in $(seq 1 60); do echo line $n; sleep 0.5; done";
   const id = await submit(page, { command, name: "talks" });
-  // The page of a job that waits has no log yet.
-  await page.locator(".state.run").first().waitFor();
-  await go(page, `/jobs/${id}`);
-  for (let n = 0; await page.locator("pre[data-log]").count() === 0; n += 1) {
-    check(n < 60, "the job has no log");
-    await page.waitForTimeout(500);
-    await go(page, `/jobs/${id}`);
-  }
+  // The page of a job that waits has no log yet; state and log appear in it.
+  await page.evaluate(() => { window.sameDocument = true; });
+  await page.locator("h1 .state.run").waitFor();
   const log = page.locator("pre[data-log]");
+  await log.waitFor();
+  check(await page.evaluate(() => window.sameDocument === true), "the page was loaded anew");
+  said("the page of a job shows that it runs, and its log, without a reload");
   const before = await log.textContent();
   await page.waitForFunction((old) => document.querySelector("pre[data-log]").textContent.length > old,
     before.length + 10, { timeout: PATIENCE });

@@ -140,6 +140,10 @@ pub(crate) struct ArrayFacts {
     pub waiting: IndexSet,
     /// Number of elements in each state, by position in [`JobStat::ALL`], including waiting ones.
     pub counts: [u64; JobStat::ALL.len()],
+    /// When the first of its elements started and the last one ended, among those that have rows,
+    /// ms; 0: none.
+    start: i64,
+    end: i64,
 }
 
 impl ArrayFacts {
@@ -155,7 +159,17 @@ impl ArrayFacts {
             indices: row.all.as_str().into(),
             waiting,
             counts,
+            start: 0,
+            end: 0,
         }
+    }
+
+    fn note_times_of(&mut self, element: &JobItem) {
+        let start = element.start();
+        if start > 0 && (self.start == 0 || start < self.start) {
+            self.start = start;
+        }
+        self.end = self.end.max(element.end());
     }
 
     pub(crate) fn count(&self, stat: JobStat) -> u64 {
@@ -210,14 +224,21 @@ impl JobItem {
         self.run.as_ref().map_or("", |run| &run.hosts)
     }
 
-    /// The start time, ms; 0: not yet.
+    /// The start time, ms; 0: not yet. Of an array, that of its first element.
     pub(crate) fn start(&self) -> i64 {
-        self.run.as_ref().map_or(0, |run| run.start)
+        match (&self.array, &self.run) {
+            (Some(array), _) => array.start,
+            (None, run) => run.as_ref().map_or(0, |run| run.start),
+        }
     }
 
-    /// The end time, ms; 0: not yet.
+    /// The end time, ms; 0: not yet. An array ends with its last element.
     pub(crate) fn end(&self) -> i64 {
-        self.run.as_ref().map_or(0, |run| run.end)
+        match (&self.array, &self.run) {
+            (Some(array), _) if array.unfinished() > 0 => 0,
+            (Some(array), _) => array.end,
+            (None, run) => run.as_ref().map_or(0, |run| run.end),
+        }
     }
 
     pub(crate) fn cpu_ms(&self) -> u64 {
@@ -228,14 +249,17 @@ impl JobItem {
         self.run.as_ref().map_or(0, |run| run.mem_kb)
     }
 
-    /// How long the job waits or waited, or runs or ran, without suspensions, ms.
+    /// How long the job waits or waited, or runs or ran, without suspensions, ms. For an array:
+    /// from the first start to the last end.
     pub(crate) fn time_ms(&self, now: i64) -> u64 {
-        let until = match self.stat.is_finished() {
+        let stat = self.shown_stat();
+        let until = match stat.is_finished() {
             true => self.end(),
             false => now,
         };
-        let (since, off) = match &self.run {
-            Some(run) if run.start > 0 && !self.stat.is_waiting() => (run.start, run.suspended_ms),
+        let off = self.run.as_ref().map_or(0, |run| run.suspended_ms);
+        let (since, off) = match self.start() {
+            start if start > 0 && !stat.is_waiting() => (start, off),
             _ => (self.submit, 0),
         };
         let whole = u64::try_from(until.saturating_sub(since)).unwrap_or(0);
@@ -284,8 +308,10 @@ impl Jobs {
                 items[n].name = items[array].name.clone();
             }
         }
-        for list in elements.values_mut() {
+        for (id, list) in &mut elements {
             list.sort_by_key(|n| items[*n as usize].key);
+            let array = index_of(&items, &by_key, JobKey::job(*id));
+            note_times(&mut items, array, list);
         }
         Jobs {
             items,
@@ -309,6 +335,20 @@ impl Jobs {
     pub(crate) fn is_below_array(&self, item: &JobItem) -> bool {
         item.key.idx > 0 && self.find(JobKey::job(item.key.id)).is_some()
     }
+}
+
+/// Gives the array at this place the times of its elements.
+fn note_times(items: &mut [JobItem], array: Option<usize>, elements: &[u32]) {
+    let Some(at) = array else {
+        return;
+    };
+    let Some(mut facts) = items[at].array.take() else {
+        return;
+    };
+    for n in elements {
+        facts.note_times_of(&items[*n as usize]);
+    }
+    items[at].array = Some(facts);
 }
 
 fn index_of(items: &[JobItem], by_key: &[u32], key: JobKey) -> Option<usize> {
@@ -373,5 +413,63 @@ mod tests {
         let facts = ArrayFacts::of(&row, JobStat::Pend);
         assert_eq!(facts.count(JobStat::Pend), 3);
         assert_eq!((facts.unfinished(), facts.total()), (4, 5));
+    }
+
+    /// The row of an array stays PEND after its last element has ended.
+    #[test]
+    fn an_array_has_the_state_and_the_times_of_its_elements() {
+        let element = |idx, stat: JobStat, start, end| {
+            let row = JobRow {
+                j: JobKey::element(7, idx),
+                stat,
+                submit: 1000,
+                start,
+                end,
+                ..JobRow::default()
+            };
+            JobItem::of(&row, &Arc::default(), (0, 1, 0, row.j))
+        };
+        let array = |waiting: &str, counts: &[(&str, u32)]| {
+            let counts = counts.iter().map(|(stat, n)| ((*stat).to_owned(), *n));
+            let row = JobRow {
+                j: JobKey::job(7),
+                stat: JobStat::Pend,
+                submit: 1000,
+                arr: Some(Box::new(ArrayRow {
+                    all: "1-3".into(),
+                    waiting: waiting.into(),
+                    counts: counts.collect(),
+                    ..ArrayRow::default()
+                })),
+                ..JobRow::default()
+            };
+            JobItem::of(&row, &Arc::default(), (0, 0, 0, row.j))
+        };
+        let seen = |items: Vec<JobItem>, now| {
+            let jobs = Jobs::of(items);
+            let item = jobs.find(JobKey::job(7)).unwrap();
+            let times = (item.start(), item.end(), item.time_ms(now));
+            (item.shown_stat(), times)
+        };
+        let waits = vec![array("1-3", &[])];
+        assert_eq!(seen(waits, 9000), (JobStat::Pend, (0, 0, 8000)));
+        let some = [
+            array("3", &[("DONE", 1), ("RUN", 1)]),
+            element(2, JobStat::Run, 4000, 0),
+            element(1, JobStat::Done, 3000, 5000),
+        ];
+        assert_eq!(seen(some.into(), 9000), (JobStat::Run, (3000, 0, 6000)));
+        // One was ended before it started.
+        let all = || {
+            vec![
+                element(1, JobStat::Done, 3000, 5000),
+                element(2, JobStat::Done, 4000, 8000),
+                element(3, JobStat::Exit, 0, 7000),
+                array("", &[("DONE", 2), ("EXIT", 1)]),
+            ]
+        };
+        let ended = (JobStat::Exit, (3000, 8000, 5000));
+        assert_eq!(seen(all(), 9000), ended);
+        assert_eq!(seen(all(), 99_000), ended, "its time does not grow");
     }
 }

@@ -11,22 +11,54 @@ function login(form) {
   form.submit();
 }
 
-// Replaces the marked parts, and keeps the selection and the focus in them.
+// The logs that are followed, with their event streams.
+const streams = new Map();
+
+// Moves what the reader has changed or follows from an old part to its new version: marks of
+// check boxes, words that were typed, growing logs.
+function carry(old, fresh) {
+  const marked = [...old.querySelectorAll("input:checked")].map((box) => box.value);
+  fresh.querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = marked.includes(box.value); });
+  old.querySelectorAll("input:not([type=checkbox])").forEach((input) => {
+    const next = fresh.querySelector(`input[name="${input.name}"]`);
+    if (next && input.value !== input.defaultValue) next.value = input.value;
+  });
+  const logs = new Map([...old.querySelectorAll("[data-log]")].map((log) => [log.dataset.log, log]));
+  fresh.querySelectorAll("[data-log]").forEach((log) => {
+    if (!logs.has(log.dataset.log)) return;
+    log.replaceWith(logs.get(log.dataset.log));
+    logs.delete(log.dataset.log);
+  });
+  // The job has ended: its page has the whole end of the log.
+  logs.forEach((log) => { streams.get(log)?.close(); streams.delete(log); });
+}
+
+function renewPart(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  const focus = document.activeElement;
+  const field = old.contains(focus) && focus !== old ? { name: focus.name, value: focus.value, at: focus.selectionStart } : null;
+  const scrolled = [...old.querySelectorAll("[data-log]")].map((log) => [log, log.scrollTop]);
+  carry(old, fresh);
+  old.replaceChildren(...fresh.childNodes);
+  scrolled.forEach(([log, top]) => { log.scrollTop = top; });
+  if (field && field.name) {
+    const same = (input) => input.name === field.name && input.value === field.value;
+    const next = [...old.querySelectorAll("input")].find(same);
+    next?.focus();
+    if (next?.type === "text" && field.at !== null) next.setSelectionRange(field.at, field.at);
+  }
+  old.querySelectorAll("[data-log]").forEach(follow);
+}
+
+// Replaces the marked parts by those of the same name.
 async function renew() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok || answer.redirected) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const fresh = page.querySelectorAll("[data-live]");
-  document.querySelectorAll("[data-live]").forEach((old, at) => {
-    if (!fresh[at]) return;
-    const focus = document.activeElement;
-    const value = old.contains(focus) ? focus.value : null;
-    const marked = [...old.querySelectorAll("input:checked")].map((box) => box.value);
-    old.replaceChildren(...fresh[at].childNodes);
-    old.querySelectorAll("input[type=checkbox]").forEach((box) => {
-      box.checked = marked.includes(box.value);
-      if (value !== null && box.value === value) box.focus();
-    });
+  const parts = new Map([...page.querySelectorAll("[data-live]")].map((part) => [part.dataset.live, part]));
+  document.querySelectorAll("[data-live]").forEach((old) => {
+    const fresh = parts.get(old.dataset.live);
+    if (fresh) renewPart(old, fresh);
   });
   document.dispatchEvent(new CustomEvent("renewed", { detail: page }));
 }
@@ -47,6 +79,7 @@ function live() {
 }
 
 function follow(log) {
+  if (streams.has(log)) return;
   const most = 262144;
   const atEnd = () => log.scrollTop + log.clientHeight >= log.scrollHeight - 8;
   const put = (text) => {
@@ -55,6 +88,7 @@ function follow(log) {
     if (!stay) log.scrollTop = log.scrollHeight;
   };
   const source = new EventSource(log.dataset.log);
+  streams.set(log, source);
   source.addEventListener("begin", (event) => put(event.data));
   source.addEventListener("more", (event) => put(log.textContent + event.data));
   source.addEventListener("end", () => source.close());

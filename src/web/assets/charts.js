@@ -69,4 +69,12 @@ document.addEventListener("renewed", (event) => {
     old.replaceChildren(...next.childNodes);
     if (isSame) drawn.get(figure).setData(numbers(figure)); else draw(figure);
   });
+  // Charts of a job that had none when the page was loaded.
+  const fresh = event.detail.querySelectorAll("#charts figure.chart");
+  const missing = [...fresh].filter((figure) => !document.getElementById(figure.id));
+  const box = document.getElementById("charts");
+  if (!box || missing.length === 0) return;
+  box.hidden = false;
+  box.querySelector(".charts").append(...missing);
+  missing.forEach(draw);
 });

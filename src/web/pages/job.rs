@@ -2,7 +2,7 @@
 
 use super::chart::{self, Chart};
 use super::frame::{Frame, page};
-use super::jobs::{acts, in_path};
+use super::jobs::{acts, elements_text, in_path};
 use super::text::{class, moment};
 use crate::error::WebError;
 use crate::fields::Fields;
@@ -16,6 +16,7 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use corral::api::attach::{CONNECT_HOME, CONNECT_MAX, connect_name, read_announced};
 use corral::api::files::{FileAnswer, FileLocation, FileRequest};
+use corral::api::jobs::ListedJob;
 use corral::api::read::{JobOutput, JobTexts, ReadCommand, Reader};
 use corral::model::{JobKey, JobStat, Share, TermReason};
 use corral::record::report::TaskUse;
@@ -47,6 +48,8 @@ struct Facts {
     project: String,
     stat: &'static str,
     class: &'static str,
+    /// The numbers of elements of an array by state.
+    elements: String,
     /// Why the job waits or does not run.
     why: String,
     /// Name, link, slots.
@@ -55,8 +58,10 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(reader: &Reader, job: &ViewJob, id: &str) -> Facts {
+    /// `array`: the array with the state and the times of its elements, which its row lacks.
+    fn of(reader: &Reader, job: &ViewJob, id: &str, array: Option<&ListedJob>) -> Facts {
         let (name, command) = names(reader, job);
+        let stat = array.map_or(job.row.stat, |array| array.stat);
         Facts {
             link: in_path(id),
             id: id.to_owned(),
@@ -65,11 +70,15 @@ impl Facts {
             user: job.spec.user.clone(),
             queue: job.spec.queue.clone(),
             project: job.spec.project.clone(),
-            stat: job.row.stat.word(),
-            class: class(job.row.stat),
-            why: why(job),
+            stat: stat.word(),
+            class: class(stat),
+            elements: array.map_or_else(String::new, elements_text),
+            why: match stat.is_finished() && array.is_some() {
+                true => String::new(),
+                false => why(job),
+            },
             hosts: hosts(job),
-            moments: moments(job),
+            moments: moments(job, array),
         }
     }
 }
@@ -130,6 +139,8 @@ pub(super) async fn show(
         let job = reader.job(key_of(&id)?)?;
         let now = app.cluster.now();
         let is_array = job.row.arr.is_some() && !id.contains('[');
+        let at = sys::clock::wall_ms();
+        let array = is_array.then(|| now.jobs.listed(job.row.j, at)).flatten();
         let words: &[&str] = match is_array {
             true => &["-A", "-w", &id],
             false => &["-l", &id],
@@ -152,7 +163,7 @@ pub(super) async fn show(
             acts: acts(display.words),
             texts: Texts::of(&app, &caller, &job)?,
             program: program(&app, &caller, &job),
-            job: Facts::of(&reader, &job, &id),
+            job: Facts::of(&reader, &job, &id, array.as_ref()),
         })
     })
     .await
@@ -239,13 +250,13 @@ fn end_sentence(job: &ViewJob) -> String {
     text
 }
 
-fn moments(job: &ViewJob) -> Vec<(&'static str, String)> {
+fn moments(job: &ViewJob, array: Option<&ListedJob>) -> Vec<(&'static str, String)> {
     let (row, now) = (&job.row, sys::clock::wall_ms());
     let all = [
         ("job.submitted", row.submit),
         ("job.dispatched", row.dispatch),
-        ("job.started", row.start),
-        ("job.ended", row.end),
+        ("job.started", array.map_or(row.start, |array| array.start)),
+        ("job.ended", array.map_or(row.end, |array| array.end)),
     ];
     let passed = all.into_iter().filter(|(_, ms)| *ms > 0);
     passed.map(|(key, ms)| (key, moment(ms, now))).collect()

@@ -54,11 +54,7 @@ struct Row {
 
 impl Row {
     fn of(job: &ListedJob, now: i64) -> Row {
-        let each = job
-            .elements
-            .iter()
-            .map(|(stat, n)| format!("{n} {}", stat.word()));
-        let elements = each.collect::<Vec<_>>().join(", ");
+        let elements = elements_text(job);
         let below = match elements.is_empty() {
             true => String::new(),
             false => format!("/jobs?array={}", job.id),
@@ -80,6 +76,13 @@ impl Row {
             below,
         }
     }
+}
+
+/// E.g. `1 RUN, 4 PEND`; nothing for a job that is not an array.
+pub(super) fn elements_text(job: &ListedJob) -> String {
+    let each = job.elements.iter();
+    let each = each.map(|(stat, n)| format!("{n} {}", stat.word()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes that need no encoding in a path.

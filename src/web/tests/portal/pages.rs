@@ -1,7 +1,9 @@
 //! What pages show, in both languages, and what their forms do.
 
-use crate::bed::{EVIL, ME, TestPortal};
+use crate::bed::{EVIL, ME, TestPortal, job, spec};
 use axum::http::StatusCode;
+use corral::model::{JobKey, JobStat};
+use corral::record::view::{ArrayRow, JobRow, Row};
 use corral_web::identity::JobAction;
 use corral_web::pages::MENU;
 
@@ -95,6 +97,98 @@ async fn a_jobs_page_says_what_is_known() {
         let page = bed.get(path, &[("cookie", &login.cookie)]).await;
         assert_eq!(page.status.as_u16(), want, "{path}");
     }
+}
+
+/// A page that renews itself replaces only marked parts: what changes must be in one of them.
+#[tokio::test]
+async fn all_that_changes_on_a_jobs_page_is_in_parts_that_are_renewed() {
+    let bed = TestPortal::new();
+    let login = bed.login().await;
+    let part = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(&format!("data-live=\"{name}\"")).unwrap();
+        let (_, rest) = rest.split_once('>').unwrap();
+        let end = rest.find("data-live").unwrap_or(rest.len());
+        rest[..end].to_owned()
+    };
+    for (id, stat) in [
+        ("1", "RUN"),
+        ("2", "PEND"),
+        ("4", "RUN"),
+        ("4%5B1%5D", "RUN"),
+    ] {
+        let path = format!("/jobs/{id}");
+        let page = bed.get(&path, &[("cookie", &login.cookie)]).await.text;
+        assert!(
+            part(&page, "state").contains(&format!("{stat}</span></h1>")),
+            "{page}"
+        );
+        assert!(part(&page, "facts").contains("<dt>"), "{page}");
+        for name in ["program", "output", "long", "history"] {
+            part(&page, name);
+        }
+        // Parts are found by their names: each is there once.
+        let names = page.match_indices("data-live=\"").map(|(at, mark)| {
+            let rest = &page[at + mark.len()..];
+            rest[..rest.find('"').unwrap()].to_owned()
+        });
+        let names: Vec<String> = names.collect();
+        let unique: std::collections::BTreeSet<&String> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+    }
+    let array = bed.get("/jobs/4", &[("cookie", &login.cookie)]).await.text;
+    assert!(
+        part(&array, "elements").contains("4 PEND, 1 RUN"),
+        "{array}"
+    );
+}
+
+/// The row of an array stays PEND when its last element has ended.
+#[tokio::test]
+async fn an_array_that_has_ended_is_shown_as_ended() {
+    let one = |row: JobRow<'static>| Row::Job(Box::new(row));
+    let array = JobRow {
+        arr: Some(Box::new(ArrayRow {
+            all: "1-2".into(),
+            counts: [("DONE".to_owned(), 2)].into(),
+            ..ArrayRow::default()
+        })),
+        ..job(4, 1, JobStat::Pend, "sweep")
+    };
+    let element = |idx, end_ms: i64| JobRow {
+        j: JobKey::element(4, idx),
+        end: 1_795_230_002_000 + end_ms,
+        ..job(4, 1, JobStat::Done, "")
+    };
+    let rows = vec![
+        spec(1, ME),
+        one(array),
+        one(element(1, 60_000)),
+        one(element(2, 90_000)),
+    ];
+    let bed = TestPortal::with(true, rows);
+    let login = bed.login().await;
+    let page = bed.get("/jobs/4", &[("cookie", &login.cookie)]).await.text;
+    assert!(
+        page.contains("DONE</span></h1>") && page.contains("2 DONE"),
+        "{page}"
+    );
+    assert!(page.contains("<dt>Ended</dt>"), "{page}");
+    let list = bed
+        .get("/jobs?finished=yes", &[("cookie", &login.cookie)])
+        .await
+        .text;
+    assert!(!list.contains("PEND</span>"), "{list}");
+    let auth = format!("Bearer {}", crate::bed::READ_TOKEN);
+    let rest = bed
+        .get("/api/v1/jobs?finished=yes", &[("authorization", &auth)])
+        .await;
+    let row = rest.json()["items"][0].clone();
+    assert_eq!(
+        (row["stat"].as_str(), row["jobid"].as_str()),
+        (Some("DONE"), Some("4")),
+        "{row}"
+    );
+    assert_eq!(row["time_ms"], 90_000, "{row}");
 }
 
 #[tokio::test]
