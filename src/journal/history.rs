@@ -64,7 +64,7 @@ impl History {
     /// Epoch, segment and number of the last record that was read, returned or not;
     /// [`History::after`] takes this value. `None`: nothing was read yet.
     pub fn last_read(&self) -> Option<(u64, u64, u64)> {
-        self.next.map(position_before)
+        self.next.map(Position::record_before)
     }
 
     /// Returns only events of these jobs (and specifications). An event that names many jobs may
@@ -129,14 +129,9 @@ impl History {
     }
 }
 
-/// The record before a position.
-fn position_before(at: Position) -> (u64, u64, u64) {
-    (at.epoch, at.segment, at.seq.saturating_sub(1))
-}
-
 impl AlreadyRead {
     fn has(&mut self, at: Position) -> bool {
-        let record = position_before(at);
+        let record = at.record_before();
         let already_read = self.to.is_some_and(|last| record <= last);
         self.found |= already_read;
         already_read

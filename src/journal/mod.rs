@@ -44,6 +44,13 @@ pub struct Position {
     pub seq: u64,
 }
 
+impl Position {
+    /// Epoch, segment and number of the record before it.
+    pub fn record_before(self) -> (u64, u64, u64) {
+        (self.epoch, self.segment, self.seq.saturating_sub(1))
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}@{}", self.epoch, self.segment, self.bytes)

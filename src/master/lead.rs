@@ -426,7 +426,7 @@ impl Leader {
             self.publish_summary(false, now);
         }
         self.store_point_on_host(now)?;
-        self.supervise_notifier(now);
+        self.supervise_notifier(at, now);
         let keep = self.retention();
         // A snapshot takes room before its compaction frees some.
         if !self.reserve.is_full() {
@@ -457,9 +457,9 @@ impl Leader {
     }
 
     /// Runs `cbnotify` if cb.yaml has alerts or mail.
-    fn supervise_notifier(&mut self, now: u64) {
+    fn supervise_notifier(&mut self, at: Position, now: u64) {
         let wanted = !self.core.config.notices.is_empty();
-        if let Some(text) = self.notifier.supervise(wanted, now) {
+        if let Some(text) = self.notifier.supervise(wanted, at, now) {
             self.view.raise("notifier", text, now);
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! The leader never waits for it: it starts a process and periodically checks whether it is alive.
 
+use crate::journal::Position;
 use crate::sys::child::{self, Helper};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ pub(super) struct Notifier {
     /// `None`: this leader starts none.
     program: Option<PathBuf>,
     epoch: u64,
+    /// The last record (epoch, segment, number) that was written while no notifier was wanted: of
+    /// what happens after it, messages are sent. `None`: one was wanted all the time.
+    off_until: Option<(u64, u64, u64)>,
     running: Option<Helper>,
     /// When it was started, and when to check or start it next (boot clock, ms).
     began_at: u64,
@@ -31,6 +35,7 @@ impl Notifier {
         Notifier {
             program: program.map(Path::to_path_buf),
             epoch,
+            off_until: None,
             running: None,
             began_at: 0,
             next_at: 0,
@@ -38,10 +43,13 @@ impl Notifier {
         }
     }
 
-    /// Starts or ends the notifier, depending on `wanted`. Returns the problem in a sentence, if
-    /// there is one.
-    pub(super) fn supervise(&mut self, wanted: bool, now: u64) -> Option<String> {
+    /// Starts or ends the notifier, depending on `wanted`. `at`: the end of the journal. Returns
+    /// the problem in a sentence, if there is one.
+    pub(super) fn supervise(&mut self, wanted: bool, at: Position, now: u64) -> Option<String> {
         let program = self.program.clone()?;
+        if !wanted {
+            self.off_until = Some(at.record_before());
+        }
         if now < self.next_at {
             return None;
         }
@@ -71,8 +79,17 @@ impl Notifier {
         self.start(&program, now)
     }
 
+    /// The arguments of the program.
+    fn words(&self) -> Vec<String> {
+        let mut words = vec!["--epoch".to_owned(), self.epoch.to_string()];
+        if let Some((epoch, segment, number)) = self.off_until {
+            words.extend(["--since".to_owned(), format!("{epoch}.{segment}.{number}")]);
+        }
+        words
+    }
+
     fn start(&mut self, program: &Path, now: u64) -> Option<String> {
-        let words = ["--epoch".to_owned(), self.epoch.to_string()];
+        let words = self.words();
         let nothing = crate::sys::fs::open_rw(Path::new("/dev/null"));
         let started =
             nothing.and_then(|nothing: File| child::start(program, &words, nothing, false));
@@ -108,6 +125,13 @@ impl Drop for Notifier {
 mod tests {
     use super::*;
 
+    const END: Position = Position {
+        epoch: 7,
+        segment: 2,
+        bytes: 99,
+        seq: 5,
+    };
+
     /// Its program ignores the arguments.
     fn notifier(program: &str) -> Notifier {
         Notifier::new(Some(Path::new(program)), 7)
@@ -116,13 +140,13 @@ mod tests {
     #[test]
     fn one_that_ends_is_started_again_ever_later() {
         let mut notifier = notifier("/bin/false");
-        assert_eq!(notifier.supervise(false, 1_000), None);
+        assert_eq!(notifier.supervise(false, END, 1_000), None);
         assert!(notifier.running.is_none() && notifier.due_at(false).is_none());
-        assert_eq!(notifier.supervise(true, 5_000), None);
+        assert_eq!(notifier.supervise(true, END, 5_000), None);
         let mut now = 6_000;
         let mut problem = None;
         for _ in 0..1_000 {
-            problem = notifier.supervise(true, now);
+            problem = notifier.supervise(true, END, now);
             if problem.is_some() {
                 break;
             }
@@ -131,16 +155,29 @@ mod tests {
         }
         assert!(problem.expect("its end is noticed").contains("in 2 s"));
         assert_eq!(notifier.due_at(true), Some(now + 2_000));
-        assert!(notifier.supervise(true, now + 1_999).is_none() && notifier.running.is_none());
-        assert!(notifier.supervise(true, now + 2_000).is_none() && notifier.running.is_some());
+        assert!(notifier.supervise(true, END, now + 1_999).is_none() && notifier.running.is_none());
+        assert!(notifier.supervise(true, END, now + 2_000).is_none() && notifier.running.is_some());
     }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let problem = notifier("/no/cbnotify")
-            .supervise(true, 1)
+            .supervise(true, END, 1)
             .expect("it says so");
         assert!(problem.contains("/no/cbnotify"), "{problem}");
-        assert!(Notifier::new(None, 7).supervise(true, 1).is_none());
+        assert!(Notifier::new(None, 7).supervise(true, END, 1).is_none());
+    }
+
+    /// The turn that switches messages on may contain events of which they report.
+    #[test]
+    fn one_that_is_switched_on_reports_from_there_on() {
+        let mut notifier = notifier("/bin/true");
+        notifier.supervise(true, END, 1_000);
+        assert_eq!(notifier.words(), ["--epoch", "7"], "it was never off");
+        notifier.supervise(false, END, 2_000);
+        let later = Position { seq: 9, ..END };
+        notifier.supervise(false, later, 2_001);
+        notifier.supervise(true, Position { seq: 30, ..END }, 20_000);
+        assert_eq!(notifier.words(), ["--epoch", "7", "--since", "7.2.8"]);
     }
 }

@@ -7,7 +7,7 @@
 use crate::alert::{self, JobFacts, JobNotice};
 use crate::client::read::Source;
 use crate::config::Notices;
-use crate::journal::{History, HistoryEntry, Position};
+use crate::journal::{Flow, History, HistoryEntry};
 use crate::model::{JobKey, Share, Spec};
 use crate::record::event::Event;
 use crate::record::notices::{Delivery, NotifierState, Silence};
@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Maximum number of jobs that are followed; no notices are sent about further jobs.
 const JOBS_MAX: usize = 500_000;
+
+/// For this time (ms) after its event, a configuration may not be stored yet.
+const RECENT_MS: i64 = 60_000;
 
 /// Maximum number of reported problems of the journal.
 const TROUBLES_MAX: usize = 100;
@@ -30,9 +33,9 @@ pub(super) struct JobMessage<'a> {
 
 pub(super) struct Jobs {
     history: History,
-    /// Whether a position is known after which events are reported; false: only events after the
-    /// first read are reported.
-    has_position: bool,
+    /// A notifier has read up to the position from which this one continues: all events after it
+    /// should be kept.
+    continues: bool,
     /// Specifications that request notices, by their numbers.
     specs: BTreeMap<u32, Box<Spec>>,
     /// The first and last number read: a number between them that is not in `specs` requests no
@@ -44,18 +47,44 @@ pub(super) struct Jobs {
     zone: TimeZone,
 }
 
+/// What following the journal has led to.
+#[derive(Default)]
+pub(super) struct Followed {
+    /// Problems of the journal, one sentence each.
+    pub troubles: Vec<String>,
+    /// The configuration that came into force at an event, by its digest: what comes after it is
+    /// not read yet.
+    pub configuration: Option<String>,
+}
+
+/// The record after which events are reported. `seen`: of the last notifier. `since`: messages were
+/// switched on after this record.
+pub(super) fn reported_after(
+    seen: (u64, u64, u64),
+    since: Option<(u64, u64, u64)>,
+    epoch: u64,
+) -> (u64, u64, u64) {
+    match since {
+        // What happened while they were off is not reported.
+        Some(since) => seen.max(since),
+        // The first notifier reports what happened under its leader.
+        None if seen == (0, 0, 0) => (epoch, 0, 0),
+        None => seen,
+    }
+}
+
 impl Jobs {
-    pub(super) fn new(source: &Source, cluster: &str, state: &NotifierState) -> Jobs {
-        let history = History::new(&source.layout, cluster);
-        let has_position = state.seen != (0, 0, 0);
-        let history = match has_position {
-            true => history.after(state.seen),
-            // Existing events are not reported.
-            false => history.after((u64::MAX, 0, 0)),
-        };
+    /// `state.seen`: events after it are reported. `continues`: a notifier has read up to it.
+    pub(super) fn new(
+        source: &Source,
+        cluster: &str,
+        state: &NotifierState,
+        continues: bool,
+    ) -> Jobs {
+        let history = History::new(&source.layout, cluster).after(state.seen);
         let mut jobs = Jobs {
             history,
-            has_position,
+            continues,
             specs: BTreeMap::new(),
             read: None,
             jobs: HashMap::new(),
@@ -92,45 +121,58 @@ impl Jobs {
         }
     }
 
-    /// Reads new events of the journal; returns the problems, one sentence each.
+    /// Reads new events of the journal, up to the next one that puts a configuration in force:
+    /// messages about later events depend on it.
     pub(super) fn follow(
         &mut self,
         source: &Source,
         context: &JobMessage<'_>,
         state: &mut NotifierState,
-    ) -> Vec<String> {
+    ) -> Followed {
         let mut history = self.history.clone();
-        let mut troubles = Vec::new();
+        let mut followed = Followed::default();
         // The first read may return everything that is kept: no messages are created from it.
-        let old = self.has_position.then_some(state.seen);
-        let read = history.read(&mut |entry| match entry {
+        let old = state.seen;
+        let read = history.read_while(&mut |entry| match entry {
             HistoryEntry::Event { at, event } => {
+                let is_new = at.record_before() > old;
                 self.note(source, &event);
-                if old.is_some_and(|old| place(at) > old) {
+                if is_new {
                     self.create_messages(context, &event, state);
-                    state.seen = place(at);
+                    state.seen = at.record_before();
                 }
                 self.forget(&event);
+                match event {
+                    Event::Config { digest, t } if is_new && is_recent(t.0, context.wall) => {
+                        followed.configuration = Some(digest);
+                        Flow::Stop
+                    }
+                    _ => Flow::Continue,
+                }
             }
-            HistoryEntry::Problem(text) if troubles.len() < TROUBLES_MAX => troubles.push(text),
-            HistoryEntry::Problem(_) => {}
+            HistoryEntry::Problem(text) if followed.troubles.len() < TROUBLES_MAX => {
+                followed.troubles.push(text);
+                Flow::Continue
+            }
+            HistoryEntry::Problem(_) => Flow::Continue,
         });
         if let Err(e) = read {
             // The events are read again; `seen` prevents repeated messages.
-            return vec![e.to_string()];
+            return Followed {
+                troubles: vec![e.to_string()],
+                configuration: None,
+            };
         }
-        if self.has_position && !history.is_complete() {
+        if self.continues && !history.is_complete() {
             let text = "events since the last notifier are no longer kept: notices about some jobs \
                         are missing";
-            troubles.push(text.to_owned());
+            followed.troubles.push(text.to_owned());
         }
-        if !self.has_position {
-            // Only records to which later ones refer were passed: the last of them is not the end.
-            state.seen = state.seen.max(history.last_read().unwrap_or_default());
-        }
+        // Records to which only later ones refer were passed, too: the last event is not the end.
+        state.seen = state.seen.max(history.last_read().unwrap_or_default());
         // All events from here on are new.
-        (self.history, self.has_position) = (history.after((0, 0, 0)), true);
-        troubles
+        (self.history, self.continues) = (history.after((0, 0, 0)), true);
+        followed
     }
 
     /// Stores the data to which later events refer.
@@ -240,6 +282,11 @@ impl Jobs {
     }
 }
 
+/// Whether an event of this time is so recent that the configuration in force may be older.
+fn is_recent(t: i64, wall: i64) -> bool {
+    wall.saturating_sub(t) < RECENT_MS
+}
+
 /// Queues the message for the mail server, if there is one, and for all receivers with
 /// `job_notices`.
 fn push(context: &JobMessage<'_>, delivery: &Delivery, job: &JobFacts, state: &mut NotifierState) {
@@ -281,6 +328,18 @@ fn hosts_text(hosts: &[Share]) -> String {
     all.join(" ")
 }
 
-fn place(at: Position) -> (u64, u64, u64) {
-    (at.epoch, at.segment, at.seq.saturating_sub(1))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_messages_begin() {
+        let none = (0, 0, 0);
+        assert_eq!(reported_after((3, 1, 9), None, 4), (3, 1, 9), "a takeover");
+        assert_eq!(reported_after(none, None, 4), (4, 0, 0), "a new cluster");
+        let since = Some((4, 2, 7));
+        assert_eq!(reported_after(none, since, 4), (4, 2, 7), "switched on");
+        assert_eq!(reported_after((3, 1, 9), since, 4), (4, 2, 7), "on again");
+        assert_eq!(reported_after((4, 2, 8), since, 4), (4, 2, 8), "a restart");
+    }
 }

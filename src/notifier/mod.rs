@@ -34,6 +34,8 @@ const OBSERVE_MS: u64 = 5_000;
 const PUBLISH_MS: u64 = 30_000;
 /// How long to wait for the first configuration that a leader stores, ms.
 const FIRST_MS: u64 = 30_000;
+/// How long to wait until the leader has stored a configuration that it has put in force, ms.
+const STORED_MS: u64 = 5_000;
 /// Maximum number of published problems.
 const TROUBLES_MAX: usize = 50;
 
@@ -57,11 +59,12 @@ struct Notifier {
     published_at: Option<u64>,
 }
 
-/// Serves the leader of `epoch` until it no longer leads; returns the exit code.
-pub fn run(epoch: u64, transport: &'static dyn Transport) -> i32 {
+/// Serves the leader of `epoch` until it no longer leads; returns the exit code. `since`: messages
+/// were switched on after this record of the journal (epoch, segment, number).
+pub fn run(epoch: u64, since: Option<(u64, u64, u64)>, transport: &'static dyn Transport) -> i32 {
     proc::die_with_parent(libc_term());
     signals::ignore_sigpipe();
-    match serve(epoch, transport) {
+    match serve(epoch, since, transport) {
         Ok(()) => 0,
         Err(text) => {
             eprintln!("cbnotify: {text}");
@@ -74,7 +77,11 @@ fn libc_term() -> i32 {
     signals::number("TERM").unwrap_or(15)
 }
 
-fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
+fn serve(
+    epoch: u64,
+    since: Option<(u64, u64, u64)>,
+    transport: &'static dyn Transport,
+) -> Result<(), String> {
     let parent = proc::parent();
     let site = Site::find().map_err(|e| e.to_string())?;
     let source = Source::of("cbnotify", site);
@@ -82,8 +89,11 @@ fn serve(epoch: u64, transport: &'static dyn Transport) -> Result<(), String> {
     let owners = crate::spool::owners(&cluster);
     let config = config_in_force(&source, owners)?;
     let keep = StateFiles::open(&source.layout, epoch).map_err(|e| e.to_string())?;
-    let (state, notes) = keep.take_over();
-    let jobs = Jobs::new(&source, &cluster.cluster, &state);
+    let (mut state, notes) = keep.take_over();
+    let seen = std::mem::take(&mut state.seen);
+    state.seen = jobs::reported_after(seen, since, epoch);
+    let continues = seen == state.seen;
+    let jobs = Jobs::new(&source, &cluster.cluster, &state, continues);
     let mut notifier = Notifier {
         cluster: config.cluster.name.clone(),
         sender: Sender::new(transport, owners),
@@ -177,15 +187,31 @@ impl Notifier {
     }
 
     fn follow(&mut self, wall: i64) {
-        let context = jobs::JobMessage {
-            cluster: &self.cluster,
-            notices: &self.config.notices,
-            wall,
-        };
-        let troubles = self.jobs.follow(&self.source, &context, &mut self.state);
-        for text in troubles {
-            tracing::warn!("{text}");
-            self.troubles.1.push(text);
+        loop {
+            let context = jobs::JobMessage {
+                cluster: &self.cluster,
+                notices: &self.config.notices,
+                wall,
+            };
+            let followed = self.jobs.follow(&self.source, &context, &mut self.state);
+            for text in followed.troubles {
+                tracing::warn!("{text}");
+                self.troubles.1.push(text);
+            }
+            match followed.configuration {
+                Some(digest) => self.await_config(&digest),
+                None => return,
+            }
+        }
+    }
+
+    /// Reads the configuration that came into force at an event: the leader stores it a moment
+    /// after the event, unless it has been replaced since.
+    fn await_config(&mut self, digest: &str) {
+        let began = clock::boot_ms();
+        while self.config.digest() != digest && clock::boot_ms().saturating_sub(began) < STORED_MS {
+            clock::sleep_ms(50);
+            self.read_config();
         }
     }
 

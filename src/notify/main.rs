@@ -19,6 +19,18 @@ struct Args {
     /// The epoch of the leader that it belongs to.
     #[arg(long)]
     epoch: u64,
+    /// Alerts and mails were switched on after this record of the journal
+    #[arg(long, value_name = "EPOCH.SEGMENT.NUMBER", value_parser = record)]
+    since: Option<(u64, u64, u64)>,
+}
+
+/// Reads the number of a record of the journal.
+fn record(text: &str) -> Result<(u64, u64, u64), String> {
+    let numbers: Vec<u64> = text.split('.').filter_map(|n| n.parse().ok()).collect();
+    match numbers[..] {
+        [epoch, segment, number] if text.matches('.').count() == 2 => Ok((epoch, segment, number)),
+        _ => Err("expected EPOCH.SEGMENT.NUMBER".to_owned()),
+    }
 }
 
 struct Network;
@@ -40,5 +52,5 @@ fn main() {
         Err(code) => std::process::exit(code.into()),
     };
     corral::sys::logging::start("info");
-    std::process::exit(run(args.epoch, &Network));
+    std::process::exit(run(args.epoch, args.since, &Network));
 }

@@ -277,6 +277,43 @@ fn an_alert_fires_and_recovers_once_by_each_way_and_a_job_is_mailed_about() {
 }
 
 /// The leader dies between firing and delivery; the one after it delivers, once, what was fired.
+/// Messages are switched on by `cadmin reconfig`: of what happens from then on nothing is missing,
+/// although cbnotify starts seconds later.
+#[test]
+fn what_happens_right_after_mail_was_switched_on_is_told() {
+    build("--bins");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let mail = Sink::default();
+    let smtp = mail.serve(smtp);
+    let path = cluster.share().join("conf/cb.yaml");
+    let mut conf = std::fs::read_to_string(&path).unwrap();
+    conf +=
+        &format!("\nmail: {{smtp: '127.0.0.1:{smtp}', from: corral@x.org, domain: home.org}}\n");
+    std::fs::write(&path, conf).unwrap();
+    let out = ["-o", "/dev/null", "-N", "-u", "ann@x.org"];
+    let submit = |command: &str| {
+        let words: Vec<&str> = out.iter().copied().chain([command]).collect();
+        cluster.csub(&words)
+    };
+    let before = submit("exit 7");
+    cluster.wait(Duration::from_secs(30), |s| {
+        s.get(&(before, 0)).is_some_and(|s| s == "EXIT")
+    });
+    cluster.ok("cadmin", &["reconfig"]);
+    let after = [submit("exit 4"), submit("exit 5")];
+    let said = |job: u32| {
+        let all = mail.all();
+        let mine = format!("Job {job} ended with");
+        all.iter().filter(|m| m.contains(&mine)).count()
+    };
+    let end = Instant::now() + Duration::from_secs(60);
+    while after.iter().any(|job| said(*job) == 0) {
+        assert!(Instant::now() < end, "{:?}\n{}", mail.all(), cluster.logs());
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(said(before), 0, "mail was off then");
+}
+
 #[test]
 fn a_new_leader_delivers_what_the_old_one_fired_and_fires_nothing_again() {
     let bed = bed("--hosts 1 --slots 2 --masters 2 --lease 3");
