@@ -126,7 +126,7 @@ fn publish(core: &Core, cluster: &ClusterDoc, moment: Stamp, dir: &Path) -> crat
     publisher.document(view::HOSTS, &turn::host_rows(core))?;
     publisher.document(view::QUEUES, &turn::queue_rows(core))?;
     publisher.document(view::USERS, &turn::user_rows(core))?;
-    publisher.document(view::LIMITS, &turn::limit_rows(core))?;
+    publisher.document(view::LIMITS, &turn::limit_rows(core, moment))?;
     publisher.document(view::SHARES, &turn::share_rows(core, moment))?;
     publisher.document(view::ESTIMATES, &turn::estimate_rows(core))?;
     let crons: Vec<_> = core.state.crons().collect();

@@ -8,7 +8,7 @@ use super::leader_metrics::TimedWork;
 use crate::model::Stamp;
 use crate::record::cron::CronJob;
 use crate::record::job_group::JobGroup;
-use crate::record::view;
+use crate::record::view::{self, CountChanges};
 use crate::sys::{self, clock, fs};
 use crate::turn;
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Leader {
     pub(super) fn publish_rows(&mut self, answers: bool, now: u64) -> Result<(), LeaderEnd> {
         let changed = self.core.state.take_delta();
         if !changed.is_empty() && self.view.has_summary {
-            let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
+            let changes = self.count_changes();
             self.view.publisher.counts(changes, false);
         }
         let state = &self.core.state;
@@ -65,7 +65,7 @@ impl Leader {
 
     /// Publishes shares and estimates, and the documents if they are due or `all` is set.
     pub(super) fn publish_summary(&mut self, all: bool, now: u64) {
-        let changes = turn::count_changes(&mut self.core, &mut self.view.shown_counts);
+        let changes = self.count_changes();
         let documents = all || self.view.documents_are_due(self.hosts.count(), now);
         self.view.publisher.counts(changes, documents);
         self.view.has_summary = true;
@@ -77,6 +77,11 @@ impl Leader {
         if documents {
             self.publish_documents(now);
         }
+    }
+
+    fn count_changes(&mut self) -> CountChanges {
+        let wall = Stamp(clock::wall_ms());
+        turn::count_changes(&mut self.core, &mut self.view.shown_counts, wall)
     }
 
     fn publish_shares(&mut self, now: u64) {
@@ -128,7 +133,7 @@ impl Leader {
             // which on the clock is doubted.
             self.compare_clock(&self.site.layout.beat());
         }
-        let core = &self.core;
+        let (core, wall) = (&self.core, Stamp(clock::wall_ms()));
         let mut params = turn::params(core, &self.site.cluster, &self.site.host, self.site.since);
         let full = self.reserve.alarm();
         let back = core.state.restored_share();
@@ -159,7 +164,7 @@ impl Leader {
             publisher.document(view::HOSTS, &turn::host_rows(core)),
             publisher.document(view::QUEUES, &turn::queue_rows(core)),
             publisher.document(view::USERS, &turn::user_rows(core)),
-            publisher.document(view::LIMITS, &turn::limit_rows(core)),
+            publisher.document(view::LIMITS, &turn::limit_rows(core, wall)),
         ];
         self.note_write(wrote.into_iter().collect());
     }

@@ -9,6 +9,7 @@
 //! A limit that falls, as when a window opens, stops no work: nothing more starts until enough has
 //! ended.
 
+mod caps;
 mod headroom;
 mod job_groups;
 mod messages;
@@ -19,6 +20,7 @@ mod tests;
 pub use messages::QuotaRow;
 pub use pools::SharedAmount;
 
+use self::caps::Caps;
 use super::amount::Bundle;
 use super::host_usage::ResourceId;
 use crate::config::{Dimension, Names, Quota, UserGroup, UserSet, WindowedLimit};
@@ -707,16 +709,13 @@ impl Rule {
         if self.kind != Kind::Limit {
             return;
         }
-        let whole = |list: &[WindowedLimit<u64>]| match WindowedLimit::limit_at(list, now, tz) {
-            Some(n) => i64::try_from(n).unwrap_or(UNLIMITED),
-            None => UNLIMITED,
-        };
-        let (slots, jobs) = (whole(&self.quota.slots), whole(&self.quota.jobs));
-        let resources = || self.quota.resources.iter().map(|(_, list)| list);
-        let amounts: SmallVec<[i64; 2]> = resources()
-            .map(|list| WindowedLimit::limit_at(list, now, tz).unwrap_or(UNLIMITED))
-            .collect();
-        let changes = resources().filter_map(|list| WindowedLimit::next_change(list, now, tz));
+        let Caps {
+            slots,
+            jobs,
+            amounts,
+        } = self.caps_at(now, tz);
+        let resources = self.quota.resources.iter().map(|(_, list)| list);
+        let changes = resources.filter_map(|list| WindowedLimit::next_change(list, now, tz));
         let changes = changes.chain(WindowedLimit::next_change(&self.quota.slots, now, tz));
         let changes = changes.chain(WindowedLimit::next_change(&self.quota.jobs, now, tz));
         let until = changes.min();

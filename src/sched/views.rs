@@ -18,15 +18,16 @@ pub struct ReservedFreeSlots {
 }
 
 impl Engine {
-    /// Counters of section `limits`, in the order of cb.yaml.
-    pub fn limits(&self) -> Vec<QuotaRow> {
-        self.picture.quotas.rows()
+    /// Counters of section `limits`, in the order of cb.yaml, with the limits at `now`.
+    pub fn limits(&self, now: Stamp) -> Vec<QuotaRow> {
+        self.picture.quotas.rows(now, self.picture.windows.zone())
     }
 
     /// Counters that changed since the last call, and whether [`Engine::limits`] now omits them;
     /// `None`: look at all of them.
-    pub fn take_changed_limits(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
-        self.picture.quotas.take_changed()
+    pub fn take_changed_limits(&mut self, now: Stamp) -> Option<Vec<(QuotaRow, bool)>> {
+        let picture = &mut self.picture;
+        picture.quotas.take_changed(now, picture.windows.zone())
     }
 
     /// The share trees of the queues that have one.

@@ -4,6 +4,7 @@
 use super::core::Core;
 use super::scheduler_views::{limit_row, refresh};
 use super::summary_views::{host_counts, queue_counts, user_counts, user_row};
+use crate::model::Stamp;
 use crate::record::view::{CountChanges, Counts, LimitChange, ROWS_MAX};
 use crate::state::{HostId, InUse};
 use rustc_hash::FxHashMap;
@@ -19,11 +20,12 @@ pub struct ShownCounts {
     limits: FxHashMap<(String, String, String), (i64, Option<i64>)>,
 }
 
-/// Returns the counts that are not shown yet, and marks them as shown.
-pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
+/// Returns the counts that are not shown yet, and marks them as shown. `now`: for limits that
+/// depend on the time.
+pub fn count_changes(core: &mut Core, shown: &mut ShownCounts, now: Stamp) -> CountChanges {
     refresh(core);
     let mut changes = CountChanges {
-        limits: changed_limits(core, shown),
+        limits: changed_limits(core, shown, now),
         ..CountChanges::default()
     };
     for host in core.hosts.iter() {
@@ -52,11 +54,11 @@ pub fn count_changes(core: &mut Core, shown: &mut ShownCounts) -> CountChanges {
     changes
 }
 
-fn changed_limits(core: &mut Core, shown: &mut ShownCounts) -> Vec<LimitChange> {
-    let changed = match core.engine.take_changed_limits() {
+fn changed_limits(core: &mut Core, shown: &mut ShownCounts, now: Stamp) -> Vec<LimitChange> {
+    let changed = match core.engine.take_changed_limits(now) {
         Some(changed) => changed,
         None => {
-            let all = core.engine.limits().into_iter().take(ROWS_MAX);
+            let all = core.engine.limits(now).into_iter().take(ROWS_MAX);
             all.map(|row| (row, false)).collect()
         }
     };

@@ -25,9 +25,9 @@ pub fn refresh(core: &mut Core) {
     core.reserved = reserved;
 }
 
-/// One row per counter, in cb.yaml's order.
-pub fn limit_rows(core: &Core) -> Vec<LimitRow> {
-    let rows = core.engine.limits().into_iter().take(ROWS_MAX);
+/// One row per counter, in cb.yaml's order, with the limits at `now`.
+pub fn limit_rows(core: &Core, now: Stamp) -> Vec<LimitRow> {
+    let rows = core.engine.limits(now).into_iter().take(ROWS_MAX);
     rows.map(limit_row).collect()
 }
 

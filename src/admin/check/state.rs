@@ -39,7 +39,7 @@ pub(super) fn check_totals(ctx: &Ctx, state: State, config: &Config, out: &mut V
         }
         amounts(&core, host, changed, out);
     }
-    for row in turn::limit_rows(&core) {
+    for row in turn::limit_rows(&core, sys::clock::now().wall) {
         let Some(limit) = row.limit.filter(|limit| row.used > limit + 1e-6) else {
             continue;
         };

@@ -2,9 +2,10 @@
 //!
 //! Owns the naming of consumers. Counts nothing.
 
-use super::{Blocked, Counter, Kind, Quantity, Quotas, Rule, UNLIMITED};
+use super::{Blocked, Caps, Counter, Kind, Quantity, Quotas, Rule, UNLIMITED};
 use crate::config::{Dimension, HostSet, Names, UserSet};
-use crate::model::PendReason;
+use crate::model::{PendReason, Stamp};
+use jiff::tz::TimeZone;
 use std::collections::BTreeSet;
 
 /// Number of names of a set that are listed; the rest is only counted.
@@ -30,18 +31,20 @@ pub struct QuotaRow {
 
 impl Quotas {
     /// Counters in use, counters that exist only once, and the limits stated for each member, in
-    /// the order of cb.yaml.
-    pub fn rows(&self) -> Vec<QuotaRow> {
+    /// the order of cb.yaml, with the limits that apply at `now`: [`Quotas::tick`] may not have
+    /// been called since a window opened.
+    pub fn rows(&self, now: Stamp, tz: &TimeZone) -> Vec<QuotaRow> {
         let mut out = Vec::new();
+        let at_now = self.caps(now, tz);
         for family in self.family_ids.values() {
             if let Some(at) = self.families[*family as usize].counter
                 && self.is_of_config(at)
             {
-                self.rows_of(&self.counters[at as usize], &mut out);
+                self.rows_of(&self.counters[at as usize], &at_now, &mut out);
             }
         }
         for at in self.hosted.values() {
-            self.rows_of(&self.counters[*at as usize], &mut out);
+            self.rows_of(&self.counters[*at as usize], &at_now, &mut out);
         }
         let limits = self.rules.iter().filter(|rule| rule.kind == Kind::Limit);
         for (at, rule) in (0u16..).zip(limits) {
@@ -52,7 +55,8 @@ impl Quotas {
                     ..Counter::default()
                 };
                 let consumer = rule.consumer(&Default::default(), None);
-                rule.push_rows(&fresh, consumer, rule.has_members(), &mut out);
+                let caps = &at_now[usize::from(at)];
+                rule.push_rows((&fresh, caps), consumer, rule.has_members(), &mut out);
             }
         }
         out.sort();
@@ -62,8 +66,12 @@ impl Quotas {
     /// Rows of counters that changed since the last call, and whether [`Quotas::rows`] now omits
     /// them. Changes are recorded from the first call on. `None`: they were not recorded so far,
     /// look at all rows.
-    pub fn take_changed(&mut self) -> Option<Vec<(QuotaRow, bool)>> {
+    pub fn take_changed(&mut self, now: Stamp, tz: &TimeZone) -> Option<Vec<(QuotaRow, bool)>> {
         let mut changed = self.changed.replace(Vec::new())?;
+        if changed.is_empty() {
+            return Some(Vec::new());
+        }
+        let at_now = self.caps(now, tz);
         changed.sort_unstable();
         changed.dedup();
         let mut out = Vec::new();
@@ -78,7 +86,8 @@ impl Quotas {
             let rule = &self.rules[usize::from(counter.rule)];
             let mut rows = Vec::new();
             let consumer = self.consumer(counter.family, counter.host);
-            rule.push_rows(counter, consumer, false, &mut rows);
+            let caps = &at_now[usize::from(counter.rule)];
+            rule.push_rows((counter, caps), consumer, false, &mut rows);
             let is_gone = rule.has_members() && counter.is_zero();
             out.extend(rows.into_iter().map(|row| (row, is_gone)));
         }
@@ -91,11 +100,21 @@ impl Quotas {
         self.rules[usize::from(rule)].kind == Kind::Limit
     }
 
-    fn rows_of(&self, counter: &Counter, out: &mut Vec<QuotaRow>) {
+    /// The limits of every rule at `now`.
+    fn caps(&self, now: Stamp, tz: &TimeZone) -> Vec<Caps> {
+        let caps = |rule: &Rule| match rule.kind {
+            Kind::Limit => rule.caps_at(now, tz),
+            Kind::Pool { .. } | Kind::JobGroups => Caps::default(),
+        };
+        self.rules.iter().map(caps).collect()
+    }
+
+    fn rows_of(&self, counter: &Counter, at_now: &[Caps], out: &mut Vec<QuotaRow>) {
         let rule = &self.rules[usize::from(counter.rule)];
         if !rule.has_members() || !counter.is_zero() {
             let consumer = self.consumer(counter.family, counter.host);
-            rule.push_rows(counter, consumer, false, out);
+            let caps = &at_now[usize::from(counter.rule)];
+            rule.push_rows((counter, caps), consumer, false, out);
         }
     }
 
@@ -201,7 +220,7 @@ impl Rule {
 
     fn push_rows(
         &self,
-        counter: &Counter,
+        (counter, caps): (&Counter, &Caps),
         consumer: String,
         is_member_limit: bool,
         out: &mut Vec<QuotaRow>,
@@ -218,14 +237,14 @@ impl Rule {
             });
         };
         if !self.quota.slots.is_empty() {
-            push("slots", counter.slots, self.slots);
+            push("slots", counter.slots, caps.slots);
         }
         if !self.quota.jobs.is_empty() {
-            push("jobs", counter.jobs, self.jobs);
+            push("jobs", counter.jobs, caps.jobs);
         }
         for (at, (name, _)) in self.quota.resources.iter().enumerate() {
             let used = counter.amounts.get(at).copied().unwrap_or(0);
-            push(name, used, self.amounts[at]);
+            push(name, used, caps.amounts[at]);
         }
     }
 }
