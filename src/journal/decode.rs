@@ -60,6 +60,8 @@ struct EndedFlat {
     cpu_ms: u64,
     mem_kb: u64,
     maxmem_kb: u64,
+    #[serde(rename = "hm")]
+    host_maxmem_kb: u64,
     swap_kb: u64,
     maxswap_kb: u64,
     procs: u32,
@@ -84,6 +86,7 @@ impl From<EndedFlat> for Event {
             cpu_ms: f.cpu_ms,
             mem_kb: f.mem_kb,
             maxmem_kb: f.maxmem_kb,
+            host_maxmem_kb: f.host_maxmem_kb,
             swap_kb: f.swap_kb,
             maxswap_kb: f.maxswap_kb,
             procs: f.procs,
@@ -100,6 +103,7 @@ impl From<EndedFlat> for Event {
             a: AttemptId { j: f.j, at: f.at },
             start: f.start,
             t: f.t,
+            pid: 0,
             known: f.known,
             retry: f.retry,
             code: f.code,
@@ -204,6 +208,8 @@ mod tests {
             a,
             start: 1,
             t: 2,
+            // The leader does not record it.
+            pid: 0,
             known: 5,
             retry: Retry::after(3, 5, 6),
             code: Some(3),
@@ -229,6 +235,7 @@ mod tests {
                 cpu_ms: 1,
                 mem_kb: 2,
                 maxmem_kb: 3,
+                host_maxmem_kb: 12,
                 swap_kb: 4,
                 maxswap_kb: 5,
                 command_end: Some(Box::new(CommandEnd {

@@ -70,6 +70,9 @@ pub struct AttemptRecord<'a> {
     pub cpu_ms: u64,
     #[serde(skip_serializing_if = "is_zero_u64")]
     pub maxmem_kb: u64,
+    /// Of a job on several hosts: the largest maximum of one of them; 0: it is not known.
+    #[serde(rename = "hm", skip_serializing_if = "is_zero_u64")]
+    pub host_maxmem_kb: u64,
     #[serde(skip_serializing_if = "is_zero_u64")]
     pub maxswap_kb: u64,
     #[serde(skip_serializing_if = "is_zero_u64")]
@@ -172,10 +175,20 @@ impl AttemptRecord<'_> {
         Some(self.gpu_ms.saturating_mul(100) / ms.max(1))
     }
 
+    /// The largest memory on one host, to which the memory limit applies. Older records of jobs on
+    /// several hosts have the sum only.
+    pub fn host_mem_kb(&self) -> u64 {
+        match self.host_maxmem_kb {
+            0 => self.maxmem_kb,
+            of_host => of_host,
+        }
+    }
+
     /// Sets the usage.
     pub fn set_usage(&mut self, u: &Usage) {
         self.cpu_ms = u.cpu_ms;
         self.maxmem_kb = u.maxmem_kb;
+        self.host_maxmem_kb = u.host_maxmem_kb;
         self.maxswap_kb = u.maxswap_kb;
         let devices = u.devices();
         (self.max_gpu_mem_mb, self.gpu_ms) = (devices.max_gpu_mem_mb, devices.gpu_ms);

@@ -177,6 +177,10 @@ pub struct Ended {
     /// When it started and ended by the host's clock (ms); `start` 0 = it never ran.
     pub start: i64,
     pub t: i64,
+    /// Its top process, for a task whose start may not have been reported; the leader does not
+    /// record it, 0 = unknown.
+    #[serde(skip_serializing_if = "is_zero_u32")]
+    pub pid: u32,
     /// When the leader received it, by the leader's clock (ms); hosts leave it 0.
     #[serde(skip_serializing_if = "is_zero_i64")]
     pub known: i64,
@@ -293,6 +297,9 @@ pub struct Usage {
     pub mem_kb: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub maxmem_kb: u64,
+    /// Of a job on several hosts: the largest maximum of one of them; 0: it is not known.
+    #[serde(rename = "hm", skip_serializing_if = "is_zero")]
+    pub host_maxmem_kb: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub swap_kb: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -351,6 +358,7 @@ impl Usage {
             cpu_ms,
             mem_kb,
             maxmem_kb,
+            host_maxmem_kb,
             swap_kb,
             maxswap_kb,
             procs,
@@ -363,7 +371,7 @@ impl Usage {
             wrong_units,
             command_end,
         } = self;
-        let memory = mem_kb | maxmem_kb | swap_kb | maxswap_kb;
+        let memory = mem_kb | maxmem_kb | host_maxmem_kb | swap_kb | maxswap_kb;
         (cpu_ms | memory | read_kb | write_kb) == 0
             && (procs | threads) == 0
             && devices.is_none()
@@ -378,6 +386,7 @@ impl Usage {
         Usage {
             cpu_ms: self.cpu_ms,
             maxmem_kb: self.maxmem_kb,
+            host_maxmem_kb: self.host_maxmem_kb,
             maxswap_kb: self.maxswap_kb,
             read_kb: self.read_kb,
             write_kb: self.write_kb,
@@ -413,6 +422,7 @@ impl Usage {
             parts.len() - 1
         });
         let (known, now) = (&mut parts[at].u, &late.u);
+        self.note_maxmem_of_host(now.maxmem_kb);
         let all = [
             (&mut self.cpu_ms, &mut known.cpu_ms, now.cpu_ms),
             (&mut self.maxmem_kb, &mut known.maxmem_kb, now.maxmem_kb),
@@ -430,6 +440,15 @@ impl Usage {
         let (known_totals, now) = (known.devices(), now.devices().totals());
         known.devices = known_totals.updated_by(now).boxed();
         self.devices = self.devices().plus(now.excess_over(known_totals)).boxed();
+    }
+
+    /// Notes the maximum memory of another host, before it is added.
+    pub fn note_maxmem_of_host(&mut self, maxmem_kb: u64) {
+        let so_far = match self.host_maxmem_kb {
+            0 => self.maxmem_kb,
+            known => known,
+        };
+        self.host_maxmem_kb = so_far.max(maxmem_kb);
     }
 
     /// Adds the usage of another host, or of another command on this one. Process ids of this host
@@ -500,6 +519,7 @@ mod tests {
             r#"{"cpu_ms":1}"#,
             r#"{"mem_kb":1}"#,
             r#"{"maxmem_kb":1}"#,
+            r#"{"hm":1}"#,
             r#"{"swap_kb":1}"#,
             r#"{"maxswap_kb":1}"#,
             r#"{"procs":1}"#,

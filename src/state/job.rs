@@ -94,6 +94,7 @@ static NOTHING: Usage = Usage {
     cpu_ms: 0,
     mem_kb: 0,
     maxmem_kb: 0,
+    host_maxmem_kb: 0,
     swap_kb: 0,
     maxswap_kb: 0,
     procs: 0,

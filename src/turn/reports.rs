@@ -168,7 +168,7 @@ impl Turn<'_> {
         }
     }
 
-    fn end_reported(&mut self, host: &str, run: RunId, e: Ended) {
+    fn end_reported(&mut self, host: &str, run: RunId, mut e: Ended) {
         self.note_mentioned(host, e.a);
         self.forget_stray(host, e.a, run);
         if self.bound(host, e.a).is_none() {
@@ -181,6 +181,7 @@ impl Turn<'_> {
                 self.task_ran(e.a.j, host, e.start);
             }
         }
+        self.note_unreported_start(host, &mut e);
         if let Some(e) = self.hold_end(host, e) {
             self.record_end(e, true);
         }
@@ -227,6 +228,24 @@ impl Turn<'_> {
             self.core.pass.needed = true;
         }
         self.emit(Event::Started { a, pid, t, bind });
+    }
+
+    /// A task that starts and ends at once is only reported as ended: its start is recorded first.
+    fn note_unreported_start(&mut self, host: &str, e: &mut Ended) {
+        let pid = std::mem::take(&mut e.pid);
+        let is_known = self
+            .bound_run(host, e.a)
+            .is_none_or(|run| run.start != Stamp(0));
+        let ran = e.start > 0 && e.reason != TermReason::StartFailed && e.pre_failed.is_none();
+        if is_known || !ran || (e.code.is_none() && e.sig == 0) {
+            return;
+        }
+        self.emit(Event::Started {
+            a: e.a,
+            pid,
+            t: Stamp(e.start),
+            bind: None,
+        });
     }
 
     fn suspension(&mut self, host: &str, (a, of): (AttemptId, RunId), on: bool, t: i64) {

@@ -231,7 +231,7 @@ impl KindUsage {
             return;
         }
         let run_ms = record.run_ms();
-        self.mem_used.add(record.maxmem_kb);
+        self.mem_used.add(record.host_mem_kb());
         self.run_used.add(run_ms.div_ceil(1000));
         self.slots.add(record.slots());
         let cores = u128::from(record.cpu_ms) * 1000 / u128::from(run_ms.max(1));
@@ -408,6 +408,17 @@ mod tests {
             "{text}{json}"
         );
         assert_eq!(kind_of(&record("", 1, 1)).name, "solve");
+    }
+
+    /// The memory limit applies to each host.
+    #[test]
+    fn memory_of_several_hosts_is_not_summed() {
+        let on_four = |n: u64| AttemptRecord {
+            host_maxmem_kb: 1000 << 10,
+            ..record("mpi", 4000 + n, 600)
+        };
+        let all: Vec<_> = (0..5).map(on_four).collect();
+        assert_eq!(advice(&all).unwrap().mem_mb, Some(1300));
     }
 
     #[test]

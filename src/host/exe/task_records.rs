@@ -129,6 +129,9 @@ impl Exec {
         let Some(e) = self.table.get_mut(a) else {
             return;
         };
+        if let Status::Running(s) = &e.status {
+            end.pid = u32::try_from(s.pid).unwrap_or(0);
+        }
         // Waiting acts never reached the task, so they do not affect this end.
         end.u = sample::final_usage(&end.u, &e.usage);
         // Small changes were not reported.

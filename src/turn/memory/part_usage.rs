@@ -49,6 +49,7 @@ impl PartUsage {
     pub(crate) fn add_parts(&self, a: AttemptId, sum: &mut Usage) {
         let hosts = self.attempts.get(&a);
         for other in hosts.into_iter().flat_map(|hosts| hosts.others.values()) {
+            sum.note_maxmem_of_host(other.maxmem_kb);
             sum.add(other);
         }
     }

@@ -459,3 +459,37 @@ fn a_signal_to_waiting_elements_leaves_the_started_ones_alone() {
     assert_eq!(ask(&started, &["1"], stop), (Code::Ok, JobStat::Pend, 2));
     assert_eq!(ask(&waiting, &["1"], resume), (Code::Ok, JobStat::Pend, 2));
 }
+
+/// A host reports only the end of a task that starts and ends at once.
+#[test]
+fn what_ended_at_once_has_started_too() {
+    let mut b = TestLeader::new();
+    b.submit(5, |_| {});
+    let mut e = Ended {
+        a: attempt(1, 1),
+        start: b.now,
+        t: b.now,
+        pid: 77,
+        code: Some(0),
+        ..Ended::default()
+    };
+    b.report("h1", vec![Report::Ended(Box::new(e.clone()))]);
+    let started = |event: &&Event| matches!(event, Event::Started { .. });
+    let all: Vec<&Event> = b.last.events.iter().filter(started).collect();
+    let [Event::Started { a, pid: 77, t, .. }] = all[..] else {
+        panic!("{all:?}");
+    };
+    assert_eq!((*a, *t), (e.a, Stamp(e.start)));
+    let ended = b.last.events.last();
+    assert!(matches!(ended, Some(Event::Ended { e, .. }) if e.pid == 0));
+
+    // Its start was reported, or it never ran: nothing is added.
+    b.submit(5, |_| {});
+    b.host_runs("h1", attempt(2, 1));
+    b.end("h1", 2, 1, 0);
+    assert_eq!(b.last.events.iter().filter(started).count(), 0);
+    b.submit(5, |_| {});
+    (e.a, e.reason) = (attempt(3, 1), TermReason::StartFailed);
+    b.report("h1", vec![Report::Ended(Box::new(e))]);
+    assert_eq!(b.last.events.iter().filter(started).count(), 0);
+}

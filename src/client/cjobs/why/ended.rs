@@ -211,7 +211,7 @@ fn cpu_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
 
 /// The peak plus a quarter, or one and a half times the reached limit, in whole units.
 fn memory_for(row: &JobRow<'_>, limit_b: Option<u64>) -> String {
-    let peak_b = row.usage.maxmem_kb.saturating_mul(1024);
+    let peak_b = host_peak_b(row);
     let bytes = match limit_b {
         Some(limit) => limit.max(peak_b).saturating_mul(RAISED_PERCENT) / 100,
         None => peak_b.saturating_mul(MEM_PERCENT) / 100,
@@ -223,21 +223,39 @@ fn memory_for(row: &JobRow<'_>, limit_b: Option<u64>) -> String {
     }
 }
 
+/// The peak on one host: limits and reservations apply to each host. If it is not known, that of
+/// all hosts together, divided among them.
+fn host_peak_b(row: &JobRow<'_>) -> u64 {
+    let kb = match row.usage.host_maxmem_kb {
+        0 => row.usage.maxmem_kb / row.hosts.len().max(1) as u64,
+        of_host => of_host,
+    };
+    kb.saturating_mul(1024)
+}
+
+/// Whose peak it is.
+fn peak_of(row: &JobRow<'_>) -> &'static str {
+    match row.hosts.len() > 1 {
+        true => "peak on one host",
+        false => "peak",
+    }
+}
+
 fn more_memory(row: &JobRow<'_>) -> String {
     format!("csub -clone {} -mem {}", row.j, memory_for(row, None))
 }
 
 fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
-    let peak = size::human(row.usage.maxmem_kb.saturating_mul(1024));
+    let (peak, whose) = (size::human(host_peak_b(row)), peak_of(row));
     let Some(limit_b) = spec.limits.mem_b else {
         return new_cause(
             "mem_limit",
-            format!("killed at its memory limit: its peak was {peak}"),
+            format!("killed at its memory limit: its {whose} was {peak}"),
             &[],
         );
     };
     let limit = size::human(limit_b);
-    let text = format!("killed at its memory limit of {limit}: its peak was {peak}");
+    let text = format!("killed at its memory limit of {limit}: its {whose} was {peak}");
     let mut out = new_cause("mem_limit", text, &[]);
     let more = memory_for(row, Some(limit_b));
     out.advice
@@ -274,14 +292,19 @@ fn process_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
 }
 
 fn out_of_memory(row: &JobRow<'_>) -> Cause {
-    let peak = size::human(row.usage.maxmem_kb.saturating_mul(1024));
-    let host = row
-        .hosts
-        .first()
-        .map_or("its host", |share| share.0.as_str());
+    let peak = size::human(host_peak_b(row));
+    let first = row.hosts.first().map(|share| share.0.as_str());
+    let other = row.usage.command_end.as_deref();
+    let other = other.filter(|end| end.reason.is_memory());
+    let host = other.map(|end| end.host.as_str()).or(first);
+    let host = host.unwrap_or("its host");
+    let there = match row.hosts.len() > 1 {
+        true => " on one host",
+        false => "",
+    };
     let text = format!(
         "killed by the kernel: host {host} ran out of memory; the job, which had no limit of its \
-         own, had a peak of {peak}"
+         own, had a peak of {peak}{there}"
     );
     let mut out = new_cause("oom", text, &[]);
     out.usage = peak;

@@ -93,6 +93,32 @@ fn the_memory_limit() {
     assert_eq!((got.limit.as_str(), got.usage.as_str()), ("8G", "8G"));
 }
 
+/// Limits and reservations apply to each host.
+#[test]
+fn memory_of_several_hosts_is_not_summed() {
+    let limits = Limits {
+        mem_b: Some(8 << 30),
+        ..Limits::default()
+    };
+    let mut of_four = peak(TermReason::MemLimit, 26 << 20);
+    of_four.hosts = ["h1", "h2", "h3", "h4"].map(|h| Share(h.into(), 1)).into();
+    of_four.usage.host_maxmem_kb = 8 << 20;
+    let got = told(&of_four, limits.clone());
+    assert_eq!(
+        got.text,
+        "killed at its memory limit of 8G: its peak on one host was 8G"
+    );
+    assert_eq!(got.advice[0], "csub -clone 7 -mem 12G");
+    // An older record has the sum only.
+    of_four.usage.host_maxmem_kb = 0;
+    assert_eq!(told(&of_four, limits).usage, "6.5G");
+    of_four.usage.host_maxmem_kb = 10 << 20;
+    of_four.reason = TermReason::Oom;
+    let (text, advice) = said(&of_four);
+    assert!(text.ends_with("had a peak of 10G on one host"), "{text}");
+    assert_eq!(advice, "reserve what it needs: csub -clone 7 -mem 13G");
+}
+
 #[test]
 fn a_host_without_memory() {
     let (text, advice) = said(&peak(TermReason::Oom, 10 << 20));
