@@ -10,6 +10,7 @@ use crate::config;
 use crate::config::edit::Edited;
 use crate::language::tell;
 use crate::model::sha256_hex;
+use crate::spool::Layout;
 use crate::sys::fs::{self, Kind};
 use crate::sys::lock::Lock;
 use crate::sys::{self, clock};
@@ -208,8 +209,8 @@ fn write_backup(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     )))
 }
 
-/// Removes the oldest earlier versions; only names that [`write_backup`] creates.
-fn forget_old(path: &Path) {
+/// The earlier versions beside the file, oldest first; only names that [`write_backup`] creates.
+fn backups(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let prefix = format!("{name}.");
     let all = fs::list_dir(fs::parent(path), NAMES_MAX).unwrap_or_default();
@@ -218,12 +219,32 @@ fn forget_old(path: &Path) {
         .filter(|n| n.strip_prefix(&prefix).is_some_and(is_stamp))
         .collect();
     backups.sort_unstable();
+    let paths = backups.iter().map(|name| path.with_file_name(name));
+    paths.collect()
+}
+
+fn forget_old(path: &Path) {
+    let backups = backups(path);
     let old = backups.len().saturating_sub(KEPT_MAX);
-    for name in &backups[..old] {
-        if let Err(e) = fs::remove(&path.with_file_name(name)) {
+    for path in &backups[..old] {
+        if let Err(e) = fs::remove(path) {
             tell!("warning: {e}");
         }
     }
+}
+
+/// The earlier versions of the file that are kept and can be read: those beside it, and those that
+/// were in force.
+pub(super) fn earlier_texts(layout: &Layout) -> Vec<String> {
+    let in_force = fs::list_dir(&layout.history(), NAMES_MAX).unwrap_or_default();
+    let in_force = in_force.iter().filter_map(|entry| entry.text());
+    let in_force = in_force.filter(|name| Layout::is_past_config(name));
+    let in_force = in_force.map(|name| layout.history().join(name));
+    let paths = backups(&layout.config()).into_iter().chain(in_force);
+    let bytes = paths.filter_map(|path| fs::read_small(&path, config::MAX_BYTES as u64).ok());
+    bytes
+        .filter_map(|bytes| String::from_utf8(bytes).ok())
+        .collect()
 }
 
 fn is_stamp(text: &str) -> bool {

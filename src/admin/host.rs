@@ -16,9 +16,10 @@ use crate::record::ack::{Ack, Code};
 use crate::record::request::{HostAct, Verb};
 use crate::record::view::HostRow;
 use crate::spool::view::ViewReader;
-use crate::sys::clock;
+use crate::sys::{clock, fs};
 use crate::text::count::count;
 use crate::text::duration::{self, DefaultUnit};
+use crate::text::error::did_you_mean;
 use clap::{Args, Command, CommandFactory as _, Parser, Subcommand};
 use std::path::Path;
 
@@ -120,6 +121,9 @@ fn remove(args: &RemoveArgs) -> Result<Exit> {
     let path = site.layout().config();
     let (text, loaded) = config_file::text(&path)?;
     if !edit::lists_host(&text, name).map_err(|e| refused(&path, &e))? {
+        if !was_host(&site, name)? {
+            return Err(unknown(name, &loaded.config));
+        }
         answer!("Host <{name}> is not listed in {}.", path.display());
         apply_config(&site)?;
         return Ok(Exit::Ok);
@@ -142,6 +146,28 @@ fn remove(args: &RemoveArgs) -> Result<Exit> {
     }
     answer!("Stop its daemons: systemctl disable --now cbls cbexe");
     Ok(Exit::Ok)
+}
+
+/// Whether a host of this name was in the cluster: its daemons have joined, or an earlier version
+/// of cb.yaml that is kept lists it.
+fn was_host(site: &Site, name: &str) -> Result<bool> {
+    let layout = site.layout();
+    if fs::exists(&layout.host(name)) || row(site, name)?.is_some() {
+        return Ok(true);
+    }
+    let earlier = config_file::earlier_texts(&layout);
+    // A version with mistakes lists no host.
+    let lists = |text: &String| edit::lists_host(text, name).unwrap_or(false);
+    Ok(earlier.iter().any(lists))
+}
+
+fn unknown(name: &str, config: &Config) -> Fail {
+    let hint = did_you_mean(name, config.host_names());
+    let name = crate::text::width::escape(name);
+    Fail::new(
+        Exit::NotFound,
+        format!("{name}: no such host; nothing was changed{hint}"),
+    )
 }
 
 fn refused(path: &Path, e: &Refusal) -> Fail {

@@ -158,13 +158,19 @@ fn what_would_be_refused_changes_nothing() {
         &["host", "add", "default"],
         &["host", "add", "n9", "speed=3"],
         &["host", "remove", "all"],
+        &["host", "remove", "h11"],
     ] {
         let out = cluster.run("cadmin", words);
         assert!(
-            [2, 4].contains(&out.status.code().unwrap()),
+            [1, 2, 4].contains(&out.status.code().unwrap()),
             "{}",
             text(&out)
         );
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    let never = cluster.run("cadmin", &["host", "remove", "h11"]);
+    let said = "h11: no such host; nothing was changed; did you mean \"h1\"?";
+    assert_eq!(never.status.code(), Some(1), "{}", text(&never));
+    assert!(text(&never).contains(said), "{}", text(&never));
+    assert!(!text(&never).contains("in force"), "{}", text(&never));
 }
