@@ -184,6 +184,8 @@ pub(super) struct Words {
     pub quoted: bool,
     /// Byte offset in `text` and place of each part.
     parts: Vec<(usize, Pos)>,
+    /// Written as a list: each entry is a part.
+    is_list: bool,
 }
 
 impl Words {
@@ -193,7 +195,21 @@ impl Words {
             pos,
             quoted,
             parts: vec![(0, pos)],
+            is_list: false,
         }
+    }
+
+    /// The entries of a list with their places; nothing if it was not written as one.
+    pub(super) fn entries(&self) -> Vec<(&str, Pos)> {
+        if !self.is_list {
+            return Vec::new();
+        }
+        let ends = self.parts.iter().skip(1).map(|(start, _)| start - 1);
+        let ends = ends.chain([self.text.len()]);
+        let parts = self.parts.iter().zip(ends);
+        let entry =
+            |((start, pos), end): (&(usize, Pos), usize)| Some((self.text.get(*start..end)?, *pos));
+        parts.filter_map(entry).collect()
     }
 
     /// The position of the word `name`, with or without a leading `~` and a trailing `+n`.
@@ -314,6 +330,7 @@ impl<'n> Fields<'n> {
             pos: e.value.pos,
             quoted: true,
             parts: vec![],
+            is_list: true,
         };
         for item in items {
             match &item.value {

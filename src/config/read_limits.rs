@@ -170,6 +170,9 @@ fn dim<S>(
 
 /// `low medium`, `all ~low`. `queues`: the defined names; `None`: any name is accepted.
 pub(super) fn names(ctx: &mut Ctx<'_>, w: &Words, queues: Option<&[Queue]>) -> Option<Names> {
+    if super::read_users::has_entry_with_blanks(ctx, w) {
+        return None;
+    }
     let set = match NameSet::parse(&w.text) {
         Ok(set) => set,
         Err(e) => {

@@ -39,6 +39,9 @@ fn parse_set(
         ctx.problem(w.pos, "not-implemented", message);
         return None;
     }
+    if has_entry_with_blanks(ctx, w) {
+        return None;
+    }
     // Of equal length, so that offsets in the text stay valid.
     let text = w.text.replace("@system", "all    ");
     let set = match NameSet::parse(&text) {
@@ -67,9 +70,46 @@ fn parse_set(
     Some(out)
 }
 
+/// What to do about a name with blanks.
+const BLANKS_HINT: &str =
+    "a name with blanks cannot be written; name its members, or another of its names";
+/// Maximum number of words of a name in a directory service.
+const WORDS_OF_NAME: usize = 6;
+
+/// Refuses entries of a list with blanks, such as `CORP\domain users`: they would be read as
+/// several names, one of which may be that of other users.
+pub(super) fn has_entry_with_blanks(ctx: &mut Ctx<'_>, w: &Words) -> bool {
+    let several = |(entry, _): &(&str, Pos)| super::read::split(entry).count() > 1;
+    let Some((entry, pos)) = w.entries().into_iter().find(several) else {
+        return false;
+    };
+    let n = super::read::split(entry).count();
+    let message = format!("the entry {entry:?} would be read as {n} names");
+    ctx.problem_hint(pos, "name", message, BLANKS_HINT);
+    true
+}
+
+/// The name of the system that begins with the word `name` of the text and has blanks.
+fn name_with_blanks(ctx: &Ctx<'_>, w: &Words, name: &str) -> Option<String> {
+    let words = super::read::split(&w.text).map(|(_, word)| word.trim_start_matches('~'));
+    let mut words = words.skip_while(|word| *word != name);
+    let mut long = words.next()?.to_owned();
+    for next in words.take(WORDS_OF_NAME - 1) {
+        long = format!("{long} {next}");
+        if (ctx.os.user)(&long) || (ctx.os.group)(&long) {
+            return Some(long);
+        }
+    }
+    None
+}
+
 fn unknown_user(ctx: &mut Ctx<'_>, w: &Words, name: &str, guess: &dyn Fn(&str) -> Option<String>) {
     // Finding the place is expensive, so not for known names.
     if ctx.warns() && !(ctx.os.user)(name) && !(ctx.os.group)(name) {
+        if let Some(long) = name_with_blanks(ctx, w, name) {
+            let message = format!("{long:?} would be read as several names");
+            return ctx.problem_hint(w.pos_of(name, ctx), "name", message, BLANKS_HINT);
+        }
         unknown_at(ctx, w.pos_of(name, ctx), name, guess);
     }
 }

@@ -15,8 +15,13 @@ pub const MAX_JOB_NAME: usize = 511;
 /// Maximum host preference.
 pub const MAX_PREFERENCE: u32 = 65_535;
 
+/// Maximum length of the name of a user or of a group of the system, in bytes.
+pub const MAX_USER_NAME: usize = 256;
+
 const MAX_TEXT: usize = 64 * 1024;
 const NAME_HINT: &str = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with neither - nor .";
+const USER_HINT: &str =
+    "the name of a user or group has 1 to 256 bytes: letters, digits and _ . - @ \\ $ + ^";
 
 /// Accepts names of hosts, queues, groups, models and resources: `[A-Za-z0-9_.-]{1,64}`, not
 /// starting with `-` or `.`.
@@ -24,39 +29,42 @@ const NAME_HINT: &str = "a name has 1 to 64 of A-Z a-z 0-9 _ . - and starts with
 /// # Errors
 /// Says which character is not allowed, or that the name is empty or too long.
 pub fn check_name(name: &str) -> Result<(), ParseError> {
-    check(name, |c| {
+    check(name, (MAX_NAME, NAME_HINT), |c| {
         c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
     })
 }
 
-/// Accepts user names: as [`check_name`], and `@`, `\`, `$`, `+` for names of directory services.
+/// Accepts names of users and groups of the system, also those of directory services: letters and
+/// digits of any language, `_ . - @ \ $ +`, and `^`, which may stand for a blank there.
 ///
 /// # Errors
 /// As [`check_name`].
 pub fn check_user(name: &str) -> Result<(), ParseError> {
-    if name.starts_with(['$', '+', '@', '\\']) {
+    if name.starts_with(['$', '+', '@', '\\', '^']) {
         return Err(ParseError::new(
             0,
             1,
             "a user name starts with a letter, a digit or _",
         ));
     }
-    check(name, |c| {
-        c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '\\' | '$' | '+')
+    check(name, (MAX_USER_NAME, USER_HINT), |c| {
+        c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '@' | '\\' | '$' | '+' | '^')
     })
 }
 
-fn check(name: &str, legal: impl Fn(char) -> bool) -> Result<(), ParseError> {
+fn check(
+    name: &str,
+    (most, hint): (usize, &str),
+    legal: impl Fn(char) -> bool,
+) -> Result<(), ParseError> {
     if name.is_empty() {
-        return Err(ParseError::new(0, 0, "a name is missing").hint(NAME_HINT));
+        return Err(ParseError::new(0, 0, "a name is missing").hint(hint));
     }
-    if name.len() > MAX_NAME {
-        return Err(ParseError::too_long("name", MAX_NAME, name.len()).hint(NAME_HINT));
+    if name.len() > most {
+        return Err(ParseError::too_long("name", most, name.len()).hint(hint));
     }
     if name.starts_with(['-', '.']) {
-        return Err(
-            ParseError::new(0, 1, "a name cannot start with this character").hint(NAME_HINT),
-        );
+        return Err(ParseError::new(0, 1, "a name cannot start with this character").hint(hint));
     }
     match name.char_indices().find(|(_, c)| !legal(*c)) {
         None => Ok(()),
@@ -67,7 +75,7 @@ fn check(name: &str, legal: impl Fn(char) -> bool) -> Result<(), ParseError> {
                 c.len_utf8(),
                 format!("'{shown}' is not allowed in a name"),
             )
-            .hint(NAME_HINT))
+            .hint(hint))
         }
     }
 }
@@ -443,7 +451,26 @@ mod tests {
         ] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
-        assert!(check_user("DOM\\joe@corp").is_ok() && check_user("$x").is_err());
+        for good in [
+            "DOM\\joe@corp",
+            "corp\\domain^users",
+            "jürgen.müller",
+            "用户",
+            &"a".repeat(256),
+        ] {
+            assert!(check_user(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "$x",
+            "^x",
+            "domain users",
+            "a,b",
+            "a/b",
+            "a\u{202e}b",
+            &"a".repeat(257),
+        ] {
+            assert!(check_user(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -176,6 +176,12 @@ const REFUSED: &[(&str, &str)] = &[
     ("queues: [{name: lost_and_found}]", "reserved-name"),
     ("queues: [{priority: 3}]", "missing-key"),
     ("queues: [{name: q}, {name: q}]", "duplicate"),
+    ("queues: [{name: q, users: ['CORP\\domain staff']}]", "name"),
+    ("usergroups: [{name: g, members: [u1, 'u2 staff']}]", "name"),
+    (
+        "limits: [{name: l, projects: [a, 'b c'], slots: 1}]",
+        "name",
+    ),
     ("queues: [{name: q, hosts: h1 h9}]", "undefined"),
     ("queues: [{name: q, hosts: h1+2 none}]", "hosts"),
     ("queues: [{name: q, hosts: ~h1}]", "hosts"),
@@ -317,6 +323,41 @@ fn whole_files_that_are_no_configuration_are_refused() {
         let p = load(bytes, "cb.yaml", &os()).unwrap_err();
         assert_eq!(p[0].code, want, "{bytes:?}");
         assert_eq!(p.len(), 1, "{p:?}");
+    }
+}
+
+/// `CORP\domain users` is not `CORP\domain` and the system's group users.
+#[test]
+fn a_name_with_blanks_is_not_read_as_several() {
+    let os = OsNames {
+        user: &|_| false,
+        group: &|n| n == "CORP\\domain users" || n == "users",
+    };
+    let problem = |users: &str| {
+        let text = with(&format!("queues:\n- name: q\n  users: {users}\n"));
+        let loaded = load(text.as_bytes(), "cb.yaml", &os);
+        loaded
+            .map(|_| ())
+            .map_err(|all| (all[0].line, all[0].message.clone()))
+    };
+    let (line, said) = problem("'ann CORP\\domain users'").unwrap_err();
+    assert_eq!(
+        said,
+        "\"CORP\\\\domain users\" would be read as several names"
+    );
+    let (in_list, said) = problem("['CORP\\domain users']").unwrap_err();
+    assert_eq!(
+        said,
+        "the entry \"CORP\\\\domain users\" would be read as 2 names"
+    );
+    assert_eq!((line, in_list), (5, 5));
+    for good in [
+        "'CORP\\ann users'",
+        "[CORP\\ann, users]",
+        "corp\\domain^users",
+        "müller",
+    ] {
+        assert_eq!(problem(good), Ok(()), "{good}");
     }
 }
 
