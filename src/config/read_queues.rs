@@ -14,7 +14,7 @@ use crate::text::size::Unit;
 use crate::text::yaml::Node;
 use std::collections::HashMap;
 
-/// `lost_and_found` is the queue that gets the jobs of removed queues.
+/// `lost_and_found` is a queue that LSF makes itself: a queue of this name would be taken for it.
 const RESERVED: &[&str] = &["all", "none", "lost_and_found"];
 /// Maximum length of a queue's name and description, in characters.
 const MAX_NAME: usize = 40;
