@@ -95,6 +95,8 @@ pub(super) const GENERAL: &[Key] = &[
     now("max_jobid", "max_jobid"),
     now("max_pend_jobs", "max_pend_jobs"),
     now("sub_try_interval", "sub_try_interval"),
+    now("exit_rate", "global_exit_rate"),
+    now("exit_rate_duration", "job_exit_rate_duration"),
     now("max_user_priority", "max_user_priority"),
     now("pack_max", ""),
     now("orphans", ""),

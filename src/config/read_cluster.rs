@@ -54,6 +54,8 @@ impl Default for General {
             iso_timeout_ms: ISO_TIMEOUT_MS,
             key_keep_ms: 7 * DAY,
             sub_try_interval_ms: 60 * SECOND,
+            exit_rate: None,
+            exit_rate_duration_ms: 300 * SECOND,
             max_array_size: 100_000,
             max_jobid: i32::MAX as u32,
             max_pend_jobs: None,
@@ -217,6 +219,12 @@ pub(super) fn general(
         HOUR,
         &mut out.sub_try_interval_ms,
     );
+    time(
+        "exit_rate_duration",
+        SECOND,
+        DAY,
+        &mut out.exit_rate_duration_ms,
+    );
     let mut number = |key, low, high, slot: &mut u32| {
         if let Some(n) = f.number(ctx, key, low, high) {
             *slot = u32::try_from(n).expect("the range is within u32");
@@ -232,6 +240,7 @@ pub(super) fn general(
     );
     number("pack_max", 1, 1_000_000, &mut out.pack_max);
     out.max_pend_jobs = f.limit(ctx, "max_pend_jobs", 1);
+    out.exit_rate = f.limit(ctx, "exit_rate", 1);
     let orphans = f.choice(ctx, "orphans", &Orphans::ALL);
     out.orphans = orphans.unwrap_or(out.orphans);
     out.history_bytes = history_size(ctx, f).unwrap_or(out.history_bytes);

@@ -123,6 +123,11 @@ pub struct General {
     pub key_keep_ms: u64,
     /// Time after which a command submits a job again that was refused by a limit of pending jobs.
     pub sub_try_interval_ms: u64,
+    /// Number of failed jobs that close a host on which many more fail than elsewhere; `None` =
+    /// never.
+    pub exit_rate: Option<u32>,
+    /// For how long a failed job counts.
+    pub exit_rate_duration_ms: u64,
     /// Maximum number of elements of an array.
     pub max_array_size: u32,
     /// Maximum job id; after it, ids start again at 1.

@@ -30,7 +30,7 @@ pub struct LoadDoc {
     pub every_ms: u64,
     /// Whether cbls found this host's cbexe alive (its local beat).
     pub executor: bool,
-    /// Set by the leader: tasks cannot be started there, so that it gets none for a while.
+    /// Set by the leader: tasks cannot be started or fail there, so that it gets none for a while.
     #[serde(skip)]
     pub failing: bool,
     /// The ledger of that cbexe; empty = not known.

@@ -31,7 +31,9 @@ pub(crate) fn reason(h: &HostRow, dates: &Dates) -> Option<String> {
         HostStatus::Full => format!("{} of {} slots are in use", h.njobs, h.slots),
         HostStatus::Exclusive => "an exclusive job uses it".into(),
         HostStatus::Busy => "its load is over a threshold".into(),
-        HostStatus::Failing => "tasks cannot be started there; it gets none for a while".into(),
+        HostStatus::Failing => {
+            "tasks cannot be started or fail there; it gets none for a while".into()
+        }
         HostStatus::ClosedByWindow => "it is outside its dispatch window".into(),
         HostStatus::Locked => "an administrator locked it; cadmin lsunlock unlocks it".into(),
         HostStatus::ClosedByAdmin if h.closed_by.is_empty() && h.comment.is_empty() => {

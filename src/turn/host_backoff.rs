@@ -86,7 +86,7 @@ impl Turn<'_> {
         }
     }
 
-    fn first_host(&self, j: JobKey) -> Option<String> {
+    pub(super) fn first_host(&self, j: JobKey) -> Option<String> {
         let run = self.core.state.work(j)?.run.as_deref()?;
         let (host, _) = run.hosts.first()?;
         Some(self.core.state.host_name(*host).to_string())
@@ -199,6 +199,7 @@ impl Turn<'_> {
     /// An administrator opens a host: it gets work at once.
     pub(super) fn forget_failures_on(&mut self, host: &str) {
         self.core.memory.faults.forget_host(host);
+        self.core.memory.exit_rates.forget_host(host);
         self.clear_backoff(host);
         self.reevaluate_load(host);
     }
@@ -246,7 +247,11 @@ impl Turn<'_> {
     pub(super) fn exclude_from_dispatch(&mut self, host: &str, doc: &mut LoadDoc) {
         // A host would not follow orders that are written before its ledger is in the journal.
         let known = doc.ledger.is_empty() || self.core.state.host_ctl(host).ledger == doc.ledger;
-        let (closed, mut notes) = self.closures_of(host);
+        let (mut closed, mut notes) = self.closures_of(host);
+        if let Some(note) = self.exit_rate_note(host) {
+            closed = true;
+            notes.push(note);
+        }
         let memory = self.core.memory.host_mut(host);
         let backoff = memory.backoff.as_ref();
         doc.failing = closed || backoff.is_some_and(|backoff| backoff.is_pausing(self.mono));

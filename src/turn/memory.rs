@@ -1,6 +1,7 @@
 //! What a leader remembers from turn to turn and writes to no journal: the next leader learns it
 //! again from files and reports, at the cost of a few repeated orders. Decides nothing.
 
+pub(super) mod exit_rates;
 pub(super) mod gangs;
 pub(super) mod held_ends;
 pub(super) mod hosts;
@@ -11,6 +12,7 @@ pub(super) mod stray_runs;
 use super::cron::CronTimetable;
 use crate::model::{JobKey, Mono};
 use crate::state::HostId;
+use exit_rates::ExitRates;
 use gangs::GangStarts;
 use held_ends::HeldEnds;
 use hosts::HostMemory;
@@ -35,6 +37,8 @@ pub(super) struct Memory {
     pub failed_starts: BTreeMap<JobKey, u32>,
     /// Starts that failed for lack of a file, a directory or an account, or in a pre-exec command.
     pub faults: StartFaults,
+    /// Jobs that failed lately.
+    pub exit_rates: ExitRates,
     /// When they were last reviewed.
     pub last_review: Mono,
     /// Ends that are not recorded yet because something of the job may be left on its hosts.

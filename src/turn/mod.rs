@@ -16,6 +16,7 @@ mod core;
 mod count_changes;
 mod cron;
 mod damaged_files;
+mod exit_rate;
 mod forced_start;
 mod gang_start;
 mod gang_usage;

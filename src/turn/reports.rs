@@ -288,6 +288,7 @@ impl Turn<'_> {
         e.success = self.is_success(&e);
         let (requeue, hold) = self.requeue_after(&mut e, confirmed);
         e.success &= !requeue;
+        self.count_failure(&e);
         self.emit(Event::Ended {
             e: Box::new(e),
             requeue,

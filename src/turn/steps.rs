@@ -76,6 +76,7 @@ impl Turn<'_> {
         self.fence_silent_hosts();
         self.check_preparations();
         self.review_failed_starts();
+        self.review_exit_rates();
         self.release_held_ends();
         self.journal_share_history();
         self.end_overdue();

@@ -357,3 +357,52 @@ fn what_a_snapshot_keeps_of_failed_starts_is_their_number() {
     assert_eq!(copy.work(J).unwrap().runs(), 1);
     assert_eq!(copy.work(J).unwrap().attempt, 2);
 }
+
+/// A host on which jobs end at once would take one after the other.
+#[test]
+fn a_host_on_which_most_jobs_fail_gets_none_for_a_while() {
+    let mut b = TestLeader::new();
+    let mut config = (*b.core.config).clone();
+    config.general.exit_rate = Some(2);
+    config.general.exit_rate_duration_ms = 60_000;
+    b.core.config = Arc::new(config);
+    let fail = |b: &mut TestLeader, id, host: &str, reason| {
+        b.submit(5, |j| j.spec.hosts = host.into());
+        let (on, a) = b.place(id);
+        assert_eq!(on, host);
+        let (start, t) = (b.now, b.now);
+        let e = Ended {
+            a,
+            start,
+            t,
+            code: Some(1),
+            reason,
+            ..Ended::default()
+        };
+        b.report(host, vec![Report::Ended(Box::new(e))]);
+    };
+    // What a person ended says nothing about the host, nor do jobs that succeed.
+    for id in 1..4 {
+        fail(&mut b, id, "h1", TermReason::Owner);
+    }
+    b.submit(5, |j| j.spec.hosts = "h1".into());
+    b.end("h1", 4, 1, 0);
+    fail(&mut b, 5, "h1", TermReason::None);
+    assert_eq!(b.shown_status("h1").0, HostStatus::Ok);
+    fail(&mut b, 6, "h1", TermReason::None);
+    let (status, notes) = b.shown_status("h1");
+    assert_eq!(status, HostStatus::Failing);
+    let said = "gets no jobs: 2 jobs failed on it within 1m, many more than on other hosts \
+                (exit_rate)";
+    assert_eq!(notes, [said]);
+    b.submit(5, |_| {});
+    assert_eq!(b.place(7).0, "h2");
+    // An administrator who has repaired it opens it at once.
+    b.switch_host("h1", HostAct::Open);
+    assert_eq!(b.shown_status("h1"), (HostStatus::Ok, Vec::new()));
+    fail(&mut b, 8, "h1", TermReason::None);
+    fail(&mut b, 9, "h1", TermReason::None);
+    assert_eq!(b.shown_status("h1").0, HostStatus::Failing);
+    b.pass_time(61_000);
+    assert_eq!(b.shown_status("h1"), (HostStatus::Ok, Vec::new()));
+}
