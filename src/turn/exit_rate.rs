@@ -1,7 +1,7 @@
 //! A host on which many more jobs fail than elsewhere (`exit_rate`) gets none for a while: its jobs
 //! end at once, so it would take one after the other. What counts is in `memory/exit_rates.rs`.
 //!
-//! Known only to this leader: the next one counts anew.
+//! Known only to this leader: the next one begins to count.
 
 use super::context::Turn;
 use super::memory::exit_rates::ExitRate;

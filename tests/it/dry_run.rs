@@ -53,6 +53,16 @@ fn a_dry_run_says_what_would_be_submitted_and_submits_nothing() {
     let start = large["start"].as_str().unwrap_or_default();
     assert!(start.contains("can never run here"), "{large}");
 
+    // A host without the resource does not fit, although it has free slots.
+    let path = cluster.share().join("conf/cb.yaml");
+    let conf = std::fs::read_to_string(&path).unwrap();
+    let hosts = "- name: h1\n- {name: h2, resources: {seat: 3}}";
+    std::fs::write(&path, conf.replace("- names: 'h[1-2]'", hosts)).unwrap();
+    cluster.ok("cadmin", &["reconfig"]);
+    let seat = json(&cluster, &["-R", "rusage[seat=1]", "true"]);
+    assert_eq!(seat["fit_now"].as_array().map(Vec::len), Some(1), "{seat}");
+    assert_eq!(seat["fit_now"][0]["host"], "h2", "{seat}");
+
     cluster.ok("cadmin", &["qclose", "low"]);
     for (args, code, why) in [
         (

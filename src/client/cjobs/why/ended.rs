@@ -233,29 +233,26 @@ fn host_peak_b(row: &JobRow<'_>) -> u64 {
     kb.saturating_mul(1024)
 }
 
-/// Whose peak it is.
-fn peak_of(row: &JobRow<'_>) -> &'static str {
-    match row.hosts.len() > 1 {
-        true => "peak on one host",
-        false => "peak",
-    }
-}
-
 fn more_memory(row: &JobRow<'_>) -> String {
     format!("csub -clone {} -mem {}", row.j, memory_for(row, None))
 }
 
 fn mem_limit(row: &JobRow<'_>, spec: &Spec) -> Cause {
-    let (peak, whose) = (size::human(host_peak_b(row)), peak_of(row));
+    let (peak, several) = (size::human(host_peak_b(row)), row.hosts.len() > 1);
     let Some(limit_b) = spec.limits.mem_b else {
-        return new_cause(
-            "mem_limit",
-            format!("killed at its memory limit: its {whose} was {peak}"),
-            &[],
-        );
+        let text = match several {
+            true => format!("killed at its memory limit: its peak on one host was {peak}"),
+            false => format!("killed at its memory limit: its peak was {peak}"),
+        };
+        return new_cause("mem_limit", text, &[]);
     };
     let limit = size::human(limit_b);
-    let text = format!("killed at its memory limit of {limit}: its {whose} was {peak}");
+    let text = match several {
+        true => {
+            format!("killed at its memory limit of {limit}: its peak on one host was {peak}")
+        }
+        false => format!("killed at its memory limit of {limit}: its peak was {peak}"),
+    };
     let mut out = new_cause("mem_limit", text, &[]);
     let more = memory_for(row, Some(limit_b));
     out.advice

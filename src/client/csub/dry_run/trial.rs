@@ -17,12 +17,14 @@ impl Verdict {
             return;
         };
         if let Some(matched) = &mut self.hosts {
-            matched.enough = matches!(tried, TrialResult::Starts(_));
-            // After a start, the hosts have fewer free slots than they had for the job.
-            let is_waiting = !matched.enough;
-            matched
-                .ready
-                .retain(|host| !is_waiting || fitting.contains(&host.host));
+            let starts = match &tried {
+                TrialResult::Starts(hosts) => &hosts[..],
+                TrialResult::StillWaiting(_) => &[],
+            };
+            matched.enough = !starts.is_empty();
+            // A host that has no room for the whole job alone may have a part of it.
+            let fits = |host: &String| fitting.contains(host) || starts.contains(host);
+            matched.ready.retain(|host| fits(&host.host));
         }
         self.tried = Some(tried);
     }
