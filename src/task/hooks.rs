@@ -366,6 +366,7 @@ mod tests {
         let own = containers::remover(order.runtime).unwrap();
         assert_eq!((&remover.argv, remover.of), (&own, HookOf::Job));
         assert!(remover.user.is_none(), "it has the job's user");
+        assert_eq!(remover.limit_ms, 7, "the queue's limit of post-exec");
         for reason in [TermReason::Owner, TermReason::Force, TermReason::MemLimit] {
             let mut end = ending::not_started(AttemptId::default(), None, Default::default());
             (end.reason, end.sig) = (reason, 9);

@@ -118,6 +118,9 @@ mod tests {
             br#"{"k":"job","j":"7","s":2,"p":"PEND","t":5,"o":-3,"n":"x","c":"sleep 1","cl":4}"#;
         let row = quick(json).expect("a usual row");
         assert_eq!(row, decode_job(json).expect("a row"));
+        let done = br#"{"k":"job","j":"7","s":2,"p":"DONE","et":9,"code":0,"tr":"none"}"#;
+        let done = quick(done).expect("a usual row");
+        assert_eq!((done.end, done.code), (9, Some(0)));
         assert_eq!((row.order, &*row.command, row.class), (-3, "sleep 1", 4));
     }
 
@@ -132,6 +135,7 @@ mod tests {
             r#","h":[["h1",1]]}"#,
             r#","t":1} "#,
             r#","new":1}"#,
+            r#","tr":"owner"}"#,
             r#""#,
         ] {
             assert!(

@@ -4,7 +4,9 @@ use super::row_head::{peek, peek_or_decode};
 use super::*;
 use crate::model::JobKey;
 use crate::record::frame;
-use crate::record::view::{DeltaPart, Row, ShardInfo};
+use crate::record::view::{
+    CountChanges, DeltaPart, HostRow, LimitChange, LimitRow, Row, ShardInfo,
+};
 
 struct TestView {
     dir: tempfile::TempDir,
@@ -210,6 +212,13 @@ fn damage_and_missing_rows_are_warned_of_and_cost_one_file() {
     assert_eq!(keys(&found).len(), 2);
     assert!(reading.warnings[0].starts_with("view/s1 at byte"));
     assert!(reading.warnings[1].contains("has 1 rows instead of 2"));
+    // More rows than stated are not those of the manifest either.
+    let two = [1001, 1002].map(|id| job(JobKey::job(id), 1, JobStat::Pend));
+    let [one, other] = two;
+    fixture.put("s2", &[spec(1, 10), one, other]);
+    fixture.manifest(vec![shard("s2", 1001, 1001, 1, 0)], vec![], "d1");
+    let (_, reading) = fixture.reader().collect(&JobSet::all()).unwrap();
+    assert!(reading.warnings[0].contains("has 2 rows instead of 1"));
 }
 
 #[test]
@@ -269,6 +278,94 @@ fn the_documents_read_back() {
     let queues = fixture.reader().queues().unwrap();
     assert_eq!(queues[1].name, "q2");
     assert!(matches!(fixture.reader().params(), Err(ViewError::None(_))));
+}
+
+/// A host's jobs after changes in the delta: an element that ended leaves, another one arrives. If
+/// the document is newer than the delta, it stands.
+#[test]
+fn jobs_of_hosts_move_with_a_delta_that_is_not_older() {
+    let fixture = TestView::new();
+    let (first, second) = (JobKey::element(9, 1), JobKey::element(9, 2));
+    let whole = JobKey::job(3);
+    let mut moved = JobRow {
+        j: second,
+        s: 1,
+        stat: JobStat::Run,
+        ..JobRow::default()
+    };
+    moved.hosts = vec![crate::model::Share("h2".into(), 1)];
+    let counts = CountChanges {
+        moment: 4,
+        ..CountChanges::default()
+    };
+    let delta = [
+        spec(1, 10),
+        job(first, 1, JobStat::Done),
+        Row::Job(Box::new(moved)),
+        Row::Counts(Box::new(counts)),
+    ];
+    fixture.put("d1", &delta);
+    fixture.manifest(vec![], vec![], "d1");
+    let seen = |moment: u64| {
+        let mut out = Vec::new();
+        let header = Header::new(FileKind::View, "c", 1, moment);
+        frame::write(&mut out, 0, &header).unwrap();
+        for (n, jobs) in [vec![(whole, 1), (first, 1), (second, 1)], vec![]]
+            .into_iter()
+            .enumerate()
+        {
+            let row = HostRow {
+                name: format!("h{}", n + 1),
+                jobs,
+                ..HostRow::default()
+            };
+            frame::write(&mut out, n as u64 + 1, &row).unwrap();
+        }
+        std::fs::write(fixture.layout().view_file(view::HOSTS), out).unwrap();
+        let hosts = fixture.reader().counted_hosts().unwrap().rows;
+        let jobs = |host: &HostRow| host.jobs.iter().map(|(j, _)| *j).collect::<Vec<_>>();
+        (jobs(&hosts[0]), jobs(&hosts[1]))
+    };
+    let moved = (vec![whole], vec![second]);
+    assert_eq!((seen(3), seen(4)), (moved.clone(), moved));
+    assert_eq!(seen(5), (vec![whole, first, second], vec![]));
+}
+
+/// The limit that is stated for each member is shown as long as no member uses it.
+#[test]
+fn a_member_that_uses_a_limit_replaces_the_row_of_each_member() {
+    let fixture = TestView::new();
+    let row = |consumer: &str, each: bool| LimitRow {
+        name: "few".into(),
+        consumer: consumer.into(),
+        resource: "slots".into(),
+        each,
+        ..LimitRow::default()
+    };
+    let mut out = framed(&[]);
+    frame::write(&mut out, 1, &row("", true)).unwrap();
+    std::fs::write(fixture.layout().view_file(view::LIMITS), out).unwrap();
+    fixture.manifest(vec![], vec![], "d1");
+    let consumers = |gone: &[bool]| -> Vec<String> {
+        let change = |(n, gone): (usize, &bool)| {
+            let limits = vec![LimitChange {
+                row: row("user ann", false),
+                gone: *gone,
+            }];
+            Row::Counts(Box::new(CountChanges {
+                moment: n as u64 + 1,
+                limits,
+                ..CountChanges::default()
+            }))
+        };
+        let rows: Vec<Row<'_>> = gone.iter().enumerate().map(change).collect();
+        fixture.put("d1", &rows);
+        let limits = fixture.reader().counted_limits().unwrap().rows;
+        limits.into_iter().map(|limit| limit.consumer).collect()
+    };
+    assert_eq!(consumers(&[]), [""]);
+    assert_eq!(consumers(&[false]), ["user ann"]);
+    assert_eq!(consumers(&[false, true]), [""]);
 }
 
 /// Speed of reading 100,000 rows: run by hand in a release build.

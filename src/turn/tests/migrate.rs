@@ -219,6 +219,20 @@ fn what_cannot_migrate_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_job_whose_host_is_silent_cannot_migrate() {
+    let mut b = running(|j| j.spec.rerunnable = true);
+    let doc = b.core.inputs.loads["h1"].0.clone();
+    b.turn(vec![Input::Load {
+        host: "h1".into(),
+        doc: Box::new(doc),
+        silent_ms: SILENT_MS + 1,
+    }]);
+    assert_eq!(b.stat(1), JobStat::Unkwn);
+    let ack = migrate(&mut b, &["1"], "");
+    assert_eq!(said(&ack), [(Code::Refused, "its host does not answer")]);
+}
+
+#[test]
 fn arrays_migrate_whole_or_by_element() {
     let mut b = TestLeader::new();
     b.submit(5, |j| {

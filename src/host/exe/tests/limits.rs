@@ -2,6 +2,7 @@
 
 use super::fencing::shepherds_write;
 use super::*;
+use crate::host::command_records;
 use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::model::{CpuSet, Limits};
 use crate::record::order::PartResources;
@@ -159,6 +160,45 @@ fn what_a_job_of_another_host_started_here_takes_its_changed_limits() {
     assert_eq!(exec.parts.launches.limits_of(a).unwrap().changes, 2);
     exec.end_launches(a);
     assert!(!fs::exists(&path));
+}
+
+/// A command that was requested before an order for its job and begins after it gets the order.
+#[test]
+fn a_command_that_begins_late_is_stopped_or_limited_as_its_job() {
+    for stopped in [false, true] {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut exec = deaf_executor(dir.path());
+        let a = first(2);
+        let run = Some(RunId::marked(7));
+        let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
+        exec.parts.launches.note(a, work);
+        match stopped {
+            true => assert!(exec.parts.launches.suspend(a, true, (1, 7))),
+            false => exec.parts.launches.note_limits_sent(a, 1),
+        }
+        let cpus = CpuSet::from_iter([63]);
+        let born = crate::sys::proc::info(pid).unwrap().start;
+        let start = TaskRec::Start {
+            a,
+            pid,
+            born: born * 1000 / crate::sys::proc::ticks_per_second(),
+            boot: crate::sys::proc::boot_id().to_owned(),
+            group: String::new(),
+            t: 1,
+            cpus: cpus.clone(),
+        };
+        command_records::prepare(&exec.setup.local).unwrap();
+        command_records::write(&exec.setup.local, pid, &start).unwrap();
+        exec.follow_commands();
+        // The signal of an order ends a process that does not expect it.
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(exec.cpus_in_use(), cpus);
+    }
 }
 
 #[test]
