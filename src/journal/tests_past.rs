@@ -98,8 +98,59 @@ fn any_moment_is_read_of_what_was_put_aside() {
     // A leader sees none of it.
     assert_eq!(test.numbers(7).unwrap(), range(0..60));
     // A damaged one only costs time.
-    fs::write(test.layout().history().join("000002.yaml"), b"x").unwrap();
+    let path = test.layout().history().join("000002.yaml");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let (past, found) = at(&test, 25);
+    assert_eq!(found, range(0..26));
+    let RecoveredPast::Restored { notes } = past else {
+        panic!("{past:?}");
+    };
+    assert!(notes[0].contains("snapshot not used"), "{notes:?}");
+    fs::write(path, b"x").unwrap();
     assert_eq!(at(&test, 25).1, range(0..26));
+}
+
+/// Half a snapshot is no history: one that a leader may still be writing stays, an older one goes.
+#[test]
+fn an_unfinished_snapshot_is_not_put_aside() {
+    let test = lived(4, ALL);
+    let half = |number| {
+        let path = snapshot::path_of(&test.layout(), number);
+        fs::write(&path, b"x").unwrap();
+        path
+    };
+    let (old, new) = (half(1), half(9));
+    let keep = Retention {
+        history: ALL,
+        ..Retention::default()
+    };
+    fs::remove_file(test.layout().history().join("000001.yaml")).unwrap();
+    compact(&test.layout(), "c", keep, 39).unwrap();
+    assert!(!old.exists() && new.exists());
+    assert!(!test.layout().history().join("000001.yaml").exists());
+}
+
+#[test]
+fn the_limit_of_the_size_counts_the_snapshots_themselves() {
+    let test = lived(4, ALL);
+    let size = |path: std::path::PathBuf| fs::metadata(path).unwrap().len();
+    let segments = |epoch| size(test.layout().journal(epoch, 1));
+    // The newer of two that are aside, with the segments after it, fits; the older one does not.
+    let newer = size(test.layout().history().join("000002.yaml")) + segments(2);
+    let keep = Retention {
+        segments: 0,
+        history: HistoryRetention {
+            bytes: newer + segments(1),
+            ..ALL
+        },
+        ..Retention::default()
+    };
+    compact(&test.layout(), "c", keep, 39).unwrap();
+    let left = |n: &str| test.layout().history().join(n).exists();
+    assert_eq!((left("000001.yaml"), left("000002.yaml")), (false, true));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Exec {
         }
     }
 
-    fn command_began(&mut self, a: AttemptId, command: Command) {
+    pub(super) fn command_began(&mut self, a: AttemptId, command: Command) {
         // The command was requested before the job was stopped.
         if self.parts.launches.is_stopped(a) {
             deliver(&command.shepherd, TaskAct::Stop, TermReason::None, 0);

@@ -88,24 +88,6 @@ fn records_go_to_their_month_in_batches_and_the_mark_follows_the_sync() {
     assert_eq!(mark(&layout, "c", 8), at(7, 11));
 }
 
-/// One write takes at most a batch: the mark stays behind the records that wait for the next.
-#[test]
-fn the_mark_never_passes_a_record_that_is_not_written() {
-    let d = tempfile::tempdir().unwrap();
-    let layout = Layout::new(d.path());
-    let mut accounts = Accounts::new(&layout, ("c", 7), Vec::new());
-    let many = BATCH as u32 + 2;
-    accounts.push((1..=many).map(|id| end(id, T)).collect());
-    accounts.write_due(at(7, 5), 100_000, true);
-    assert!(!accounts.is_clean());
-    assert_eq!(mark(&layout, "c", 8), Position::default());
-    accounts.write_due(at(7, 5), 100_001, true);
-    assert!(accounts.is_clean());
-    assert_eq!(mark(&layout, "c", 8), at(7, 5));
-    let written: Vec<_> = files(&layout).into_values().flatten().collect();
-    assert_eq!(written.len(), many as usize);
-}
-
 #[test]
 fn a_mark_that_cannot_be_this_journals_is_not_used() {
     let d = tempfile::tempdir().unwrap();

@@ -160,3 +160,108 @@ fn a_job_is_kept_for_as_long_as_another_waits_for_it() {
     state.apply(&Event::Cancelled { j, by, reason, t });
     assert_eq!(old(&state), [1, 2]);
 }
+
+fn run_of(state: &State) -> &crate::state::Run {
+    state.work(J).unwrap().run.as_deref().unwrap()
+}
+
+fn signalled_by(state: &mut State, act: SignalAct, by: &str) {
+    let (by, t) = (by.to_owned(), Stamp(3));
+    state.apply(&Event::Signalled { j: J, act, by, t });
+}
+
+#[test]
+fn it_is_known_who_stopped_a_job_until_it_is_resumed() {
+    let mut state = running();
+    let stop = |state: &State| {
+        let stop = &run_of(state).user_stop;
+        (stop.wanted, stop.by_other)
+    };
+    signalled_by(&mut state, SignalAct::Stop, "admin");
+    signalled_by(&mut state, SignalAct::Stop, "u");
+    assert_eq!(
+        stop(&state),
+        (true, true),
+        "the owner's stop changes nothing"
+    );
+    signalled_by(&mut state, SignalAct::Resume, "admin");
+    assert_eq!(stop(&state), (false, false));
+    signalled_by(&mut state, SignalAct::Stop, "u");
+    assert_eq!(stop(&state), (true, false));
+}
+
+#[test]
+fn a_warning_ends_with_what_it_warns_of_and_with_the_job() {
+    let warned = || {
+        let mut state = running();
+        let (at, signal, t) = (Stamp(9), 23, Stamp(3));
+        state.apply(&Event::Warned {
+            j: J,
+            at,
+            signal,
+            t,
+        });
+        assert_eq!(run_of(&state).warned(), Some((at, signal)));
+        state
+    };
+    for act in [KILL, REQUEUE] {
+        let mut state = warned();
+        signalled(&mut state, act);
+        assert_eq!(run_of(&state).warned(), None, "{act:?}");
+    }
+    let mut state = warned();
+    let why = crate::model::SuspReason::Preempted { by: JobKey::job(2) };
+    state.apply(&Event::Halted {
+        j: J,
+        why,
+        t: Stamp(4),
+    });
+    assert_eq!(run_of(&state).warned(), None);
+}
+
+#[test]
+fn a_job_that_is_stopped_does_not_migrate() {
+    let halt = Event::Halted {
+        j: J,
+        why: crate::model::SuspReason::Preempted { by: JobKey::job(2) },
+        t: Stamp(4),
+    };
+    let (by, t) = ("u".to_owned(), Stamp(4));
+    let act = SignalAct::Stop;
+    for stop in [halt, Event::Signalled { j: J, act, by, t }] {
+        let mut state = running();
+        signalled(&mut state, SignalAct::Migrate { force: false });
+        assert_eq!(run_of(&state).migrating(), Some(false));
+        state.apply(&stop);
+        assert_eq!(run_of(&state).migrating(), None, "{stop:?}");
+    }
+}
+
+#[test]
+fn a_job_of_a_silent_host_stays_unknown_whatever_is_requested() {
+    let mut state = running();
+    let seen = |state: &mut State, up| {
+        let (name, boot, t) = ("h1".to_owned(), "b".to_owned(), Stamp(5));
+        state.apply(&Event::HostSeen { name, up, boot, t });
+    };
+    seen(&mut state, false);
+    signalled(&mut state, SignalAct::Stop);
+    assert_eq!(state.stat(J), Some(JobStat::Unkwn));
+    seen(&mut state, true);
+    assert_ne!(state.stat(J), Some(JobStat::Unkwn));
+}
+
+#[test]
+fn after_a_restore_of_the_share_orders_have_numbers_that_no_host_knows() {
+    let mut state = running();
+    let before = run_of(&state).orders.clone();
+    state.apply(&Event::Restored {
+        above: 3,
+        id: 1,
+        by: "root".into(),
+        t: Stamp(6),
+    });
+    let after = &run_of(&state).orders;
+    assert!(after.signals > before.signals + 1000);
+    assert!(after.limits > before.limits + 1000);
+}

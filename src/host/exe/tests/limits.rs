@@ -2,7 +2,6 @@
 
 use super::fencing::shepherds_write;
 use super::*;
-use crate::host::command_records;
 use crate::host::exe::launches::{AttemptResources, LaunchableWork};
 use crate::model::{CpuSet, Limits};
 use crate::record::order::PartResources;
@@ -112,6 +111,18 @@ fn limits_for_another_run_of_that_name_are_not_taken() {
     assert_eq!(exec.table.get(a).unwrap().limits.last_change, 0);
 }
 
+fn shepherd_of(pid: i32) -> table::Shepherd {
+    let began = crate::sys::proc::info(pid).unwrap().start;
+    table::Shepherd {
+        pid,
+        started_ms: began * 1000 / crate::sys::proc::ticks_per_second(),
+        boot: crate::sys::proc::boot_id().to_owned(),
+        group: String::new(),
+        t: 1,
+        log: 0,
+    }
+}
+
 /// Job 2 has a part here, with a command whose shepherd is the process `pid`.
 fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let mut exec = deaf_executor(dir);
@@ -119,15 +130,7 @@ fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
     let run = Some(RunId::marked(7));
     let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
     exec.parts.launches.note(a, work);
-    let began = crate::sys::proc::info(pid).unwrap().start;
-    let shepherd = table::Shepherd {
-        pid,
-        started_ms: began * 1000 / crate::sys::proc::ticks_per_second(),
-        boot: crate::sys::proc::boot_id().to_owned(),
-        group: String::new(),
-        t: 1,
-        log: 0,
-    };
+    let shepherd = shepherd_of(pid);
     let cpus = CpuSet::default();
     exec.parts
         .commands
@@ -182,19 +185,12 @@ fn a_command_that_begins_late_is_stopped_or_limited_as_its_job() {
             false => exec.parts.launches.note_limits_sent(a, 1),
         }
         let cpus = CpuSet::from_iter([63]);
-        let born = crate::sys::proc::info(pid).unwrap().start;
-        let start = TaskRec::Start {
-            a,
-            pid,
-            born: born * 1000 / crate::sys::proc::ticks_per_second(),
-            boot: crate::sys::proc::boot_id().to_owned(),
-            group: String::new(),
-            t: 1,
+        let shepherd = shepherd_of(pid);
+        let command = commands::Command {
+            shepherd,
             cpus: cpus.clone(),
         };
-        command_records::prepare(&exec.setup.local).unwrap();
-        command_records::write(&exec.setup.local, pid, &start).unwrap();
-        exec.follow_commands();
+        exec.command_began(a, command);
         // The signal of an order ends a process that does not expect it.
         assert!(!child.wait().unwrap().success());
         assert_eq!(exec.cpus_in_use(), cpus);
