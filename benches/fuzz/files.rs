@@ -268,6 +268,7 @@ impl Reports {
             boot: boot(),
             version: "1".into(),
             t: 1,
+            parts: true,
         };
         let mut own = Vec::new();
         self.scene.reports.entry("h1".into()).or_default();

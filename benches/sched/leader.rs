@@ -78,7 +78,14 @@ impl Host {
         frame::write(&mut host.out, 0, &header).expect("plain data");
         host.seq = 1;
         let (boot, version, t) = (BOOT.to_owned(), "bench".to_owned(), wall_ms());
-        host.say(&Report::Hello { boot, version, t });
+        // Its jobs have one host: no part of one is ever over.
+        let parts = false;
+        host.say(&Report::Hello {
+            boot,
+            version,
+            t,
+            parts,
+        });
         let boot = BOOT.to_owned();
         host.say(&Report::Complete { boot });
         host.flush();

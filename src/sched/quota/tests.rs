@@ -445,7 +445,7 @@ fn suspended_work_gives_back_what_it_does_not_keep() {
     let lent = [(0, Bundle::new(4, &[0, 2000]))];
     quotas.count_end(&ident, &lent, false, 1);
     let used = |quotas: &Quotas| {
-        let rows = rows(&quotas);
+        let rows = rows(quotas);
         rows.iter()
             .filter(|row| !row.each)
             .map(|row| (row.resource.clone(), row.used))

@@ -388,7 +388,6 @@ fn a_task_that_was_given_before_the_host_was_restarted_may_have_run() {
     }
 }
 
-/// After the report the leader may start it elsewhere.
 /// Its end may be known, but not its directory in /tmp be removed.
 #[test]
 fn what_a_dead_shepherd_left_in_tmp_is_removed_whatever_is_known_of_its_task() {
@@ -403,6 +402,7 @@ fn what_a_dead_shepherd_left_in_tmp_is_removed_whatever_is_known_of_its_task() {
     assert!(sent.lock().unwrap().contains(&ToSpawner::ClearTmp));
 }
 
+/// After the report the leader may start it elsewhere.
 #[test]
 fn a_promise_never_to_start_is_on_the_disk_before_it_is_on_the_share() {
     let dir = tempfile::tempdir().unwrap();
