@@ -216,6 +216,11 @@ impl Leadership {
         self.threads.wake_beat();
     }
 
+    /// Whether `leader/beat` was found damaged since the last call. Its next beat replaces it.
+    pub fn take_beat_damage(&self) -> bool {
+        self.shared.beat_damaged.swap(false, Ordering::AcqRel)
+    }
+
     /// Sets whether the beat states that the share is full.
     pub fn set_full(&self, full: bool) {
         self.shared.full.store(full, Ordering::Release);
@@ -599,6 +604,7 @@ impl Candidate<'_> {
             leading: AtomicBool::new(false),
             full: AtomicBool::new(false),
             locked: AtomicBool::new(matches!(self.lock, LockState::Held(_))),
+            beat_damaged: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             beat: Mutex::new(None),
             rules,

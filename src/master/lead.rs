@@ -181,6 +181,18 @@ impl Leader {
         }
     }
 
+    /// Raises the alarm if `leader/beat` was damaged since the last call.
+    fn note_beat_damage(&mut self, now: u64) {
+        if self.leadership.take_beat_damage() {
+            let text = format!(
+                "{} was damaged, and was written again: something else writes to the share, or \
+                 its storage fails",
+                self.site.layout.beat().display()
+            );
+            self.view.alarms.raise("beat", text, now);
+        }
+    }
+
     /// Collects inputs and takes a turn. `all`: something changed, and it is not known where.
     /// Returns true if there was something to do.
     fn step(&mut self, now: u64, all: bool) -> Result<bool, LeaderEnd> {
@@ -199,6 +211,7 @@ impl Leader {
                         not seen yet wait";
             self.view.alarms.raise("accounts", text.to_owned(), now);
         }
+        self.note_beat_damage(now);
         let (taken, refused) = self.keep_blobs(taken, now)?;
         rejected.extend(refused);
         let requests = !taken.is_empty();

@@ -44,6 +44,8 @@ pub(super) struct RenewalState {
     /// The lock of the election is held, for readers of the beat.
     pub locked: AtomicBool,
     pub lost: AtomicBool,
+    /// `leader/beat` was found damaged, and no alarm was raised yet.
+    pub beat_damaged: AtomicBool,
     /// Device and inode of the open beat file, until another file is found under its name.
     pub beat: Mutex<Option<(u64, u64)>>,
 }
@@ -102,6 +104,14 @@ impl RenewalState {
                 let own = self.own_doc.epoch;
                 Err(self.lose(format!("the epoch file names {found}, not {own}")))
             }
+        }
+    }
+
+    /// Notes whether the present beat is damaged. The next one replaces it, so that this may be the
+    /// only look at the damage.
+    fn look_at_beat(&self) {
+        if let Ok(None) = read_fixed::<BeatDoc>(&self.layout.beat(), self.owners) {
+            self.beat_damaged.store(true, Ordering::Release);
         }
     }
 
@@ -258,6 +268,10 @@ impl Beat {
         };
         let bytes = encode(&path, &doc)?;
         let began = clock::boot_ms();
+        // On a network this would take requests of which the renewal cannot wait: see the look.
+        if shared.local {
+            shared.look_at_beat();
+        }
         let known = *shared.open_beat();
         let file = match self.file.take() {
             Some(file) if known == Some(file.id()) => file,
@@ -340,6 +354,10 @@ impl EpochChecker {
         }
         let is_held = matches!(self.lock, LockState::Held(_));
         shared.locked.store(is_held, Ordering::Release);
+        // Last, since nothing waits for it.
+        if !shared.local {
+            shared.look_at_beat();
+        }
         Ok(())
     }
 }

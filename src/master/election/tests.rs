@@ -156,6 +156,29 @@ fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
 }
 
 #[test]
+fn a_damaged_beat_is_noticed_and_written_again() {
+    let fixture = TestElection::new();
+    let leader = fixture.campaign(|_| {});
+    let beat = fixture.layout().beat();
+    let intact = || decode_fixed::<BeatDoc>(&fs::read(&beat).unwrap()).is_ok();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(intact() && !leader.take_beat_damage());
+    let mut bytes = fs::read(&beat).unwrap();
+    bytes[20] ^= 1;
+    fs::write(&beat, bytes).unwrap();
+    let begin = clock::boot_ms();
+    while !leader.take_beat_damage() {
+        assert!(clock::boot_ms() - begin < 10_000, "it was not noticed");
+        clock::sleep_ms(10);
+    }
+    while !intact() {
+        assert!(clock::boot_ms() - begin < 10_000, "it stayed");
+        clock::sleep_ms(10);
+    }
+    assert!(!leader.is_lost());
+}
+
+#[test]
 fn an_idle_leader_notices_a_higher_epoch_by_itself() {
     let fixture = TestElection::new();
     let (tx, rx) = bounded(1);
