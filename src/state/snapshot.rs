@@ -14,6 +14,7 @@ use crate::record::message::JobMessage;
 use crate::record::report::{PartUse, Usage};
 use crate::text::indexset::IndexSet;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// One record of a snapshot. Specifications come before the jobs that refer to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,6 +231,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+/// The entries in the order of their keys: one state gives one snapshot, to the byte.
+fn in_order<K: Ord, V>(map: &HashMap<K, V>) -> impl Iterator<Item = (&K, &V)> {
+    let mut all: Vec<(&K, &V)> = map.iter().collect();
+    all.sort_unstable_by_key(|(key, _)| *key);
+    all.into_iter()
+}
+
 impl State {
     /// Every record of the state, in an order that [`State::restore`] accepts.
     pub fn snapshot(&self) -> impl Iterator<Item = SnapRecord> {
@@ -299,35 +307,23 @@ impl State {
 
     /// What is known of requests: their tokens, the keys of submissions, and requests in progress.
     fn snapshot_requests(&self) -> impl Iterator<Item = SnapRecord> {
-        let tokens = self
-            .requests
-            .tokens
-            .iter()
-            .map(|(tok, known)| SnapRecord::Token {
-                tok: *tok,
-                t: known.t,
-                jobs: known.jobs.to_vec(),
-            });
-        let keys = self
-            .requests
-            .keys
-            .iter()
-            .map(|((uid, key), (id, t))| SnapRecord::Key {
-                uid: *uid,
-                key: key.clone(),
-                id: *id,
-                t: *t,
-            });
-        let partly = self
-            .requests
-            .partial
-            .iter()
-            .map(|(tok, partly)| SnapRecord::Partly {
-                tok: *tok,
-                t: partly.t,
-                verb: partly.verb,
-                at: partly.position,
-            });
+        let tokens = in_order(&self.requests.tokens).map(|(tok, known)| SnapRecord::Token {
+            tok: *tok,
+            t: known.t,
+            jobs: known.jobs.to_vec(),
+        });
+        let keys = in_order(&self.requests.keys).map(|((uid, key), (id, t))| SnapRecord::Key {
+            uid: *uid,
+            key: key.clone(),
+            id: *id,
+            t: *t,
+        });
+        let partly = in_order(&self.requests.partial).map(|(tok, partly)| SnapRecord::Partly {
+            tok: *tok,
+            t: partly.t,
+            verb: partly.verb,
+            at: partly.position,
+        });
         tokens.chain(keys).chain(partly)
     }
 
