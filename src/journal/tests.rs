@@ -644,45 +644,6 @@ fn history_follows_a_growing_journal_and_passes_damage() {
     assert_eq!(read(&mut again), (8, 1));
 }
 
-/// Events that name many jobs are those of each of them.
-#[test]
-fn the_history_of_one_job_has_its_removal() {
-    let test = TestJournal::new();
-    let (mut w, ..) = test.lead(1);
-    let t = Stamp(1);
-    let ids = vec![3, 7];
-    w.append(&Event::Cleaned { ids, t }).unwrap();
-    w.commit().unwrap();
-    let mut found = Vec::new();
-    let mut history = History::new(&test.layout(), "c").of_jobs(&[7]);
-    history
-        .read(&mut |entry| {
-            if let HistoryEntry::Event {
-                event: Event::Cleaned { ids, .. },
-                ..
-            } = entry
-            {
-                found.extend(ids);
-            }
-        })
-        .unwrap();
-    assert_eq!(found, [3, 7]);
-    // A reader that continues after it gets it again, since later events may refer to it.
-    let mut later = History::new(&test.layout(), "c").after((u64::MAX, 0, 0));
-    let mut again = 0;
-    later
-        .read(&mut |entry| match entry {
-            HistoryEntry::Event {
-                event: Event::Cleaned { .. },
-                ..
-            } => again += 1,
-            HistoryEntry::Event { .. } => {}
-            HistoryEntry::Problem(text) => panic!("{text}"),
-        })
-        .unwrap();
-    assert_eq!(again, 1);
-}
-
 /// The position up to which everything was read also counts records that are left out: a reader
 /// that continues from it does not get any of them again.
 #[test]

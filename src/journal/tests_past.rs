@@ -255,3 +255,42 @@ fn the_segment_in_which_a_snapshot_ends_is_kept() {
     assert_eq!((done.segments, done.epochs), (1, 1));
     assert_eq!(test.numbers(3).unwrap(), range(0..20));
 }
+
+/// Events that name many jobs are those of each of them.
+#[test]
+fn the_history_of_one_job_has_its_removal() {
+    let test = TestJournal::new();
+    let (mut w, ..) = test.lead(1);
+    let t = Stamp(1);
+    let ids = vec![3, 7];
+    w.append(&Event::Cleaned { ids, t }).unwrap();
+    w.commit().unwrap();
+    let mut found = Vec::new();
+    let mut history = History::new(&test.layout(), "c").of_jobs(&[7]);
+    history
+        .read(&mut |entry| {
+            if let HistoryEntry::Event {
+                event: Event::Cleaned { ids, .. },
+                ..
+            } = entry
+            {
+                found.extend(ids);
+            }
+        })
+        .unwrap();
+    assert_eq!(found, [3, 7]);
+    // A reader that continues after it gets it again, since later events may refer to it.
+    let mut later = History::new(&test.layout(), "c").after((u64::MAX, 0, 0));
+    let mut again = 0;
+    later
+        .read(&mut |entry| match entry {
+            HistoryEntry::Event {
+                event: Event::Cleaned { .. },
+                ..
+            } => again += 1,
+            HistoryEntry::Event { .. } => {}
+            HistoryEntry::Problem(text) => panic!("{text}"),
+        })
+        .unwrap();
+    assert_eq!(again, 1);
+}
