@@ -25,6 +25,8 @@ pub(in crate::turn) struct ExitRate {
 #[derive(Default)]
 pub(in crate::turn) struct ExitRates {
     hosts: BTreeMap<String, HostFailures>,
+    /// Number of failures on all hosts.
+    sum: usize,
 }
 
 #[derive(Default)]
@@ -34,26 +36,35 @@ struct HostFailures {
     closed: bool,
 }
 
+impl HostFailures {
+    /// Forgets failures that no longer count; returns how many.
+    fn forget_old(&mut self, rate: ExitRate, now: Mono) -> usize {
+        let is_old = |at: &&Mono| at.plus_ms(rate.within_ms) <= now;
+        let old = self.at.iter().take_while(is_old).count();
+        self.at.drain(..old);
+        old
+    }
+}
+
 impl ExitRates {
     pub(crate) fn is_empty(&self) -> bool {
         self.hosts.is_empty()
     }
 
     /// Notes that a job failed on a host. `all`: number of hosts. Returns whether this closes it.
+    /// Only [`ExitRates::forget_old`] opens a host, and looks at all of them.
     pub(crate) fn failed(&mut self, host: &str, all: usize, rate: ExitRate, now: Mono) -> bool {
-        self.forget_old(rate, now);
         let failures = self.hosts.entry(host.to_owned()).or_default();
+        self.sum -= failures.forget_old(rate, now);
         if failures.at.len() < COUNTED_MAX {
             failures.at.push_back(now);
+            self.sum += 1;
         }
-        let (n, was_closed) = (failures.at.len(), failures.closed);
-        let sum: usize = self.hosts.values().map(|failures| failures.at.len()).sum();
-        let (on_others, others) = (sum - n, all.saturating_sub(1));
+        let n = failures.at.len();
+        let (on_others, others) = (self.sum - n, all.saturating_sub(1));
         let stands_out = n.saturating_mul(others) >= on_others.saturating_mul(TIMES_OTHERS);
-        let closes = !was_closed && others > 0 && n >= rate.most && stands_out;
-        if let Some(failures) = self.hosts.get_mut(host).filter(|_| closes) {
-            failures.closed = true;
-        }
+        let closes = !failures.closed && others > 0 && n >= rate.most && stands_out;
+        failures.closed |= closes;
         closes
     }
 
@@ -61,10 +72,7 @@ impl ExitRates {
     pub(crate) fn forget_old(&mut self, rate: ExitRate, now: Mono) -> Vec<String> {
         let mut opened = Vec::new();
         for (host, failures) in &mut self.hosts {
-            let is_old = |at: &Mono| at.plus_ms(rate.within_ms) <= now;
-            while failures.at.front().is_some_and(is_old) {
-                failures.at.pop_front();
-            }
+            self.sum -= failures.forget_old(rate, now);
             if failures.closed && failures.at.len() < rate.most {
                 failures.closed = false;
                 opened.push(host.clone());
@@ -82,12 +90,13 @@ impl ExitRates {
 
     /// Forgets the failures on a host.
     pub(crate) fn forget_host(&mut self, host: &str) {
-        self.hosts.remove(host);
+        let failures = self.hosts.remove(host);
+        self.sum -= failures.map_or(0, |failures| failures.at.len());
     }
 
     /// Forgets everything; returns the hosts that were closed.
     pub(crate) fn clear(&mut self) -> Vec<String> {
-        let all = std::mem::take(&mut self.hosts);
+        let all = std::mem::take(self).hosts;
         let closed = all.into_iter().filter(|(_, failures)| failures.closed);
         closed.map(|(host, _)| host).collect()
     }
@@ -118,6 +127,20 @@ mod tests {
         assert_eq!(rates.forget_old(RATE, Mono(2005)), ["h1"]);
         assert_eq!(rates.closure("h1"), None);
         assert!(rates.forget_old(RATE, Mono(9000)).is_empty() && rates.is_empty());
+    }
+
+    /// The host that is to be opened is not lost when another one has a failure first.
+    #[test]
+    fn a_failure_elsewhere_opens_no_host_silently() {
+        let mut rates = ExitRates::default();
+        for at in [0, 1, 2] {
+            rates.failed("h1", 3, RATE, Mono(at));
+        }
+        assert!(rates.closure("h1").is_some());
+        assert!(!rates.failed("h2", 3, RATE, Mono(1500)));
+        assert_eq!(rates.forget_old(RATE, Mono(1500)), ["h1"]);
+        rates.forget_host("h2");
+        assert!(rates.is_empty() && rates.sum == 0);
     }
 
     /// Otherwise one user with jobs that fail everywhere would close the cluster.

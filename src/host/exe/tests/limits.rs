@@ -123,13 +123,19 @@ fn shepherd_of(pid: i32) -> table::Shepherd {
     }
 }
 
-/// Job 2 has a part here, with a command whose shepherd is the process `pid`.
-fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
+/// Job 2 has a part here.
+fn with_part(dir: &std::path::Path) -> (Exec, AttemptId) {
     let mut exec = deaf_executor(dir);
     let a = first(2);
     let run = Some(RunId::marked(7));
     let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
     exec.parts.launches.note(a, work);
+    (exec, a)
+}
+
+/// Job 2 has a part here, with a command whose shepherd is the process `pid`.
+fn with_command(dir: &std::path::Path, pid: i32) -> (Exec, AttemptId) {
+    let (mut exec, a) = with_part(dir);
     let shepherd = shepherd_of(pid);
     let cpus = CpuSet::default();
     exec.parts
@@ -175,11 +181,7 @@ fn a_command_that_begins_late_is_stopped_or_limited_as_its_job() {
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let mut exec = deaf_executor(dir.path());
-        let a = first(2);
-        let run = Some(RunId::marked(7));
-        let work = LaunchableWork::new((&Spec::default(), 1), AttemptResources::default(), run);
-        exec.parts.launches.note(a, work);
+        let (mut exec, a) = with_part(dir.path());
         match stopped {
             true => assert!(exec.parts.launches.suspend(a, true, (1, 7))),
             false => exec.parts.launches.note_limits_sent(a, 1),

@@ -103,6 +103,12 @@ fn a_new_job_with_the_id_of_a_removed_one_is_seen_alone() {
     }
 }
 
+fn no_row_is_left(fixture: &TestPublisher, seed: u64) {
+    let (seen, due) = seen_and_due(fixture);
+    let (n, of) = (seen.len(), due.len());
+    assert!(seen == due, "seed {seed}: {n} seen, {of} due");
+}
+
 #[test]
 fn random_histories_leave_no_row_behind() {
     for seed in 0..40 {
@@ -121,24 +127,12 @@ fn random_histories_leave_no_row_behind() {
                 8 => drop(p.slice(&fixture.state, 0, 0).unwrap()),
                 _ => {
                     fixture.turn(&mut p);
-                    let (seen, due) = seen_and_due(&fixture);
-                    assert!(
-                        seen == due,
-                        "seed {seed}: {} seen, {} due",
-                        seen.len(),
-                        due.len()
-                    );
+                    no_row_is_left(&fixture, seed);
                 }
             }
         }
         fixture.turn(&mut p);
         p.finish(&fixture.state).unwrap();
-        let (seen, due) = seen_and_due(&fixture);
-        assert!(
-            seen == due,
-            "seed {seed}: {} seen, {} due",
-            seen.len(),
-            due.len()
-        );
+        no_row_is_left(&fixture, seed);
     }
 }
