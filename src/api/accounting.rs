@@ -29,7 +29,7 @@ pub type FilePositions = BTreeMap<String, (u64, u64)>;
 /// The record of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordLine {
-    /// Permanent name: job, index, attempt and mark.
+    /// Permanent name: job, index, attempt and mark; `.late` if it was recorded as lost before.
     pub key: String,
     /// When the attempt ended, ms since 1970.
     pub end_ms: i64,
@@ -198,11 +198,12 @@ impl RecordFollower {
 }
 
 fn line_of(record: &AttemptRecord<'_>) -> RecordLine {
-    let (j, attempt, mark) = record.key();
+    let (j, attempt, mark, late) = record.key();
+    let late = if late { ".late" } else { "" };
     let mut json = String::with_capacity(512);
     print::json(&mut json, record, None);
     RecordLine {
-        key: format!("{}.{}.{attempt}.{mark}", j.id, j.idx),
+        key: format!("{}.{}.{attempt}.{mark}{late}", j.id, j.idx),
         end_ms: record.end,
         json,
     }

@@ -7,7 +7,7 @@ use super::disk::Disk;
 use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
 use crate::journal::{History, HistoryEntry, Position};
-use crate::model::{AttemptId, JobKey};
+use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::acct::AccountingPosition;
 use crate::record::event::Event;
 use crate::record::frame::Reader;
@@ -23,11 +23,14 @@ const MARK_MAX: u64 = 4096;
 /// Identifies an end on both sides: its time and its result.
 type EndIdentity = (i64, Option<i32>, i32);
 
+/// An attempt, and whether this is a success that was reported after the attempt was given up.
+type EndKey = (AttemptId, bool);
+
 /// The contents of the journal.
 #[derive(Default)]
 struct JournalContents {
     /// Each with the position after it.
-    ends: BTreeMap<AttemptId, (Position, EndIdentity)>,
+    ends: BTreeMap<EndKey, (Position, EndIdentity)>,
     /// Reasons of silences, and the number of each.
     silences: BTreeMap<String, u32>,
     /// It begins after the very first event: the earlier part was removed by compaction.
@@ -51,13 +54,13 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
     let journal = read(layout, &cluster)?;
     let mark = mark(layout)?;
     let mut wrong = silence_errors(&journal, silences);
-    let mut accounted: BTreeMap<AttemptId, EndIdentity> = BTreeMap::new();
+    let mut accounted: BTreeMap<EndKey, EndIdentity> = BTreeMap::new();
     let records = Records::open(layout, &cluster, |_| true).map_err(|e| e.to_string())?;
     let each = records.for_each(
         &mut |r| {
             let (j, at): (JobKey, u32) = (r.j, r.at);
             let (a, end) = (AttemptId { j, at }, (r.end, r.code, r.sig));
-            if accounted.insert(a, end).is_some() {
+            if accounted.insert((a, r.late), end).is_some() {
                 wrong.push(format!("accounting counts attempt {a} twice"));
             }
             Ok(())
@@ -66,8 +69,8 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
         &mut |_| {},
     );
     each.map_err(|e| e.to_string())?;
-    for (a, end) in &accounted {
-        match journal.ends.get(a) {
+    for (key @ (a, _), end) in &accounted {
+        match journal.ends.get(key) {
             // The earlier journal was removed by compaction.
             None if journal.is_compacted => {}
             None => wrong.push(format!(
@@ -82,8 +85,13 @@ fn compare(layout: &Layout, silences: &BTreeSet<String>) -> Result<Vec<String>, 
         }
     }
     let due = journal.ends.iter().filter(|(_, (at, _))| *at <= mark);
-    let missing = due.filter(|(a, _)| !accounted.contains_key(a));
-    wrong.extend(missing.map(|(a, (at, _))| {
+    // Of a success after all the earlier end may no longer be in the journal.
+    let known = |key: &EndKey| {
+        let late = journal.is_compacted && accounted.contains_key(&(key.0, true));
+        late || accounted.contains_key(key)
+    };
+    let missing = due.filter(|(key, _)| !known(key));
+    wrong.extend(missing.map(|((a, _), (at, _))| {
         format!("accounting lacks attempt {a}, whose end at {at} is before its mark {mark}")
     }));
     Ok(wrong)
@@ -104,6 +112,7 @@ fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
         ..JournalContents::default()
     };
     let mut first = true;
+    let mut given_up: BTreeSet<AttemptId> = BTreeSet::new();
     let mut history = History::new(layout, cluster);
     let read = history.read(&mut |entry| {
         let HistoryEntry::Event { at, event } = entry else {
@@ -114,9 +123,13 @@ fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
         }
         match event {
             Event::Ended { e, .. } => {
-                // An attempt ends once: a repeated record of the end changes nothing.
+                // A repeated record of an end changes nothing.
                 let end = (at, (e.t, e.code, e.sig));
-                journal.ends.entry(e.a).or_insert(end);
+                let late = given_up.contains(&e.a) && e.is_success();
+                journal.ends.entry((e.a, late)).or_insert(end);
+                if matches!(e.reason, TermReason::Fenced | TermReason::HostLost) {
+                    given_up.insert(e.a);
+                }
             }
             Event::AlertSilenced { why, .. } => *journal.silences.entry(why).or_default() += 1,
             _ => {}

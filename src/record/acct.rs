@@ -30,6 +30,10 @@ pub struct AttemptRecord<'a> {
     /// An earlier file may contain it too.
     #[serde(skip_serializing_if = "is_false")]
     pub again: bool,
+    /// The attempt was recorded as lost before, and its host reported a success later: without run
+    /// time, with the usage that the earlier record does not contain.
+    #[serde(skip_serializing_if = "is_false")]
+    pub late: bool,
     pub uid: u32,
     #[serde(rename = "u", borrow)]
     pub user: Cow<'a, str>,
@@ -121,12 +125,12 @@ fn is_none(why: &TermReason) -> bool {
     *why == TermReason::None
 }
 
-/// Identifies an ended attempt: job, attempt, mark.
-pub type Key = (JobKey, u32, u32);
+/// Identifies a record: job, attempt, mark, and whether it adds to an earlier record.
+pub type Key = (JobKey, u32, u32, bool);
 
 impl AttemptRecord<'_> {
     pub fn key(&self) -> Key {
-        (self.j, self.at, self.mark)
+        (self.j, self.at, self.mark, self.late)
     }
 
     /// Whether it ended by itself with exit code 0 or another code that counts as success.
@@ -192,6 +196,12 @@ impl AttemptRecord<'_> {
         self.maxswap_kb = u.maxswap_kb;
         let devices = u.devices();
         (self.max_gpu_mem_mb, self.gpu_ms) = (devices.max_gpu_mem_mb, devices.gpu_ms);
+    }
+
+    /// Removes the times that another record of the attempt contains. Maxima stay.
+    pub fn subtract_usage(&mut self, counted: &Usage) {
+        self.cpu_ms = self.cpu_ms.saturating_sub(counted.cpu_ms);
+        self.gpu_ms = self.gpu_ms.saturating_sub(counted.devices().gpu_ms);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::{
     AttemptId, Binding, JobKey, JobStat, PendReason, Share, Stamp, TermReason, Units,
 };
 use crate::record::event::SignalAct;
-use crate::record::report::{Ended, PartUse};
+use crate::record::report::{Ended, PartUse, Usage};
 use smallvec::SmallVec;
 
 impl State {
@@ -77,6 +77,9 @@ impl State {
 
     pub(super) fn ended(&mut self, e: &Ended, requeue: bool, hold: bool) {
         if !self.is_current(e.a) {
+            if self.is_given_up(e.a) && e.is_success() && !requeue {
+                self.succeeded_after_all(e);
+            }
             return;
         }
         let pend_reason = match e.pre_failed {
@@ -122,6 +125,39 @@ impl State {
             }
         });
         self.note_end(e, requeue, units);
+    }
+
+    /// Whether an attempt was ended as lost with its host, and its job still waits to run again.
+    pub fn is_given_up(&self, a: AttemptId) -> bool {
+        let work = self.work(a.j).filter(|work| work.attempt == a.at);
+        let end = work.filter(|work| work.stat.is_waiting()).and_then(|work| {
+            let run = work.run.as_deref();
+            run.and_then(|run| run.end.as_deref())
+        });
+        end.is_some_and(|end| matches!(end.reason, TermReason::Fenced | TermReason::HostLost))
+    }
+
+    /// The host of an attempt that was given up reports that the job had succeeded.
+    fn succeeded_after_all(&mut self, e: &Ended) {
+        let counted = self.work(e.a.j).and_then(|work| work.run.as_deref());
+        let counted = counted.map_or_else(Usage::default, |run| run.usage().clone());
+        self.change_job(e.a.j, |job| {
+            let idx = e.a.j.idx;
+            let Some(work) = job.work_mut(idx) else {
+                return;
+            };
+            work.why = None;
+            if let Some(run) = work.run.as_deref_mut() {
+                if run.start == Stamp(0) {
+                    run.start = Stamp(e.start);
+                }
+                run.set_usage(&e.u);
+                run.set_part_use(&e.parts);
+                run.end = Some(Box::new(end_of(e)));
+            }
+            job.set_stat(idx, JobStat::Done);
+        });
+        self.note_late_end(e, &counted);
     }
 
     /// Only valid as long as the attempt is the last one, and over.

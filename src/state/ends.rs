@@ -6,7 +6,7 @@
 use super::State;
 use crate::model::{AttemptId, JobKey, Units};
 use crate::record::acct::{AttemptRecord, HostSlots, short_command};
-use crate::record::report::Ended;
+use crate::record::report::{Ended, Usage};
 
 impl State {
     /// Starts to record the ends of attempts for [`State::take_ends`].
@@ -40,6 +40,24 @@ impl State {
         }
     }
 
+    /// Records the success of an attempt whose end as lost was recorded before: no time, and only
+    /// the usage that is not in `counted`.
+    pub(super) fn note_late_end(&mut self, e: &Ended, counted: &Usage) {
+        if self.changes.ends.is_none() {
+            return;
+        }
+        let record = self.record_of(e, false, Vec::new()).map(|mut record| {
+            record.late = true;
+            (record.dispatch, record.start) = (e.t, e.t);
+            record.susp_ms = 0;
+            record.subtract_usage(counted);
+            record
+        });
+        if let (Some(ends), Some(record)) = (self.changes.ends.as_mut(), record) {
+            ends.push(record);
+        }
+    }
+
     fn record_of(
         &self,
         e: &Ended,
@@ -59,6 +77,7 @@ impl State {
             at,
             mark: self.mark(j),
             again: false,
+            late: false,
             uid: spec.uid,
             user: spec.user.clone().into(),
             group: spec.user_group.clone().into(),

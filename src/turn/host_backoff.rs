@@ -254,8 +254,15 @@ impl Turn<'_> {
         }
         let memory = self.core.memory.host_mut(host);
         let backoff = memory.backoff.as_ref();
-        doc.failing = closed || backoff.is_some_and(|backoff| backoff.is_pausing(self.mono));
+        let pausing = backoff.is_some_and(|backoff| backoff.is_pausing(self.mono));
         notes.extend(backoff.map(|backoff| backoff.text.clone()));
+        let awaited = memory.given_up.awaited(self.mono);
+        if awaited > 0 {
+            notes.push(format!(
+                "gets no jobs until it has reported what became of {awaited} that were given up"
+            ));
+        }
+        doc.failing = closed || pausing || awaited > 0;
         let blocked = memory.orders_blocked.as_ref();
         notes.extend(
             blocked.map(|why| format!("gets no work: its orders cannot be written: {why}")),

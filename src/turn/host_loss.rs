@@ -106,6 +106,7 @@ impl Turn<'_> {
         for host in silent.cloned().collect::<Vec<String>>() {
             for a in self.attempts_on(&host) {
                 if self.may_run_elsewhere(a.j) {
+                    self.core.memory.host_mut(&host).given_up.add(a);
                     let text = "its host was cut off from the share";
                     self.end_when_nothing_is_left(a, TermReason::Fenced, text);
                 }
@@ -121,6 +122,7 @@ impl Turn<'_> {
         let attempts = self.attempts_on(host);
         let text = "an administrator confirmed that its host is lost";
         for a in &attempts {
+            self.core.memory.host_mut(host).given_up.add(*a);
             self.end_as_lost(*a, TermReason::HostLost, true, text);
         }
         attempts.len() + self.end_lost_parts(host, false)

@@ -15,9 +15,11 @@ impl Turn<'_> {
         if !member && self.core.state.on_host(host).next().is_none() {
             return;
         }
+        let (silent, memory) = (silent_ms > SILENT_MS, self.core.memory.host_mut(host));
+        memory.given_up.heard(self.mono, silent);
         self.exclude_from_dispatch(host, &mut doc);
         self.order_iso_timeout(host, &doc, silent_ms);
-        match silent_ms > SILENT_MS {
+        match silent {
             true => self.core.memory.silent.insert(host.to_owned()),
             false => self.core.memory.silent.remove(host),
         };

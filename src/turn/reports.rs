@@ -3,13 +3,17 @@
 
 use super::context::Turn;
 use super::input::REPORTS_AHEAD;
-use super::memory::hosts::ReportFile;
+use super::memory::hosts::{GivenUp, ReportFile};
+use super::run_again::requeue_exits;
 use crate::model::{AttemptId, Binding, JobKey, Stamp, TermReason};
 use crate::record::event::Event;
 use crate::record::order::Order;
 use crate::record::report::{Ended, Report, ReportRecord, RunId, Usage};
 use crate::state::{HostCtl, PREFETCH_BATCH, Run, Work};
 use std::collections::BTreeSet;
+
+/// Text of a success that stands although its attempt was given up.
+const AFTER_ALL: &str = "its host reported this end after the job had been requeued";
 
 /// A job of which a limit ended a command on one of its hosts did not succeed, even if the job
 /// handled that.
@@ -171,7 +175,12 @@ impl Turn<'_> {
     fn end_reported(&mut self, host: &str, run: RunId, mut e: Ended) {
         self.note_mentioned(host, e.a);
         self.forget_stray(host, e.a, run);
-        if self.bound(host, e.a).is_none() {
+        let a = e.a;
+        if self.bound(host, a).is_none() {
+            self.late_success(host, e);
+            if self.core.memory.host_mut(host).given_up.reported(a) {
+                self.reevaluate_load(host);
+            }
             return;
         }
         if e.reason != TermReason::StartFailed {
@@ -185,6 +194,37 @@ impl Turn<'_> {
         if let Some(e) = self.hold_end(host, e) {
             self.record_end(e, true);
         }
+    }
+
+    /// Handles an end that a host reports after its attempt was given up with the host: a success
+    /// stands, unless the job has begun again meanwhile.
+    fn late_success(&mut self, host: &str, mut e: Ended) {
+        let run = self.core.state.work(e.a.j);
+        let run = run.and_then(|work| work.run.as_deref());
+        let first = run.and_then(|run| run.hosts.first());
+        let ran_here = first.is_some_and(|(id, _)| **self.core.state.host_name(*id) == *host);
+        if !ran_here || !self.core.state.is_given_up(e.a) {
+            return;
+        }
+        self.judge(&mut e);
+        let spec = self.core.state.spec_of(e.a.j.id);
+        let code = e.code.and_then(|code| u8::try_from(code).ok());
+        let requeues = |code: u8| spec.is_some_and(|s| requeue_exits(self.core, s).requeues(code));
+        if !e.is_success() || code.is_some_and(|code| code != 0 && requeues(code)) {
+            return;
+        }
+        (e.pid, e.known) = (0, self.now.0);
+        e.text = match e.text.as_str() {
+            "" => AFTER_ALL.to_owned(),
+            text => format!("{text}; {AFTER_ALL}"),
+        };
+        let (requeue, hold) = (false, false);
+        self.emit(Event::Ended {
+            e: Box::new(e),
+            requeue,
+            hold,
+        });
+        self.core.pass.needed = true;
     }
 
     /// Records an end, with what the other hosts have reported by now.
@@ -281,11 +321,16 @@ impl Turn<'_> {
         self.bound(host, a)?.run.as_deref()
     }
 
+    /// Whether it succeeded, according to its exit code and to what ended its commands.
+    fn judge(&self, e: &mut Ended) {
+        fail_with_command(e);
+        e.success = self.is_success(e);
+    }
+
     /// `confirmed`: its host or an administrator states that no part of the attempt runs any more.
     pub(super) fn ended(&mut self, mut e: Ended, confirmed: bool) {
         e.known = self.now.0;
-        fail_with_command(&mut e);
-        e.success = self.is_success(&e);
+        self.judge(&mut e);
         let (requeue, hold) = self.requeue_after(&mut e, confirmed);
         e.success &= !requeue;
         self.count_failure(&e);
@@ -302,6 +347,7 @@ impl Turn<'_> {
     fn report_complete(&mut self, host: &str, boot: &str) {
         let file = std::mem::take(&mut self.core.memory.host_mut(host).report_file);
         let known = file.mentioned.unwrap_or_default();
+        self.core.memory.host_mut(host).given_up = GivenUp::default();
         let ctl = self.core.state.host_ctl(host);
         if ctl.boot != boot {
             // The first report of a host that is new to the journal does not indicate a restart.

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::{CheckedCounts, Ctx};
 use crate::admin::journal_damage::{self, ReadFinding};
 use crate::journal::{self, Chain, Error};
-use crate::model::{AttemptId, JobKey};
+use crate::model::{AttemptId, JobKey, TermReason};
 use crate::record::event::Event;
 use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
 use crate::state::State;
@@ -29,6 +29,8 @@ const DAMAGE: &str = "'cadmin fsck' lists all damage. Records before it are safe
 enum Phase {
     Bound,
     Started,
+    /// Given up with its host: a success that the host reports later still counts.
+    Lost,
     Over,
 }
 
@@ -46,10 +48,20 @@ impl Attempts {
             Event::Submitted(s) => self.submitted(s.id),
             Event::Dispatched { a, .. } => self.dispatched(*a),
             Event::Started { a, .. } => self.step(*a, Phase::Started),
-            Event::Ended { e, .. } => self.step(e.a, Phase::Over),
+            Event::Ended { e, requeue, .. } => {
+                let lost = matches!(e.reason, TermReason::Fenced | TermReason::HostLost);
+                match self.phases.get(&e.a) {
+                    Some(Phase::Lost) if e.is_success() => self.step(e.a, Phase::Over),
+                    Some(Phase::Lost) => self.out_of_order.push((e.a, "ended twice")),
+                    _ if *requeue && lost => self.step(e.a, Phase::Lost),
+                    _ => self.step(e.a, Phase::Over),
+                }
+            }
             Event::Unbound { a, .. } => match self.phases.insert(*a, Phase::Over) {
                 Some(Phase::Started) => self.out_of_order.push((*a, "started, and was unbound")),
-                Some(Phase::Over) => self.out_of_order.push((*a, "was over, and was unbound")),
+                Some(Phase::Over | Phase::Lost) => {
+                    self.out_of_order.push((*a, "was over, and was unbound"));
+                }
                 _ => {}
             },
             _ => {}
@@ -76,7 +88,9 @@ impl Attempts {
         };
         match (*phase, to) {
             (Phase::Started, Phase::Started) => self.out_of_order.push((a, "started twice")),
-            (Phase::Over, Phase::Started) => self.out_of_order.push((a, "was over, and started")),
+            (Phase::Over | Phase::Lost, Phase::Started) => {
+                self.out_of_order.push((a, "was over, and started"));
+            }
             (Phase::Over, _) => self.out_of_order.push((a, "ended twice")),
             _ => {}
         }

@@ -26,8 +26,50 @@ pub(in crate::turn) struct HostMemory {
     pub excluded: bool,
     /// When it last beat.
     pub alive_at: Option<Mono>,
+    /// Attempts that were given up because the host is silent, or was declared lost.
+    pub given_up: GivenUp,
     /// The notes on it that the leader added to its last sample.
     pub leader_notes: Vec<String>,
+}
+
+/// Time within which a host that speaks again reports what became of its attempts, in ms.
+const RETURN_MS: u64 = 5_000;
+
+/// Attempts that were given up with a host. If one has succeeded meanwhile, that stands only until
+/// the job runs again: the host gets no jobs until it has reported on them.
+#[derive(Default)]
+pub(in crate::turn) struct GivenUp {
+    attempts: BTreeSet<AttemptId>,
+    /// Since when the host speaks again.
+    returned: Option<Mono>,
+}
+
+impl GivenUp {
+    pub(in crate::turn) fn add(&mut self, a: AttemptId) {
+        self.attempts.insert(a);
+    }
+
+    /// The host has reported the end of an attempt. Returns true if it was the last of them.
+    pub(in crate::turn) fn reported(&mut self, a: AttemptId) -> bool {
+        self.attempts.remove(&a) && self.attempts.is_empty()
+    }
+
+    /// Notes whether the host is silent.
+    pub(in crate::turn) fn heard(&mut self, now: Mono, silent: bool) {
+        match silent {
+            true => self.returned = None,
+            false if self.attempts.is_empty() => self.returned = None,
+            false => _ = self.returned.get_or_insert(now),
+        }
+    }
+
+    /// The number of attempts on which the host still has to report before it gets jobs.
+    pub(in crate::turn) fn awaited(&mut self, now: Mono) -> usize {
+        if self.returned.is_some_and(|at| now.since_ms(at) > RETURN_MS) {
+            *self = GivenUp::default();
+        }
+        self.attempts.len()
+    }
 }
 
 /// What the current report file of a host has stated since its `Hello`.

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::model::TermReason;
+use crate::record::report::Usage;
 use crate::record::request::Changes;
 
 impl TestLeader {
@@ -255,7 +256,7 @@ fn a_lost_job_whose_host_comes_back_is_ended_there() {
     b.ask(0, vec![Verb::HostLost { host }]);
     assert_eq!(b.stat(1), JobStat::Exit);
     b.beat("h1");
-    let u = crate::record::report::Usage {
+    let u = Usage {
         cpu_ms: 5,
         ..Default::default()
     };
@@ -282,6 +283,84 @@ fn a_silent_host_is_fenced_by_the_limit_that_its_last_load_named() {
             assert_eq!(pends, fenced, "{seconds} s, {silent_ms} ms");
         }
     }
+}
+
+/// Job 1, which only h1 may run, was given up because that host is silent.
+fn given_up() -> (TestLeader, AttemptId) {
+    let mut b = TestLeader::new();
+    b.submit(5, |j| {
+        (j.spec.rerunnable, j.spec.hosts) = (true, "h1".into())
+    });
+    let a = attempt(1, 1);
+    b.host_runs("h1", a);
+    b.reports_limit("h1", Some(60_000), 0);
+    let u = Usage {
+        cpu_ms: 3_000,
+        ..Usage::default()
+    };
+    b.report("h1", vec![Report::Usage { a, u }]);
+    b.reports_limit("h1", Some(60_000), 70_001);
+    assert_eq!(b.stat(1), JobStat::Pend);
+    (b, a)
+}
+
+#[test]
+fn a_success_that_a_fenced_host_reports_stands_while_the_job_waits() {
+    let (mut b, a) = given_up();
+    b.submit(5, |j| j.spec.depend = "done(1)".into());
+    b.core.state.note_ends();
+    // The load of the host is read before its reports are.
+    b.reports_limit("h1", Some(60_000), 0);
+    assert_eq!(
+        b.stat(1),
+        JobStat::Pend,
+        "what became of it is not known yet"
+    );
+    let mut end = exited(a, 0);
+    if let Report::Ended(e) = &mut end {
+        e.u.cpu_ms = 4_000;
+    }
+    b.report("h1", vec![end.clone()]);
+    assert_eq!(b.stat(1), JobStat::Done);
+    assert_eq!(b.stat(2), JobStat::Run, "its dependent");
+    let run = b.core.state.work(a.j).unwrap().run.clone().unwrap();
+    assert_eq!(run.usage().cpu_ms, 4_000);
+    assert_eq!(run.end.unwrap().reason, TermReason::None);
+    assert_eq!(contents(&b.replayed()), contents(&b.core.state));
+    let records = b.core.state.take_ends();
+    let [record] = &records[..] else {
+        panic!("{records:?}");
+    };
+    assert!(record.late && record.is_done() && !record.requeued);
+    assert_eq!((record.run_ms(), record.cpu_ms), (0, 1_000));
+    // The next leader reads the same report.
+    b.report("h1", vec![end]);
+    assert!(b.last.events.is_empty() && b.core.state.take_ends().is_empty());
+}
+
+#[test]
+fn a_failure_that_a_fenced_host_reports_changes_nothing_and_it_gets_jobs_again() {
+    for end in [exited(attempt(1, 1), 5), {
+        let mut end = exited(attempt(1, 1), 0);
+        if let Report::Ended(e) = &mut end {
+            e.reason = TermReason::Fenced;
+        }
+        end
+    }] {
+        let (mut b, a) = given_up();
+        b.reports_limit("h1", Some(60_000), 0);
+        assert_eq!(b.stat(1), JobStat::Pend);
+        b.report("h1", vec![end]);
+        assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "run again");
+    }
+    // A host that says nothing about it.
+    let (mut b, a) = given_up();
+    b.reports_limit("h1", Some(60_000), 0);
+    b.now += 5_001;
+    b.reports_limit("h1", Some(60_000), 0);
+    assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "run again");
+    b.report("h1", vec![exited(a, 0)]);
+    assert_eq!(b.stat(1), JobStat::Run, "it has begun again");
 }
 
 #[test]
