@@ -16,6 +16,10 @@
 #[allow(dead_code)] // shared with the tests, which use more of it
 mod cluster;
 
+#[path = "../tests/it/patience.rs"]
+#[allow(dead_code)] // as above
+mod patience;
+
 #[path = "bench/accounting.rs"]
 mod accounting;
 #[path = "bench/interactive.rs"]

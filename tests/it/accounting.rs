@@ -1,9 +1,9 @@
 //! Accounting says what the journal says, whatever killed the leaders: each ended attempt once.
 
 use crate::cluster::{Cluster, kill_9};
+use crate::patience::{find_or, until_or};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// Job, attempt: code, whether the job was requeued, CPU time.
 type Ends = BTreeMap<(String, u64), (Option<i64>, bool, u64)>;
@@ -49,21 +49,16 @@ fn accounted(cluster: &Cluster) -> Ends {
 
 /// Waits until accounting has what the journal has.
 fn settled(cluster: &Cluster) -> Ends {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
+    let agreed = || {
         let (journal, records) = (journalled(cluster), accounted(cluster));
-        if journal == records {
-            return records;
-        }
-        assert!(
-            Instant::now() < end,
-            "journal {} ends, accounting {}\n{}",
-            journal.len(),
-            records.len(),
-            cluster.logs()
-        );
-        std::thread::sleep(Duration::from_millis(500));
-    }
+        (journal == records).then_some(records)
+    };
+    find_or(agreed, || {
+        let (journal, records) = (journalled(cluster), accounted(cluster));
+        let (journal, records) = (journal.len(), records.len());
+        let logs = cluster.logs();
+        format!("journal {journal} ends, accounting {records}\n{logs}")
+    })
 }
 
 fn number_after(text: &str, title: &str) -> f64 {
@@ -76,11 +71,10 @@ fn number_after(text: &str, title: &str) -> f64 {
 
 #[test]
 fn each_ended_attempt_is_accounted_once_whatever_kills_the_leaders() {
-    let cluster = Cluster::up_armed("--hosts 2 --slots 4 --masters 3 --lease 3");
-    let again = cluster.csub(&["-oo", "/dev/null", "sleep 2"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(again, 0)).is_some_and(|s| s == "RUN")
-    });
+    let cluster = Cluster::up_armed("--hosts 2 --slots 4 --masters 3");
+    let again = cluster.csub(&["-oo", "/dev/null", "[ -e again ] || sleep 1000"]);
+    cluster.wait(|s| s.get(&(again, 0)).is_some_and(|s| s == "RUN"));
+    std::fs::write(cluster.work().join("again"), "").expect("it is ours");
     cluster.ok("crequeue", &[&again.to_string()]);
     let stream = "sleep 0.3";
     cluster.csub(&["-J", "ok[1-260]", "-oo", "/dev/null", stream]);
@@ -99,19 +93,14 @@ fn each_ended_attempt_is_accounted_once_whatever_kills_the_leaders() {
             "" => kill_9(leader.pid),
             rules => cluster.arm(rules),
         }
-        let end = Instant::now() + Duration::from_secs(30);
-        while cluster.ps().iter().any(|p| p.pid == leader.pid) {
-            assert!(
-                Instant::now() < end,
-                "{point} killed nobody\n{}",
-                cluster.logs()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_or(
+            || cluster.ps().iter().all(|p| p.pid != leader.pid),
+            || format!("{point} killed nobody\n{}", cluster.logs()),
+        );
         cluster.arm("");
         cluster.dev_up("--no-wait");
     }
-    cluster.wait(Duration::from_secs(120), |states| {
+    cluster.wait(|states| {
         let over = |stat: &String| stat == "DONE" || stat == "EXIT";
         states.len() >= 301 && states.values().all(over)
     });
@@ -141,22 +130,15 @@ fn each_ended_attempt_is_accounted_once_whatever_kills_the_leaders() {
 /// A share on which accounting cannot be written: an alarm, work goes on, the records come later.
 #[test]
 fn accounting_that_cannot_be_written_stops_nobody_and_comes_later() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let acct = cluster.share().join("acct");
     std::fs::write(&acct, "in the way").expect("the share can be written");
     let id = cluster.csub(&["true"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
-    });
-    let end = Instant::now() + Duration::from_secs(20);
-    while !cluster.health().contains("accounting cannot be written") {
-        assert!(Instant::now() < end, "{}", cluster.health());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
+    let alarm = || cluster.health().contains("accounting cannot be written");
+    until_or(alarm, || cluster.health());
     let second = cluster.csub(&["exit 3"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(second, 0)).is_some_and(|s| s == "EXIT")
-    });
+    cluster.wait(|s| s.get(&(second, 0)).is_some_and(|s| s == "EXIT"));
     std::fs::remove_file(&acct).expect("it can be removed");
     assert_eq!(settled(&cluster).len(), 2);
 }
@@ -164,13 +146,11 @@ fn accounting_that_cannot_be_written_stops_nobody_and_comes_later() {
 /// Prices of cb.yaml come into force with `cadmin reconfig`, and every form of `cacct` says the same.
 #[test]
 fn costs_follow_from_the_prices_in_force() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     for _ in 0..3 {
         cluster.csub(&["-n", "2", "-oo", "/dev/null", "sleep 1"]);
     }
-    cluster.wait(Duration::from_secs(30), |states| {
-        states.len() == 3 && states.values().all(|s| s == "DONE")
-    });
+    cluster.wait(|states| states.len() == 3 && states.values().all(|s| s == "DONE"));
     settled(&cluster);
     let free = cluster.ok("cacct", &[]);
     assert!(!free.contains("cost"), "{free}");
@@ -191,11 +171,8 @@ fn costs_follow_from_the_prices_in_force() {
     let good = format!("{old}\ncharge:\n  currency: EUR\n  prices:\n  - slot_hour: 3.6\n");
     std::fs::write(&path, good).expect("it is ours");
     cluster.ok("cadmin", &["reconfig"]);
-    let end = Instant::now() + Duration::from_secs(20);
-    while !cluster.ok("cparams", &["-l"]).contains("charge.prices.1") {
-        assert!(Instant::now() < end, "{}", cluster.logs());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let shown = || cluster.ok("cparams", &["-l"]).contains("charge.prices.1");
+    until_or(shown, || cluster.logs());
     let mut sum = 0;
     for line in cluster.ok("cacct", &["--json"]).lines() {
         let r: Value = serde_json::from_str(line).expect("a JSON line");

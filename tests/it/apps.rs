@@ -1,9 +1,9 @@
 //! Applications on a real cluster: a profile, a template, and the commands that show them.
 
 use crate::cluster::{Cluster, text};
+use crate::patience::until_or;
 use crate::policies;
 use serde_json::Value;
-use std::time::{Duration, Instant};
 
 /// Puts these lines at the end of the cluster's cb.yaml and has them obeyed.
 fn reconfigure(cluster: &Cluster, more: &str) {
@@ -21,9 +21,7 @@ fn refused(cluster: &Cluster, args: &[&str], code: i32, why: &str) {
 }
 
 fn done(cluster: &Cluster, id: u32) {
-    cluster.wait(Duration::from_secs(60), |states| {
-        states.get(&(id, 0)).is_some_and(|stat| stat == "DONE")
-    });
+    cluster.wait(|states| states.get(&(id, 0)).is_some_and(|stat| stat == "DONE"));
 }
 
 /// Commands show the application of the job, and select by it.
@@ -49,16 +47,9 @@ fn shown(cluster: &Cluster, id: u32) {
     let json = cluster.ok("cjobs", &["--json", &id.to_string()]);
     let json: Value = serde_json::from_str(json.trim()).unwrap();
     assert_eq!(json["app"], "cfd");
-    let end = Instant::now() + Duration::from_secs(30);
     // Accounting is written a little after the end.
-    while !cluster.ok("cacct", &["-by", "app"]).contains("\ncfd ") {
-        assert!(
-            Instant::now() < end,
-            "{}",
-            cluster.ok("cacct", &["-by", "app"])
-        );
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let by_app = || cluster.ok("cacct", &["-by", "app"]);
+    until_or(|| by_app().contains("\ncfd "), by_app);
 }
 
 #[test]
@@ -178,14 +169,9 @@ fn a_profile_gives_variables_and_says_which_ends_are_a_success() {
         .collect();
     let all = format!("{own} DONE 3\n{after} DONE 9\n{failed} EXIT 9\n");
     // Records wait a second for company.
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let stdout = site.run("cacct", &words);
-        let stdout = String::from_utf8_lossy(&stdout.stdout).into_owned();
-        if stdout == all {
-            break;
-        }
-        assert!(Instant::now() < end, "{stdout}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let records = || {
+        let out = site.run("cacct", &words);
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    until_or(|| records() == all, records);
 }

@@ -1,9 +1,9 @@
 //! Bad configuration and damaged files: named, confined, and no daemon stops.
 
 use crate::cluster::{Cluster, kill_9, text};
+use crate::patience::until_or;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// What follows a good beginning of cb.yaml, and what the refusal must say.
 const CONFIGS: &[(&str, &str)] = &[
@@ -22,14 +22,18 @@ const CONFIGS: &[(&str, &str)] = &[
     ("general: {default_queue: nosuch}\n", "nosuch"),
 ];
 
-fn ckconfig(path: &Path) -> (i32, String, Duration) {
-    let begin = Instant::now();
-    let out = Command::new(env!("CARGO_BIN_EXE_cb"))
-        .args(["cadmin", "ckconfig"])
+/// Seconds of processor time in which a file must be judged: it takes milliseconds, a debug build more.
+const CPU_S: u32 = 2;
+
+/// Its exit code; none if it used more time than that.
+fn ckconfig(path: &Path) -> (Option<i32>, String) {
+    let limited = format!("ulimit -t {CPU_S}; exec \"$0\" cadmin ckconfig \"$1\"");
+    let out = Command::new("sh")
+        .args(["-c", &limited, env!("CARGO_BIN_EXE_cb")])
         .arg(path)
         .output();
     let out = out.expect("cb runs");
-    (out.status.code().unwrap_or(-1), text(&out), begin.elapsed())
+    (out.status.code(), text(&out))
 }
 
 #[test]
@@ -38,13 +42,13 @@ fn bad_configurations_are_refused_by_name_and_place_without_a_cluster() {
     let path = dir.path().join("cb.yaml");
     let good = "cluster: {name: c, administrators: root}\n";
     std::fs::write(&path, format!("{good}queues:\n- {{name: q}}\n")).unwrap();
-    let (code, output, _) = ckconfig(&path);
-    assert_eq!(code, 0, "{output}");
+    let (code, output) = ckconfig(&path);
+    assert_eq!(code, Some(0), "{output}");
     let mut wrong = Vec::new();
     for (bad, says) in CONFIGS {
         std::fs::write(&path, format!("{good}{bad}")).unwrap();
-        let (code, output, _) = ckconfig(&path);
-        if code == 0 || !output.contains(says) || !output.contains("cb.yaml:") {
+        let (code, output) = ckconfig(&path);
+        if code == Some(0) || !output.contains(says) || !output.contains("cb.yaml:") {
             wrong.push(format!("{bad:?}: {output}"));
         }
     }
@@ -69,22 +73,20 @@ fn bombs_are_refused_at_once() {
     ];
     for bomb in bombs {
         std::fs::write(&path, &bomb).unwrap();
-        let (code, output, took) = ckconfig(&path);
+        let (code, output) = ckconfig(&path);
         let start: String = bomb.chars().take(20).collect();
-        assert_ne!(code, 0, "{start}");
+        assert!(code.is_some_and(|code| code > 0), "{start}: {code:?}");
         assert!(
             output.len() < 100_000,
             "{start}: {} bytes of complaint",
             output.len()
         );
-        // Milliseconds; the bound leaves room for a debug build on a busy machine.
-        assert!(took < Duration::from_secs(2), "{start}: {took:?}");
     }
 }
 
 #[test]
 fn a_bad_reconfiguration_leaves_the_old_one_in_force_even_over_a_change_of_leader() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --cgroup off");
     let config = cluster.share().join("conf/cb.yaml");
     let old = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, old.replace("priority: 60", "priority: [60")).unwrap();
@@ -100,19 +102,14 @@ fn a_bad_reconfiguration_leaves_the_old_one_in_force_even_over_a_change_of_leade
     kill_9(leader.pid);
     cluster.dev_up("");
     let id = cluster.csub(&["-q", "high", "true"]);
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
     std::fs::write(&config, old.replace("priority: 60", "priority: 61")).unwrap();
     cluster.ok("cadmin", &["reconfig"]);
     // The view follows within its tick.
-    for _ in 0..50 {
-        if cluster.ok("cqueues", &["high"]).contains(" 61 ") {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    panic!("the good configuration is not in force\n{}", cluster.logs());
+    let shown = || cluster.ok("cqueues", &["high"]).contains(" 61 ");
+    until_or(shown, || {
+        format!("the good configuration is not in force\n{}", cluster.logs())
+    });
 }
 
 /// All files below a directory whose name passes.
@@ -134,11 +131,9 @@ fn find(dir: &Path, wanted: &str, out: &mut Vec<PathBuf>) {
 
 #[test]
 fn damage_is_named_by_file_and_offset() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --cgroup off");
     let id = cluster.csub(&["true"]);
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
     assert!(cluster.ok("cadmin", &["fsck"]).contains("no damage"));
     // Of a copy, so that the cluster itself stays sound.
     let copy = cluster.work().join("copy");

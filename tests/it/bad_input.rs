@@ -1,7 +1,6 @@
 //! Bad input gets its named refusal at the door; nothing is lost and no daemon stops.
 
 use crate::cluster::{Cluster, text};
-use std::time::Duration;
 
 /// Arguments of csub, exit code, what the message must say.
 const SUBMISSIONS: &[(&[&str], i32, &str)] = &[
@@ -52,7 +51,7 @@ const IDS: &[(&str, i32)] = &[
 
 #[test]
 fn bad_submissions_are_refused_by_name_and_good_ones_still_pass() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --cgroup off");
     let daemons = cluster.ps();
     let mut wrong = Vec::new();
     for (args, code, says) in SUBMISSIONS {
@@ -78,9 +77,7 @@ fn bad_submissions_are_refused_by_name_and_good_ones_still_pass() {
     assert_eq!(out.status.code(), Some(2), "{}", text(&out));
 
     let id = cluster.csub(&["true"]);
-    let states = cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE" || s == "EXIT")
-    });
+    let states = cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE" || s == "EXIT"));
     assert_eq!(
         states.len(),
         1,
@@ -99,7 +96,7 @@ fn bad_submissions_are_refused_by_name_and_good_ones_still_pass() {
 /// Bytes that are no request, dropped where requests are expected.
 #[test]
 fn rubbish_in_the_drop_box_hurts_nobody() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --cgroup off");
     cluster.csub(&["true"]); // makes the user's directory
     let inbox = std::fs::read_dir(cluster.share().join("inbox"))
         .unwrap()
@@ -123,8 +120,6 @@ fn rubbish_in_the_drop_box_hurts_nobody() {
     );
     std::fs::write(inbox.join("unrelated"), "x").unwrap();
     let id = cluster.csub(&["true"]);
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
     assert!(cluster.ps().iter().any(|p| p.leader), "{}", cluster.logs());
 }

@@ -1,8 +1,8 @@
 //! Commands that a running job starts on its hosts by `claunch`, on the two hosts of a cluster.
 
-use crate::cluster::{Cluster, exists, lines, text, wait_until};
+use crate::cluster::{Cluster, exists, lines, text};
+use crate::patience::{until, until_or};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 const HOSTS: &str = "--hosts 3 --slots 1 --masters 1";
 
@@ -89,22 +89,14 @@ fn nothing_is_left_on_any_host_when_the_job_is_killed() {
             let pids = out.lines().filter_map(|l| l.parse().ok());
             pids.filter(ours).collect::<Vec<i32>>()
         };
-        let end = Instant::now() + Duration::from_secs(30);
         // The command on the other host; the job's own words hold the text, too.
-        while sleeping().len() < 3 {
-            assert!(Instant::now() < end, "{:?}\n{}", sleeping(), c.logs());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_or(
+            || sleeping().len() >= 3,
+            || format!("{:?}\n{}", sleeping(), c.logs()),
+        );
         let known = sleeping();
         c.ok("ckill", &["-r", &id.to_string()]);
-        while known.iter().any(|pid| exists(*pid)) {
-            assert!(
-                Instant::now() < end + Duration::from_secs(30),
-                "{}",
-                c.logs()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_or(|| !known.iter().any(|pid| exists(*pid)), || c.logs());
     }
 }
 
@@ -124,7 +116,7 @@ fn the_next_job_starts_when_nothing_of_the_last_one_is_left_on_any_host() {
              while ! [ -s {pid_file} ]; do sleep 0.1; done; [ {killed} = true ] && wait; exit 0"
         );
         let first = c.csub(&["-n", "2", &script]);
-        wait_until("the command runs", 30, || !lines(&pid).is_empty());
+        until("the command runs", || !lines(&pid).is_empty());
         let script = format!(
             "kill -0 $(cat {pid_file}) 2>/dev/null && echo two >{found_file} || echo one >{found_file}"
         );
@@ -132,7 +124,7 @@ fn the_next_job_starts_when_nothing_of_the_last_one_is_left_on_any_host() {
         if killed {
             c.ok("ckill", &[&first.to_string()]);
         }
-        wait_until("the next job ran", 60, || !lines(&found).is_empty());
+        until("the next job ran", || !lines(&found).is_empty());
         assert_eq!(lines(&found), ["one"], "{}", c.logs());
     }
     c.ok("cadmin", &["check"]);

@@ -3,6 +3,7 @@
 //! executor.
 
 use crate::cluster::{Cluster, exists, kill_9, signal, text};
+use crate::patience::until_or;
 use crate::policies::{self, is, until};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ queues:
 const HEAD: &str = "PATH=$LSF_BINDIR:$PATH; set -- $LSB_HOSTS; A=$1 B=$2; ";
 
 fn site(cgroup: &str) -> Cluster {
-    let options = format!("--hosts 2 --slots 1 --masters 1 --lease 5 --cgroup {cgroup}");
+    let options = format!("--hosts 2 --slots 1 --masters 1 --cgroup {cgroup}");
     let site = Cluster::up(&options);
     policies::configure(&site, HOSTS);
     site
@@ -41,16 +42,8 @@ fn grows(site: &Cluster, name: &str) -> bool {
     false
 }
 
-fn soon(what: &str, site: &Cluster, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(
-            Instant::now() < end,
-            "{what}: not within 60 s\n{}",
-            site.logs()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn soon(what: &str, site: &Cluster, holds: impl FnMut() -> bool) {
+    until_or(holds, || format!("{what}\n{}", site.logs()));
 }
 
 #[test]
@@ -193,7 +186,7 @@ fn what_a_job_used_on_another_host_counts_when_it_is_said_after_the_end() {
     let executor = all.filter(|p| p.role == "cbexe").find(|p| p.host == host);
     let executor = executor.unwrap().pid;
     // Until it has noted the start of the command.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(3));
     signal(executor, "-STOP");
     std::fs::write(site.work().join("go"), "").unwrap();
     let job = until(&site, id, "over", |job| {

@@ -1,11 +1,11 @@
 //! A development cluster for one test, made of the real programs: brought up in a directory of its
 //! own, taken down with all its processes when the test ends, however it ends.
 
+use crate::patience::{PATIENCE, find_or, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// A running cluster.
 pub struct Cluster {
@@ -141,14 +141,8 @@ impl Cluster {
 
     /// The leading process; waits for one.
     pub fn leader(&self) -> Process {
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(leader) = self.ps().into_iter().find(|p| p.leader) {
-                return leader;
-            }
-            assert!(Instant::now() < end, "nobody leads\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let leader = || self.ps().into_iter().find(|p| p.leader);
+        find_or(leader, || format!("nobody leads\n{}", self.logs()))
     }
 
     /// The log of a daemon: `cbsched.h1`.
@@ -160,7 +154,8 @@ impl Cluster {
     /// Runs `cadmin dev up` again.
     pub fn dev_up(&self, options: &str) {
         let dir = self.dir.to_str().expect("a path of plain characters");
-        let mut words = vec!["cadmin", "dev", "up", "--dir", dir];
+        let patience = PATIENCE.as_secs().to_string();
+        let mut words = vec!["cadmin", "dev", "up", "--dir", dir, "--timeout", &patience];
         words.extend(options.split_whitespace());
         let mut command = Command::new(env!("CARGO_BIN_EXE_cb"));
         if self.armed {
@@ -244,27 +239,27 @@ impl Cluster {
         output.lines().filter_map(state_line).collect()
     }
 
-    /// Waits until `done` holds for the states; panics with what they are after `limit`.
+    /// Waits until `done` holds for the states; panics with what they are when it does not.
     pub fn wait(
         &self,
-        limit: Duration,
         mut done: impl FnMut(&BTreeMap<(u32, u32), String>) -> bool,
     ) -> BTreeMap<(u32, u32), String> {
-        let end = Instant::now() + limit;
-        loop {
-            let states = self.states();
-            if done(&states) {
-                return states;
+        let those = || Some(self.states()).filter(|states| done(states));
+        find_or(those, || {
+            let mut count: BTreeMap<String, u32> = BTreeMap::new();
+            for state in self.states().into_values() {
+                *count.entry(state).or_default() += 1;
             }
-            if Instant::now() > end {
-                let mut count: BTreeMap<&str, u32> = BTreeMap::new();
-                states
-                    .values()
-                    .for_each(|s| *count.entry(s).or_default() += 1);
-                panic!("not so after {limit:?}: {count:?}\n{}", self.logs());
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        }
+            format!("{count:?}\n{}", self.logs())
+        })
+    }
+
+    /// Waits until job `id` is in one of these states.
+    pub fn wait_for(&self, id: u32, stats: &[&str]) -> BTreeMap<(u32, u32), String> {
+        self.wait(|states| {
+            let stat = states.get(&(id, 0));
+            stat.is_some_and(|stat| stats.contains(&stat.as_str()))
+        })
     }
 
     /// The processes of the cluster.
@@ -342,10 +337,7 @@ pub fn interruptible() {
 /// Sends a signal that cannot be caught, and waits for its effect: a dying leader is still listed.
 pub fn kill_9(pid: i32) {
     signal(pid, "-KILL");
-    let end = Instant::now() + Duration::from_secs(5);
-    while exists(pid) && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    until("a killed process has ended", || !exists(pid));
 }
 
 /// Sends a signal.
@@ -399,13 +391,4 @@ pub fn lines(path: &Path) -> Vec<String> {
         .lines()
         .map(String::from)
         .collect()
-}
-
-/// Waits until something is so.
-pub fn wait_until(what: &str, limit_s: u64, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(limit_s);
-    while !so() {
-        assert!(Instant::now() < end, "not so after {limit_s} s: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

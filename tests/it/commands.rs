@@ -1,9 +1,9 @@
 //! The commands that act, against a real cluster: what they print where, and how they end.
 
 use crate::cluster::Cluster;
+use crate::patience::until_or;
 use std::io::Write as _;
 use std::process::{Output, Stdio};
-use std::time::Duration;
 
 /// A command line, its exit code, and what its output and error output must hold.
 type Step = (&'static str, i32, &'static str, &'static str);
@@ -49,7 +49,7 @@ fn feed(cluster: &Cluster, name: &str, args: &[&str], text: &str) -> Output {
 
 #[test]
 fn commands_say_what_they_did_and_end_with_the_right_code() {
-    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1");
     // Ids are given from 1 in the order of acceptance; a refused job takes none.
     play(
         &cluster,
@@ -117,7 +117,7 @@ fn commands_say_what_they_did_and_end_with_the_right_code() {
 
 #[test]
 fn a_waiting_csub_gives_the_code_of_its_job() {
-    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1");
     let work = cluster.work();
     std::fs::write(
         work.join("job.sh"),
@@ -156,7 +156,7 @@ fn a_waiting_csub_gives_the_code_of_its_job() {
 
 #[test]
 fn a_pack_lists_what_it_took_and_what_it_refused() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     let text = "# a pack\ntrue\n-q nope true\n-n x true\n-J last true\n";
     let out = feed(&cluster, "csub", &["-pack", "-"], text);
     assert_eq!(
@@ -176,9 +176,7 @@ fn a_pack_lists_what_it_took_and_what_it_refused() {
         String::from_utf8_lossy(&out.stdout),
         "Line#1-50 Jobs <3-52> are submitted to default queue <normal>.\n"
     );
-    cluster.wait(Duration::from_secs(60), |states| {
-        states.len() == 52 && states.values().all(|s| s == "DONE")
-    });
+    cluster.wait(|states| states.len() == 52 && states.values().all(|s| s == "DONE"));
     let out = feed(&cluster, "csub", &["-K"], "#CSUB -J stdin\nexit 4\n");
     assert_eq!(out.status.code(), Some(4));
     let out = feed(&cluster, "cadmin", &[], "qclose\nnonsense\nqopen\nquit\n");
@@ -205,7 +203,7 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
             &format!("\"{script}\""),
         ]);
     }
-    cluster.csub(&["-o", &path("silent"), "sleep 60"]);
+    cluster.csub(&["-o", &path("silent"), "sleep 1000"]);
     let output = |id: u32| {
         let out = cluster.run("cpeek", &[&id.to_string()]);
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -213,17 +211,10 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
     };
     let until = |id: u32, want: &str| {
         let want = format!("<< output from stdout >>\n{want}");
-        let end = std::time::Instant::now() + Duration::from_secs(30);
-        while output(id).0 != want {
-            assert!(std::time::Instant::now() < end, "{:?}", output(id));
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_or(|| output(id).0 == want, || format!("{:?}", output(id)));
     };
-    let begin = std::time::Instant::now();
-    while !output(3).1.contains("Job <3> has written no output yet.") {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", output(3));
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let nothing = || output(3).1.contains("Job <3> has written no output yet.");
+    until_or(nothing, || format!("{:?}", output(3)));
     for id in 1..=2 {
         until(id, "first\n");
     }
@@ -240,11 +231,11 @@ fn cpeek_shows_the_output_of_one_job_without_its_report() {
 #[test]
 fn the_figures_of_metrics_are_those_of_the_commands() {
     let cluster = &Cluster::up("--hosts 2 --slots 2 --masters 1 --cgroup off");
-    cluster.csub(&["-J", "a[1-7]", "-P", "p", "-o", "/dev/null", "sleep 60"]);
+    cluster.csub(&["-J", "a[1-7]", "-P", "p", "-o", "/dev/null", "sleep 1000"]);
     let all_run = |states: &std::collections::BTreeMap<(u32, u32), String>| {
         states.values().filter(|s| *s == "RUN").count() == 4
     };
-    cluster.wait(Duration::from_secs(30), all_run);
+    cluster.wait(all_run);
     let file = cluster.dir().join("corral.prom");
     let path = file.display().to_string();
     let figures = || {
@@ -261,15 +252,11 @@ fn the_figures_of_metrics_are_those_of_the_commands() {
         "corral_host_slots{host=\"h2\"} 2.0",
         "# EOF",
     ];
-    let end = std::time::Instant::now() + Duration::from_secs(20);
-    loop {
+    let all = || {
         let text = figures();
-        let missing: Vec<_> = due.iter().filter(|d| !text.contains(**d)).collect();
-        if missing.is_empty() {
-            break;
-        }
-        assert!(std::time::Instant::now() < end, "{missing:?}\n{text}");
-    }
+        due.iter().all(|due| text.contains(due))
+    };
+    until_or(all, || format!("not all of {due:?} in {}", figures()));
     let refused = cluster.run("cadmin", &["metrics", "--file", "/nosuch/x.prom"]);
     assert_eq!(refused.status.code(), Some(5));
 }

@@ -2,6 +2,7 @@
 //! always, zsh and fish where they are installed.
 
 use crate::cluster::{Cluster, interruptible};
+use crate::patience::find;
 use crate::source;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -43,6 +44,13 @@ fn bash(cluster: &Cluster, words: &str, comp_type: u32) -> Vec<String> {
     lines(shell(cluster, "bash"), &script)
 }
 
+/// The same for names of the cluster: a busy machine does not find them every time in the moment that it
+/// has for that.
+fn names(cluster: &Cluster, words: &str, comp_type: u32) -> Vec<String> {
+    let some = || Some(bash(cluster, words, comp_type)).filter(|names| *names != [""]);
+    find(words, some)
+}
+
 fn is_installed(program: &str) -> bool {
     Command::new(program)
         .args(["-c", "exit 7"])
@@ -51,14 +59,14 @@ fn is_installed(program: &str) -> bool {
 }
 
 fn in_bash(cluster: &Cluster, id: &str) {
-    assert_eq!(bash(cluster, "csub -q n", 9), ["normal"]);
-    let queues = bash(cluster, "bsub -n 4 -q ''", 9);
+    assert_eq!(names(cluster, "csub -q n", 9), ["normal"]);
+    let queues = names(cluster, "bsub -n 4 -q ''", 9);
     assert_eq!(queues, ["high", "normal", "low"], "by priority");
-    assert_eq!(bash(cluster, "cjobs -m ''", 9), ["h1", "h2"]);
-    assert_eq!(bash(cluster, "ckill ''", 9), [id]);
+    assert_eq!(names(cluster, "cjobs -m ''", 9), ["h1", "h2"]);
+    assert_eq!(names(cluster, "ckill ''", 9), [id]);
     let job = bash(cluster, "cjobs -noh", 9);
     assert_eq!(job, ["-noheader"]);
-    let listed = bash(cluster, "cqueues ''", 63);
+    let listed = names(cluster, "cqueues ''", 63);
     assert_eq!(listed[0], "high    (urgent jobs, scheduled first)");
     assert_eq!(bash(cluster, "csub -i ''", 9), [""], "left to the shell");
     assert_eq!(bash(cluster, "cb csu", 9), ["csub"]);
@@ -80,6 +88,12 @@ fn in_the_shell_of_a_development_cluster(cluster: &Cluster) {
     assert_eq!(lines(shell(cluster, "sh"), &script), ["on"]);
 }
 
+/// The job comes first, and the queue is there.
+fn all_named(output: &[String], id: &str) -> bool {
+    let has = |begin: &str| output.iter().any(|line| line.starts_with(begin));
+    output.len() >= 3 && output[0].starts_with(id) && has("low")
+}
+
 fn in_zsh(cluster: &Cluster, id: &str) {
     let script = format!(
         "compadd() {{ print -rl -- \"${{values[@]}}\" \"${{shown[@]}}\" }}; \
@@ -87,9 +101,11 @@ fn in_zsh(cluster: &Cluster, id: &str) {
          words=(csub -q lo); CURRENT=3; PREFIX=lo; source '{0}'",
         file("zsh/_corral")
     );
-    let mut zsh = shell(cluster, "zsh");
-    zsh.arg("-f");
-    let output = lines(zsh, &script);
+    let output = find("names of the cluster", || {
+        let mut zsh = shell(cluster, "zsh");
+        zsh.arg("-f");
+        Some(lines(zsh, &script)).filter(|output| all_named(output, id))
+    });
     assert_eq!(output[0], id);
     assert!(
         output[1].starts_with(&format!("{id}  -- PSUSP mine")),
@@ -103,9 +119,11 @@ fn in_fish(cluster: &Cluster, id: &str) {
         "source '{}'; complete -C 'ckill '; complete -C 'csub -q lo'; complete -C 'cjobs -noh'",
         file("fish/corral.fish")
     );
-    let mut fish = shell(cluster, "fish");
-    fish.arg("--no-config").env("HOME", cluster.work());
-    let output = lines(fish, &script);
+    let output = find("names of the cluster", || {
+        let mut fish = shell(cluster, "fish");
+        fish.arg("--no-config").env("HOME", cluster.work());
+        Some(lines(fish, &script)).filter(|output| all_named(output, id))
+    });
     assert_eq!(output[0], format!("{id}\tPSUSP mine"));
     assert!(output[1].starts_with("low\t"), "{output:?}");
     assert!(output[2].starts_with("-noheader\t"), "{output:?}");
@@ -115,7 +133,7 @@ fn in_fish(cluster: &Cluster, id: &str) {
 fn shells_complete_names_of_a_live_cluster() {
     let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1");
     let id = cluster.csub(&["-H", "-J", "mine", "sleep 1"]).to_string();
-    cluster.wait(Duration::from_secs(30), |states| !states.is_empty());
+    cluster.wait(|states| !states.is_empty());
     in_bash(&cluster, &id);
     in_the_shell_of_a_development_cluster(&cluster);
     for (program, check) in [
@@ -149,7 +167,8 @@ fn hangs(cluster: &Cluster) {
         took >= Duration::from_millis(200),
         "it did not hang: {took:?}"
     );
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // It does not wait for an answer, which never comes; a busy machine takes its time to start it.
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert_eq!(out.stdout, b"words\n");
     // A development build names the point at which it is made to hang.
     let stderr = String::from_utf8(out.stderr).unwrap();

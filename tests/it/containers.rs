@@ -87,12 +87,10 @@ fn jobs_run_in(runtime: &str, program: &str) {
     assert_eq!(row["exit_code"], 125, "{row}");
     // A kill leaves nothing, limits hold.
     // A time that no test beside this one sleeps.
-    let sleep = format!("sleep 93.{}", runtime.len());
+    let sleep = format!("sleep 993.{}", runtime.len());
     let endless = format!("echo on >on; {sleep} & {sleep}");
     let endless = site.csub(&["-di", image, &endless]);
-    while read("on").is_empty() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    crate::patience::until("it runs", || !read("on").is_empty());
     site.ok("ckill", &[&endless.to_string()]);
     policies::until(&site, endless, "EXIT", policies::is("EXIT"));
     let left = Command::new("pgrep").args(["-f", &sleep]).output();
@@ -289,8 +287,8 @@ impl Tool {
     /// How long the job sleeps that is killed: other tests have other ones.
     fn nap(&self) -> &'static str {
         match self.runtime {
-            ContainerRuntime::Podman => "94.5",
-            _ => "95.5",
+            ContainerRuntime::Podman => "994.5",
+            _ => "995.5",
         }
     }
 

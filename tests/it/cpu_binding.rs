@@ -2,6 +2,7 @@
 //! use, before and after `cbexe` is killed. The leader is played by the test.
 
 use crate::executor_bed::{Cluster, attempt};
+use crate::patience::until;
 use corral::model::{Binding, CpuBind, CpuSet, Share};
 use corral::record::report::Report;
 use corral::sys::cpus;
@@ -96,7 +97,7 @@ fn bound_jobs_have_no_core_in_common_and_a_restarted_cbexe_keeps_it_so() {
 
     c.kill(1);
     let file = c.path("local/scratch/1.0.1.cpus");
-    crate::cluster::wait_until("the list of CPUs is removed", 10, || !file.exists());
+    until("the list of CPUs is removed", || !file.exists());
     let (again, _) = c.bound(4, 1);
     assert_eq!(again, one, "what was freed is given again");
     for id in 2..=4 {

@@ -2,9 +2,9 @@
 //! is as it was however it ends.
 
 use crate::cluster::{Cluster, interruptible, signal};
+use crate::patience::{find, until, until_or};
 use crate::terminal_bed::Screen;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 const HOSTS: &str = "--hosts 1 --slots 2 --masters 1";
 /// What ends the alternate screen.
@@ -14,9 +14,7 @@ const LEFT: &str = "\x1b[?1049l";
 fn with_job(name: &str) -> Cluster {
     let c = Cluster::up(HOSTS);
     let id = c.csub(&["-J", name, "sleep", "600"]);
-    c.wait(Duration::from_secs(30), |states| {
-        states.get(&(id, 0)).is_some_and(|s| s == "RUN")
-    });
+    c.wait(|states| states.get(&(id, 0)).is_some_and(|s| s == "RUN"));
     c
 }
 
@@ -48,8 +46,7 @@ fn restored(c: &Cluster) {
 
 /// The process of cview below the shell.
 fn child_of(shell: i32) -> i32 {
-    let end = std::time::Instant::now() + Duration::from_secs(30);
-    loop {
+    find("cview runs", || {
         let path = format!("/proc/{shell}/task/{shell}/children");
         let pids = std::fs::read_to_string(path).unwrap_or_default();
         let is_cview = |pid: &i32| {
@@ -57,12 +54,8 @@ fn child_of(shell: i32) -> i32 {
             name.is_ok_and(|name| name.trim() == "cview")
         };
         let mut pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
-        if let Some(pid) = pids.find(is_cview) {
-            return pid;
-        }
-        assert!(std::time::Instant::now() < end, "cview does not run");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        pids.find(is_cview)
+    })
 }
 
 #[test]
@@ -74,7 +67,7 @@ fn a_job_is_shown_and_killed_with_keys_and_the_terminal_is_restored() {
     s.keys("K");
     s.until("Kill 1 job: 1? (y/n)");
     s.keys("y");
-    c.wait(Duration::from_secs(30), |states| states[&(1, 0)] == "EXIT");
+    c.wait(|states| states[&(1, 0)] == "EXIT");
     // What stood there already is not written again: draw everything. Blanks are not written.
     s.keys("\x0c");
     for word in ["Job", "<1>", "being", "terminated"] {
@@ -91,11 +84,9 @@ fn a_job_is_shown_and_killed_with_keys_and_the_terminal_is_restored() {
     s.keys("broken disk\r");
     s.until("(y/n)");
     s.keys("y");
-    let end = std::time::Instant::now() + Duration::from_secs(30);
-    while !c.ok("chosts", &["-l", "h1"]).contains("\"broken disk\"") {
-        assert!(std::time::Instant::now() < end, "the host is not closed");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the host is closed", || {
+        c.ok("chosts", &["-l", "h1"]).contains("\"broken disk\"")
+    });
     s.keys("q");
     s.until(LEFT);
     s.until("code=0");
@@ -109,9 +100,7 @@ fn capital_letters_do_what_the_commands_do() {
     let c = Cluster::up(HOSTS);
     let first = c.csub(&["-n", "2", "sleep", "600"]);
     let is = |id: u32, state: &'static str| {
-        c.wait(Duration::from_secs(30), move |states| {
-            states.get(&(id, 0)).is_some_and(|s| s == state)
-        });
+        c.wait(move |states| states.get(&(id, 0)).is_some_and(|s| s == state));
     };
     is(first, "RUN");
     let (second, third) = (c.csub(&["true"]), c.csub(&["true"]));
@@ -131,22 +120,15 @@ fn capital_letters_do_what_the_commands_do() {
     is(first, "RUN");
     // The last one to the top.
     act("GT", "Move 1 job to the top: 3? (y/n)");
-    let end = std::time::Instant::now() + Duration::from_secs(30);
     let ids = || {
         c.ok("cjobs", &["-noheader", "-o", "jobid:"])
             .replace('\n', " ")
     };
-    while ids() != format!("{first} {third} {second} ") {
-        assert!(std::time::Instant::now() < end, "{}", ids());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let moved = format!("{first} {third} {second} ");
+    until_or(|| ids() == moved, ids);
     act("gQ", "Requeue 1 job: 1? (y/n)");
     let attempts = || c.ok("cjobs", &["-noheader", "-o", "attempt:", "1"]);
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    while attempts() != "2\n" {
-        assert!(std::time::Instant::now() < end, "{}", attempts());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_or(|| attempts() == "2\n", attempts);
 }
 
 #[test]

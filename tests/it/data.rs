@@ -3,10 +3,11 @@
 
 use crate::cluster::{Cluster, kill_9};
 use crate::executor_bed;
+use crate::patience::until;
 use crate::policies;
 use corral::model::FileCopy;
 use corral::record::order::HookOrder;
-use corral::sys::{clock, fs, proc, users};
+use corral::sys::{fs, proc, users};
 use std::path::Path;
 
 fn site() -> Cluster {
@@ -79,13 +80,7 @@ fn tmp_of(c: &executor_bed::Cluster, name: &str) -> String {
 }
 
 fn gone(path: &str) {
-    for _ in 0..500 {
-        if !Path::new(path).exists() {
-            return;
-        }
-        clock::sleep_ms(20);
-    }
-    panic!("{path} stays");
+    until(&format!("{path} goes"), || !Path::new(path).exists());
 }
 
 /// A copy reads and writes what the job's user may, whoever submits or runs the daemons; so does the
@@ -122,7 +117,7 @@ fn copies_and_temporary_files_are_the_users() {
     start(&mut c, 2, file(&secret, ">", &stolen), "true");
     start(&mut c, 3, file(&root_only, "<", &open.join("out")), "true");
     let say = open.join("tmp").display().to_string();
-    let job = format!("touch $TMPDIR/f; echo $TMPDIR >{say}; exec sleep 94.7");
+    let job = format!("touch $TMPDIR/f; echo $TMPDIR >{say}; exec sleep 994.7");
     start(
         &mut c,
         4,
@@ -152,7 +147,7 @@ fn a_jobs_tmpdir_goes_with_its_shepherd_and_with_a_host_that_was_restarted() {
     let mut c = executor_bed::Cluster::new();
     let job = |c: &executor_bed::Cluster, name: &str| {
         let file = c.path(name).display().to_string();
-        format!("mkdir $TMPDIR/d; touch $TMPDIR/d/f; echo $TMPDIR >{file}; exec sleep 94.5")
+        format!("mkdir $TMPDIR/d; touch $TMPDIR/d/f; echo $TMPDIR >{file}; exec sleep 994.9")
     };
     c.start_of(1, 1, &job(&c, "one"));
     c.start_of(2, 1, &job(&c, "two"));

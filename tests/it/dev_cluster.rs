@@ -1,12 +1,12 @@
 //! The development cluster itself: up, what it lists, restart of what died, down without a trace.
 
 use crate::cluster::{Cluster, exists, kill_9, reachable, text};
+use crate::patience::find;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// A clone may lie below a home directory that others cannot enter; benchmarks and tests that play
 /// several users run all the same.
@@ -36,7 +36,7 @@ fn programs_of_a_closed_clone_run_as_another_user() {
 
 #[test]
 fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
-    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2");
     let before = cluster.ps();
     let count = |role: &str| before.iter().filter(|p| p.role == role).count();
     assert_eq!(
@@ -74,17 +74,8 @@ fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
     // A job with a child that left its session must not survive either.
     cluster.csub(&["setsid sleep 4321 & echo $! > pid; sleep 4321"]);
     let pid_file = cluster.work().join("pid");
-    for _ in 0..200 {
-        if pid_file.exists() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let pid: i32 = std::fs::read_to_string(&pid_file)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
+    let pid = || std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok();
+    let pid: i32 = find("the job's child", pid);
     assert!(exists(pid));
     // Nor one that is stopped, and with control groups of version 1 frozen.
     let stopped = cluster.csub(&["sleep 4322"]);
@@ -92,7 +83,7 @@ fn a_cluster_comes_up_restarts_what_died_and_goes_without_a_trace() {
         let is = |states: &BTreeMap<(u32, u32), String>| {
             states.get(&(stopped, 0)).is_some_and(|s| s == state)
         };
-        cluster.wait(Duration::from_secs(30), is);
+        cluster.wait(is);
     };
     wait_for("RUN");
     cluster.ok("cstop", &[&stopped.to_string()]);

@@ -1,11 +1,12 @@
 //! Events for programs: each once, over leaders and over runs of the reader.
 
 use crate::cluster::{Cluster, kill_9};
+use crate::patience::until;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 fn documents(text: &str) -> Vec<Value> {
     let read = |line: &str| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -18,11 +19,9 @@ fn names(all: &[Value]) -> Vec<&str> {
 
 #[test]
 fn a_reader_that_stops_and_goes_on_has_each_event_once() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 2 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 2");
     let first = cluster.csub(&["-J", "one", "-o", "/dev/null", "exit 3"]);
-    cluster.wait(Duration::from_secs(30), |states| {
-        states.get(&(first, 0)).is_some_and(|state| state == "EXIT")
-    });
+    cluster.wait(|states| states.get(&(first, 0)).is_some_and(|state| state == "EXIT"));
     let id = first.to_string();
     let all = documents(&cluster.ok("cevents", &[&id]));
     let names_printed = names(&all);
@@ -45,9 +44,7 @@ fn a_reader_that_stops_and_goes_on_has_each_event_once() {
     let at = all[1]["position"].as_str().expect("a position").to_owned();
     kill_9(cluster.leader().pid);
     let next = cluster.csub(&["-o", "/dev/null", "true"]);
-    cluster.wait(Duration::from_secs(60), |states| {
-        states.get(&(next, 0)).is_some_and(|state| state == "DONE")
-    });
+    cluster.wait(|states| states.get(&(next, 0)).is_some_and(|state| state == "DONE"));
     let whole = cluster.ok("cevents", &["--after", "0"]);
     let rest = cluster.ok("cevents", &["--after", &at]);
     let begin = whole.lines().take_while(|line| !line.contains(&at)).count() + 1;
@@ -79,27 +76,34 @@ fn a_reader_that_stops_and_goes_on_has_each_event_once() {
 
 #[test]
 fn a_follower_prints_what_happens_from_now_on() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let old = cluster.csub(&["-o", "/dev/null", "true"]);
-    cluster.wait(Duration::from_secs(30), |states| {
-        states.get(&(old, 0)).is_some_and(|state| state == "DONE")
-    });
+    cluster.wait(|states| states.get(&(old, 0)).is_some_and(|state| state == "DONE"));
     let mut command = cluster.command("cevents");
     command.args(["-f", "-i", "0.1", "-u", "all", "-e", "submitted,ended"]);
     let mut follower = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    // It has read what there is when it waits.
-    std::thread::sleep(Duration::from_millis(1500));
+    let lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let seen = Arc::new(Mutex::new(String::new()));
+    let reader = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            *reader.lock().expect("no panic") += &format!("{line}\n");
+        }
+    });
+    let seen_of = |job: u32| {
+        let mut all = documents(&seen.lock().expect("no panic"));
+        all.retain(|doc| doc["job_id"] == job);
+        all
+    };
+    // It has read what there is when it tells of something new.
+    until("it follows", || {
+        cluster.csub(&["-o", "/dev/null", "true"]);
+        !seen.lock().expect("no panic").is_empty()
+    });
     let new = cluster.csub(&["-o", "/dev/null", "true"]);
-    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
-    let began = Instant::now();
-    let first: Vec<String> = lines.by_ref().take(2).map(|l| l.expect("a line")).collect();
-    assert!(began.elapsed() < Duration::from_secs(30));
-    let names_printed = documents(&first.join("\n"));
-    assert_eq!(names(&names_printed), ["submitted", "ended"]);
-    assert!(
-        names_printed.iter().all(|doc| doc["job_id"] == new),
-        "{names_printed:?}"
-    );
+    until("both events", || seen_of(new).len() >= 2);
     follower.kill().expect("it runs");
     follower.wait().expect("it ends");
+    assert_eq!(names(&seen_of(new)), ["submitted", "ended"]);
+    assert_eq!(seen_of(old), [Value::Null; 0], "what was before");
 }

@@ -3,6 +3,7 @@
 //! Owns the files that a leader would write, and the reading of what the host reports.
 
 use crate::cluster::exists;
+use crate::patience::{find, find_or, until, until_or};
 use corral::host::local::Local;
 use corral::model::{AttemptId, JobKey, Limits, Share, Spec, TermReason};
 use corral::record::frame::{self, Reader};
@@ -197,7 +198,12 @@ impl Cluster {
     }
 
     pub fn signal(&mut self, id: u32, act: Act, n: u32) {
-        let (a, reason, grace_ms) = (attempt(id), TermReason::Owner, 200);
+        self.signal_in(id, act, n, 200);
+    }
+
+    /// The same with a pause between the signals that end a job: for those that heed the first one.
+    pub fn signal_in(&mut self, id: u32, act: Act, n: u32, grace_ms: u64) {
+        let (a, reason) = (attempt(id), TermReason::Owner);
         self.order(&[Order::Signal {
             a,
             act,
@@ -237,15 +243,11 @@ impl Cluster {
 
     /// Waits until a file has content.
     pub fn wait_file(&self, name: &str) -> String {
-        for _ in 0..600 {
+        find(&format!("no file {name}"), || {
             let bytes = fs::read_optional(&self.path(name), 1 << 20).unwrap();
             let text = String::from_utf8(bytes.unwrap_or_default()).unwrap();
-            if text.ends_with('\n') {
-                return text;
-            }
-            clock::sleep_ms(20);
-        }
-        panic!("no file {name}");
+            text.ends_with('\n').then_some(text)
+        })
     }
 
     pub fn kill_exe(&mut self) {
@@ -329,14 +331,9 @@ impl Cluster {
         (n, out)
     }
 
-    pub fn wait_for<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
-        for _ in 0..600 {
-            if let Some(found) = self.reports().1.iter().find_map(|(_, r)| find(r)) {
-                return found;
-            }
-            clock::sleep_ms(20);
-        }
-        panic!("no {what} in {:#?}", self.reports());
+    pub fn wait_for<T>(&self, what: &str, get: impl Fn(&Report) -> Option<T>) -> T {
+        let look = || self.reports().1.iter().find_map(|(_, r)| get(r));
+        find_or(look, || format!("no {what} in {:#?}", self.reports()))
     }
 
     pub fn end(&self, id: u32) -> Ended {
@@ -360,6 +357,12 @@ impl Cluster {
         });
     }
 
+    /// Waits until the jobs' file of marks holds this.
+    pub fn wait_mark(&self, text: &str) {
+        let so = || self.marks().contains(text);
+        until_or(so, || format!("no mark {text}: {}", self.marks()));
+    }
+
     pub fn marks(&self) -> String {
         let bytes = fs::read_optional(&self.path("marks"), 1 << 20).unwrap();
         String::from_utf8(bytes.unwrap_or_default()).unwrap()
@@ -381,11 +384,5 @@ impl Drop for Cluster {
 
 /// Waits until no process of that id runs.
 pub fn wait_gone(pid: i32) {
-    for _ in 0..500 {
-        if !exists(pid) {
-            return;
-        }
-        clock::sleep_ms(20);
-    }
-    panic!("process {pid} lives on");
+    until(&format!("the end of process {pid}"), || !exists(pid));
 }

@@ -1,7 +1,8 @@
 //! System calls of daemons that fail, by strace's injection, and executors, spawners and shepherds
 //! that die at a named place. Skipped with the reason where strace cannot attach.
 
-use crate::cluster::{Cluster, exists, job_id, kill_9, lines, text, wait_until};
+use crate::cluster::{Cluster, exists, job_id, kill_9, lines, text};
+use crate::patience::{deadline, until};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -30,7 +31,7 @@ impl Trace {
                 return None;
             }
         };
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = deadline();
         loop {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let tracer = status.lines().find_map(|l| l.strip_prefix("TracerPid:\t"));
@@ -58,7 +59,8 @@ impl Trace {
         let pid = self.strace.id() as i32;
         for name in ["-TERM", "-KILL"] {
             crate::cluster::signal(pid, name);
-            for _ in 0..100 {
+            // It is killed when it has not let go by then: no test waits for that.
+            for _ in 0..500 {
                 if self.strace.try_wait().unwrap().is_some() {
                     return;
                 }
@@ -100,9 +102,7 @@ fn state(states: &BTreeMap<(u32, u32), String>, id: u32) -> &str {
 }
 
 fn done_once(cluster: &Cluster, id: u32) {
-    cluster.wait(Duration::from_secs(20), |s| {
-        ["DONE", "EXIT"].contains(&state(s, id))
-    });
+    cluster.wait(|s| ["DONE", "EXIT"].contains(&state(s, id)));
     assert_eq!(state(&cluster.states(), id), "DONE", "{}", cluster.logs());
     assert_eq!(ran(cluster, id), 1);
 }
@@ -111,7 +111,7 @@ fn done_once(cluster: &Cluster, id: u32) {
 /// held beyond the last good sync is written anew elsewhere.
 #[test]
 fn a_journal_whose_sync_fails_is_never_touched_again() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --cgroup off");
     let leader = cluster.leader().pid;
     let calls = [
         "-e",
@@ -153,14 +153,14 @@ fn a_journal_whose_sync_fails_is_never_touched_again() {
 /// Row 9: no sync works. The leader ends without an answer, another one answers.
 #[test]
 fn a_leader_whose_disk_syncs_nothing_ends_and_has_answered_nothing() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 2 --cgroup off");
     let leader = cluster.leader().pid;
     let calls = ["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO"];
     let Some(trace) = Trace::attach(&cluster, leader, &calls) else {
         return;
     };
     let csub = submit(&cluster);
-    wait_until("it ends", 10, || !exists(leader));
+    until("it ends", || !exists(leader));
     drop(trace);
     let id = answer(&cluster, csub);
     assert_ne!(cluster.leader().pid, leader);
@@ -175,13 +175,13 @@ fn a_leader_whose_disk_syncs_nothing_ends_and_has_answered_nothing() {
 /// Row 12: every open on the share fails as after a re-export.
 #[test]
 fn a_leader_whose_handles_are_stale_ends_and_another_one_leads() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 2 --cgroup off");
     let leader = cluster.leader().pid;
     let calls = ["-e", "trace=openat", "-e", "inject=openat:error=ESTALE"];
     let Some(trace) = Trace::attach(&cluster, leader, &calls) else {
         return;
     };
-    wait_until("it ends", 10, || !exists(leader));
+    until("it ends", || !exists(leader));
     drop(trace);
     assert_ne!(cluster.leader().pid, leader);
     let id = answer(&cluster, submit(&cluster));
@@ -209,7 +209,7 @@ fn spawner(cluster: &Cluster) -> i32 {
 /// Row 35: the spawner cannot fork. Nothing runs, nothing is shown as done, and later jobs run.
 #[test]
 fn a_spawner_that_cannot_fork_says_so_and_goes_on_later() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --cgroup off");
     let spawner = spawner(&cluster);
     let calls = ["-e", "trace=clone,clone3,fork,vfork", "-e"];
     let inject = "inject=clone,clone3,fork,vfork:error=EAGAIN";
@@ -218,7 +218,7 @@ fn a_spawner_that_cannot_fork_says_so_and_goes_on_later() {
     };
     let id = answer(&cluster, submit(&cluster));
     let output = || cluster.ok("chist", &["-l", &id.to_string()]);
-    wait_until("the failure is told", 10, || output().contains("fork"));
+    until("the failure is told", || output().contains("fork"));
     assert_eq!(ran(&cluster, id), 0);
     assert_ne!(state(&cluster.states(), id), "DONE");
     drop(trace);
@@ -239,7 +239,7 @@ struct Case {
 /// run; one before the end is on record costs the end's name, which never reads as success.
 #[test]
 fn a_death_at_any_step_below_the_executor_starts_nothing_twice() {
-    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --cgroup off");
     let case = |point, state, ran| Case { point, state, ran };
     for case in [
         case("exe.after_ledger", "DONE", 1),
@@ -252,14 +252,12 @@ fn a_death_at_any_step_below_the_executor_starts_nothing_twice() {
         cluster.arm(&format!("{}=kill", case.point));
         let id = answer(&cluster, submit(&cluster));
         let passed = format!("failpoint {}", case.point);
-        wait_until(case.point, 10, || {
+        until(case.point, || {
             cluster.log("cbexe.h1")[before.len()..].contains(&passed)
         });
         cluster.arm("");
         cluster.dev_up("--no-wait");
-        let states = cluster.wait(Duration::from_secs(30), |s| {
-            ["DONE", "EXIT"].contains(&state(s, id))
-        });
+        let states = cluster.wait(|s| ["DONE", "EXIT"].contains(&state(s, id)));
         assert_eq!(state(&states, id), case.state, "{}", case.point);
         assert_eq!(ran(&cluster, id), case.ran, "{}", case.point);
     }
@@ -268,7 +266,7 @@ fn a_death_at_any_step_below_the_executor_starts_nothing_twice() {
 /// Row 13: leaders that die while they read the journal, as for want of memory.
 #[test]
 fn leaders_that_die_while_taking_over_are_counted_in_an_alarm() {
-    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --cgroup off");
     let id = answer(&cluster, submit(&cluster));
     done_once(&cluster, id);
     let states = cluster.states();
@@ -276,7 +274,7 @@ fn leaders_that_die_while_taking_over_are_counted_in_an_alarm() {
     cluster.arm("leader.recovering=kill");
     for _ in 0..3 {
         cluster.dev_up("--no-wait");
-        wait_until("it dies", 10, || {
+        until("it dies", || {
             cluster.ps().iter().all(|p| p.role != "cbsched")
         });
     }
@@ -284,7 +282,7 @@ fn leaders_that_die_while_taking_over_are_counted_in_an_alarm() {
     cluster.dev_up("");
     assert_eq!(cluster.states(), states);
     let view = || std::fs::read_to_string(cluster.share().join("view/params.yaml")).unwrap();
-    wait_until("the alarm", 5, || {
+    until("the alarm", || {
         view().contains("the last 3 leaders died while taking over")
     });
 }
@@ -317,9 +315,7 @@ fn a_share_that_is_slow_costs_no_leadership() {
         .collect();
     assert_eq!(cluster.leader().pid, leader, "{}", cluster.logs());
     cluster.arm("");
-    cluster.wait(Duration::from_secs(120), |s| {
-        ids.iter().all(|id| state(s, *id) == "DONE")
-    });
+    cluster.wait(|s| ids.iter().all(|id| state(s, *id) == "DONE"));
     assert!(ids.iter().all(|id| ran(&cluster, *id) == 1));
     eprintln!("{n} submissions in {:?}, no takeover", begin.elapsed());
 }

@@ -1,7 +1,8 @@
 //! A share without room: full, over quota, read-only. Nothing promised is lost, nothing runs twice,
 //! nobody restarts in a loop, and all goes on by itself when there is room (docs/journal.md).
 
-use crate::cluster::{Cluster, job_id, kill_9, lines, text, wait_until};
+use crate::cluster::{Cluster, job_id, kill_9, lines, text};
+use crate::patience::until;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -130,26 +131,26 @@ fn elections(cluster: &Cluster, names: &[&str]) -> usize {
 /// Row 10 of the fault matrix.
 #[test]
 fn a_full_share_stops_starts_but_not_ends_and_all_goes_on_when_there_is_room() {
-    let options = "--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off";
+    let options = "--hosts 1 --slots 4 --masters 2 --cgroup off";
     let Some((cluster, _disk, share)) = on_a_small_disk(options) else {
         return;
     };
     let ids: Vec<u32> = (0..6).map(|_| gated(&cluster)).collect();
     let (running, pending) = ids.split_at(4);
-    cluster.wait(Duration::from_secs(20), |s| in_state(s, running, "RUN"));
+    cluster.wait(|s| in_state(s, running, "RUN"));
     let before = elections(&cluster, &["cbsched.h1", "cbsched.h1.2"]);
     let leader = cluster.leader().pid;
     let filler = fill(&share);
-    wait_until("DISK FULL", 10, || beat_says_full(&share));
+    until("DISK FULL", || beat_says_full(&share));
     let view = |c: &Cluster| std::fs::read_to_string(c.share().join("view/params.yaml")).unwrap();
-    wait_until("the alarm is shown, as a grave one", 20, || {
+    until("the alarm is shown, as a grave one", || {
         let view = view(&cluster);
         view.contains("DISK FULL") && view.contains("\"grave_alarms\":1")
     });
 
     // What runs ends, and its end is on record; what waits goes on waiting.
     std::fs::write(cluster.work().join("go"), "").unwrap();
-    let states = cluster.wait(Duration::from_secs(40), |s| in_state(s, running, "DONE"));
+    let states = cluster.wait(|s| in_state(s, running, "DONE"));
     assert!(in_state(&states, pending, "PEND"), "{states:?}");
     let out = cluster.run("csub", &["--wait", "7", "true"]);
     assert_eq!(out.status.code(), Some(5), "{}", text(&out));
@@ -160,20 +161,20 @@ fn a_full_share_stops_starts_but_not_ends_and_all_goes_on_when_there_is_room() {
     kill_9(leader);
     let heir = cluster.leader().pid;
     assert_ne!(heir, leader);
-    wait_until("DISK FULL again", 10, || beat_says_full(&share));
+    until("DISK FULL again", || beat_says_full(&share));
     cluster.dev_up("--no-wait");
-    let states = cluster.wait(Duration::from_secs(20), |s| in_state(s, running, "DONE"));
+    let states = cluster.wait(|s| in_state(s, running, "DONE"));
     assert!(in_state(&states, pending, "PEND"), "{states:?}");
     std::thread::sleep(Duration::from_secs(4));
     let after = elections(&cluster, &["cbsched.h1", "cbsched.h1.2"]);
     assert_eq!(after, before + 1, "{}", cluster.logs());
 
     std::fs::remove_file(filler).unwrap();
-    cluster.wait(Duration::from_secs(30), |s| in_state(s, &ids, "DONE"));
+    cluster.wait(|s| in_state(s, &ids, "DONE"));
     let last = cluster.csub(&["-oo", "/dev/null", "echo ran >> ran.$LSB_JOBID"]);
-    cluster.wait(Duration::from_secs(20), |s| in_state(s, &[last], "DONE"));
+    cluster.wait(|s| in_state(s, &[last], "DONE"));
     assert!(!beat_says_full(&share));
-    wait_until("the alarm is gone", 10, || {
+    until("the alarm is gone", || {
         !view(&cluster).contains("DISK FULL")
     });
     assert_eq!(
@@ -189,12 +190,12 @@ fn a_full_share_stops_starts_but_not_ends_and_all_goes_on_when_there_is_room() {
 #[test]
 #[ignore = "a quarter of a minute of waiting"]
 fn a_share_that_stays_full_delays_the_ends_and_loses_none() {
-    let options = "--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off";
+    let options = "--hosts 1 --slots 4 --masters 1 --cgroup off";
     let Some((cluster, _disk, share)) = on_a_small_disk(options) else {
         return;
     };
     let ids: Vec<u32> = (0..4).map(|_| gated(&cluster)).collect();
-    cluster.wait(Duration::from_secs(20), |s| in_state(s, &ids, "RUN"));
+    cluster.wait(|s| in_state(s, &ids, "RUN"));
     let leader = cluster.leader().pid;
     let stop = std::sync::atomic::AtomicBool::new(false);
     let relaxed = std::sync::atomic::Ordering::Relaxed;
@@ -206,9 +207,9 @@ fn a_share_that_stays_full_delays_the_ends_and_loses_none() {
             }
             path
         });
-        wait_until("DISK FULL", 10, || beat_says_full(&share));
+        until("DISK FULL", || beat_says_full(&share));
         std::fs::write(cluster.work().join("go"), "").unwrap();
-        wait_until("all ran", 20, || {
+        until("all ran", || {
             ids.iter()
                 .all(|id| cluster.work().join(format!("ran.{id}")).exists())
         });
@@ -218,9 +219,9 @@ fn a_share_that_stays_full_delays_the_ends_and_loses_none() {
     });
     assert_eq!(cluster.leader().pid, leader, "{}", cluster.logs());
     std::fs::remove_file(filler).unwrap();
-    cluster.wait(Duration::from_secs(30), |s| in_state(s, &ids, "DONE"));
+    cluster.wait(|s| in_state(s, &ids, "DONE"));
     let last = cluster.csub(&["-oo", "/dev/null", "echo ran >> ran.$LSB_JOBID"]);
-    let states = cluster.wait(Duration::from_secs(20), |s| in_state(s, &[last], "DONE"));
+    let states = cluster.wait(|s| in_state(s, &[last], "DONE"));
     ran_once(&cluster, &ids);
     ran_once(&cluster, &[last]);
     // What the failed attempts left is understood by the next leader.
@@ -233,17 +234,17 @@ fn a_share_that_stays_full_delays_the_ends_and_loses_none() {
 /// Row 11: a quota. Every write of the leader to its journal fails, then none.
 #[test]
 fn a_quota_used_up_is_waited_out_without_a_word_too_much() {
-    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 2 --lease 6 --cgroup off");
     let first = cluster.csub(&["-oo", "/dev/null", "echo ran >> ran.$LSB_JOBID"]);
-    cluster.wait(Duration::from_secs(20), |s| in_state(s, &[first], "DONE"));
+    cluster.wait(|s| in_state(s, &[first], "DONE"));
     let leader = cluster.leader().pid;
     cluster.arm(&format!("{leader}:sys.write@/journal.=error:EDQUOT"));
     let mut csub = cluster.command("csub");
     csub.args(["-oo", "/dev/null", "echo ran >> ran.$LSB_JOBID"]);
     let csub = csub.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    wait_until("DISK FULL", 10, || beat_says_full(&cluster.share()));
+    until("DISK FULL", || beat_says_full(&cluster.share()));
     // Longer than the lease: its beat goes on, so nobody takes over.
-    std::thread::sleep(Duration::from_secs(5));
+    std::thread::sleep(Duration::from_secs(8));
     assert_eq!(cluster.leader().pid, leader, "{}", cluster.logs());
     let mut csub = csub;
     assert!(
@@ -254,8 +255,8 @@ fn a_quota_used_up_is_waited_out_without_a_word_too_much() {
     let out = csub.wait_with_output().unwrap();
     let second = job_id(&String::from_utf8_lossy(&out.stdout)).expect("an answer");
     let ids = [first, second];
-    let states = cluster.wait(Duration::from_secs(20), |s| in_state(s, &ids, "DONE"));
-    wait_until("it is over", 10, || !beat_says_full(&cluster.share()));
+    let states = cluster.wait(|s| in_state(s, &ids, "DONE"));
+    until("it is over", || !beat_says_full(&cluster.share()));
     ran_once(&cluster, &ids);
     assert_eq!(cluster.leader().pid, leader);
     kill_9(leader);
@@ -267,12 +268,12 @@ fn a_quota_used_up_is_waited_out_without_a_word_too_much() {
 #[test]
 #[ignore = "a quarter of a minute of waiting"]
 fn a_share_that_turns_read_only_ends_the_lead_and_is_taken_up_again() {
-    let options = "--hosts 1 --slots 4 --masters 2 --lease 3 --cgroup off";
+    let options = "--hosts 1 --slots 4 --masters 2 --cgroup off";
     let Some((cluster, disk, share)) = on_a_small_disk(options) else {
         return;
     };
     let id = gated(&cluster);
-    cluster.wait(Duration::from_secs(20), |s| in_state(s, &[id], "RUN"));
+    cluster.wait(|s| in_state(s, &[id], "RUN"));
     let leader = cluster.leader().pid;
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let point = disk.point.to_str().unwrap();
@@ -291,7 +292,7 @@ fn a_share_that_turns_read_only_ends_the_lead_and_is_taken_up_again() {
         std::fs::write(share.join("x"), "").is_err(),
         "it is read-only"
     );
-    wait_until("the leader ends", 10, || !crate::cluster::exists(leader));
+    until("the leader ends", || !crate::cluster::exists(leader));
     let out = cluster.run("csub", &["--wait", "1", "true"]);
     assert_eq!(out.status.code(), Some(5), "{}", text(&out));
     assert!(
@@ -300,7 +301,7 @@ fn a_share_that_turns_read_only_ends_the_lead_and_is_taken_up_again() {
         text(&out)
     );
     std::fs::write(cluster.work().join("go"), "").unwrap();
-    wait_until("the job ends", 10, || {
+    until("the job ends", || {
         cluster.work().join(format!("ran.{id}")).exists()
     });
     run(&["umount", "-l", point]).unwrap();
@@ -311,6 +312,6 @@ fn a_share_that_turns_read_only_ends_the_lead_and_is_taken_up_again() {
     let _ = run(&["fsck.ext4", "-p", "-f", disk.image.to_str().unwrap()]);
     disk.mount().unwrap();
     cluster.dev_up("");
-    cluster.wait(Duration::from_secs(40), |s| in_state(s, &[id], "DONE"));
+    cluster.wait(|s| in_state(s, &[id], "DONE"));
     ran_once(&cluster, &[id]);
 }

@@ -2,8 +2,8 @@
 //! All goes on by itself, and what was found is named.
 
 use crate::cluster::{Cluster, exists, text};
+use crate::patience::{until, until_or};
 use corral::record::leader::{EpochDoc, encode_fixed};
-use std::time::{Duration, Instant};
 
 /// The content of an epoch file with a right checksum.
 fn naming(epoch: u64) -> Vec<u8> {
@@ -18,15 +18,7 @@ fn naming(epoch: u64) -> Vec<u8> {
 
 /// Waits until `cinfo -health` says what is due.
 fn health_until(cluster: &Cluster, due: impl Fn(&str) -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        let health = cluster.health();
-        if due(&health) {
-            return;
-        }
-        assert!(Instant::now() < end, "{health}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    until_or(|| due(&cluster.health()), || cluster.health());
 }
 
 /// Overwrites the epoch file, waits until the leader gives up, and submits a job to the next one;
@@ -34,11 +26,7 @@ fn health_until(cluster: &Cluster, due: impl Fn(&str) -> bool) {
 fn after_forging(cluster: &Cluster, bytes: &[u8]) -> u32 {
     let leader = cluster.leader();
     std::fs::write(cluster.share().join("leader/epoch"), bytes).unwrap();
-    let end = Instant::now() + Duration::from_secs(5);
-    while exists(leader.pid) {
-        assert!(Instant::now() < end, "{} leads on", leader.host);
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the leader ends", || !exists(leader.pid));
     cluster.dev_up("");
     cluster.csub(&["true"])
 }
@@ -47,7 +35,7 @@ fn after_forging(cluster: &Cluster, bytes: &[u8]) -> u32 {
 /// cluster, and says so.
 #[test]
 fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
-    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 3 --cgroup off");
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 6 --cgroup off");
     let path = cluster.share().join("leader/epoch");
     let named = path.to_str().unwrap();
     let forged: [(&str, Vec<u8>); 6] = [
@@ -77,7 +65,7 @@ fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
             cluster.logs()
         );
     }
-    cluster.wait(Duration::from_secs(20), |s| {
+    cluster.wait(|s| {
         let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
         jobs.iter().all(done)
     });
@@ -94,7 +82,7 @@ fn an_epoch_file_that_somebody_else_wrote_costs_one_leader_and_is_named() {
 /// the leader stays, both are named.
 #[test]
 fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
-    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --cgroup off");
     std::fs::create_dir(cluster.share().join("hosts/oldnode")).unwrap();
     let refused =
         ["oldnode", "h2"].map(|host| format!("sys.open@/hosts/{host}/orders.=error:EACCES"));
@@ -105,7 +93,7 @@ fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
     // An orders file is made with its first order: one job asks for that host.
     let first = cluster.csub(&["-m", "h2", "true"]);
     let jobs: Vec<u32> = (0..6).map(|_| cluster.csub(&["true"])).collect();
-    cluster.wait(Duration::from_secs(20), |s| {
+    cluster.wait(|s| {
         let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
         jobs.iter().all(done)
     });
@@ -121,7 +109,7 @@ fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
     assert_eq!(cluster.leader().pid, leader.pid, "another leader");
     cluster.arm("");
     let there = cluster.csub(&["-m", "h2", "true"]);
-    cluster.wait(Duration::from_secs(40), |s| {
+    cluster.wait(|s| {
         let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
         [first, there].iter().all(done)
     });
@@ -132,7 +120,7 @@ fn a_host_directory_that_cannot_be_written_costs_that_host_only() {
 /// others work, and each is named.
 #[test]
 fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
-    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 2 --slots 2 --masters 1 --cgroup off");
     let share = cluster.share();
     let root = corral::sys::users::may_switch();
     let notes = share.join("snapshot/notes.txt");
@@ -147,7 +135,7 @@ fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
     std::fs::remove_dir_all(share.join("inbox")).unwrap();
     cluster.dev_up("");
     let jobs: Vec<u32> = (0..4).map(|_| cluster.csub(&["true"])).collect();
-    cluster.wait(Duration::from_secs(20), |s| {
+    cluster.wait(|s| {
         let done = |id: &u32| s.get(&(*id, 0)).is_some_and(|s| s == "DONE");
         jobs.iter().all(done)
     });
@@ -164,7 +152,5 @@ fn a_new_leader_bears_a_missing_inbox_and_what_it_cannot_clear_away() {
         !health.contains("DISK FULL") && due.iter().all(|due| health.contains(due))
     });
     cluster.arm("");
-    cluster.wait(Duration::from_secs(40), |s| {
-        s.get(&(there, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(there, 0)).is_some_and(|s| s == "DONE"));
 }

@@ -1,7 +1,7 @@
 //! What administrators see of a cluster's health: `cadmin check` against live clusters.
 
 use crate::cluster::{Cluster, kill_9, signal, text};
-use std::time::Duration;
+use crate::patience::until_or;
 
 /// Runs `cadmin check`, which must end with `code`; gives what it said.
 fn check(cluster: &Cluster, code: i32) -> String {
@@ -18,7 +18,7 @@ fn check(cluster: &Cluster, code: i32) -> String {
 
 #[test]
 fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
-    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 2 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 2");
     check(&cluster, 0);
     let load = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -37,20 +37,16 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
         }
         load.join().unwrap()
     });
-    cluster.wait(Duration::from_secs(60), |s| {
+    cluster.wait(|s| {
         let done = s.values().filter(|s| *s == "DONE").count();
         done == load.len() * 10
     });
     // All may have been done before the leader was killed: the next one comes after its lease.
-    let end = std::time::Instant::now() + Duration::from_secs(30);
-    loop {
+    let both = || {
         let output = check(&cluster, 0);
-        if output.contains("2 epochs") && output.contains("2 hosts") {
-            break;
-        }
-        assert!(std::time::Instant::now() < end, "{output}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
+        output.contains("2 epochs") && output.contains("2 hosts")
+    };
+    until_or(both, || check(&cluster, 0));
     // Damage hits what it touches: work goes on, the place is named, the code is 1.
     let journal = cluster.share().join("epoch/000001/journal.0001.yaml");
     let mut bytes = std::fs::read(&journal).unwrap();
@@ -62,9 +58,7 @@ fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
         "{output}"
     );
     let after = cluster.csub(&["true"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(after, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(after, 0)).is_some_and(|s| s == "DONE"));
     bytes[700] ^= 1;
     std::fs::write(&journal, &bytes).unwrap();
     check(&cluster, 0);
@@ -144,18 +138,14 @@ fn silent_hosts_are_shown_with_the_reason() {
     };
     kill_9(pid("cbls", "h1"));
     kill_9(pid("cbexe", "h2"));
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    loop {
+    let both = || {
         let output = cluster.health();
         let silent = output.contains("h1                 unavail      cbls is silent");
         let half =
             output.contains("h2                 unreach      cbls reports but cbexe is silent");
-        if silent && half {
-            break;
-        }
-        assert!(std::time::Instant::now() < end, "{output}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
+        silent && half
+    };
+    until_or(both, || cluster.health());
     let long = cluster.ok("chosts", &["-l", "h1"]);
     assert!(long.contains(" REASON: cbls is silent"), "{long}");
     let output = check(cluster, 0);
@@ -169,23 +159,15 @@ fn silent_hosts_are_shown_with_the_reason() {
 /// What an administrator of a growing cluster forgets, and what happens to leaders.
 #[test]
 fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
-    let cluster = &Cluster::up("--hosts 2 --slots 1 --masters 2 --lease 3 --cgroup off");
+    let cluster = &Cluster::up("--hosts 2 --slots 1 --masters 2 --lease 6 --cgroup off");
     let until = |what: &str, so: &dyn Fn(&str, bool) -> bool| {
-        let end = std::time::Instant::now() + Duration::from_secs(30);
-        loop {
+        let is_so = || {
             let out = cluster.run("cinfo", &["-health"]);
             let stdout = String::from_utf8(out.stdout).unwrap();
-            if so(&stdout, out.status.code() == Some(1)) {
-                return;
-            }
-            let logs = || cluster.logs();
-            assert!(
-                std::time::Instant::now() < end,
-                "{what}: {stdout}\n{}",
-                logs()
-            );
-            std::thread::sleep(Duration::from_millis(300));
-        }
+            so(&stdout, out.status.code() == Some(1))
+        };
+        let known = || format!("{what}: {}\n{}", cluster.health(), cluster.logs());
+        until_or(is_so, known);
     };
     let well = |output: &str, wrong: bool| !wrong && output.contains("STANDBY: ");
     until("all is well", &well);
@@ -228,24 +210,20 @@ fn health_names_unlisted_hosts_those_who_stand_by_and_a_frozen_leader() {
 /// A leader that finds a broken cb.yaml goes on with the last good one, and says so.
 #[test]
 fn health_says_that_an_earlier_configuration_is_in_use() {
-    let cluster = &Cluster::up("--hosts 1 --slots 1 --masters 2 --lease 3 --cgroup off");
+    let cluster = &Cluster::up("--hosts 1 --slots 1 --masters 2 --cgroup off");
     let conf = cluster.share().join("conf/cb.yaml");
     let before = std::fs::read_to_string(&conf).unwrap();
     std::fs::write(&conf, before.replace("\nqueues:", "\nqueues: [")).unwrap();
     let leader = cluster.leader();
     kill_9(leader.pid);
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    loop {
+    let told = || {
         let out = cluster.run("cinfo", &["-health"]);
         let stdout = String::from_utf8(out.stdout).unwrap();
-        if stdout.contains("the previous cb.yaml stays in force") {
-            assert_eq!(out.status.code(), Some(1), "{stdout}");
-            break;
-        }
-        let logs = || cluster.logs();
-        assert!(std::time::Instant::now() < end, "{stdout}\n{}", logs());
-        std::thread::sleep(Duration::from_millis(300));
-    }
+        let told = stdout.contains("the previous cb.yaml stays in force");
+        assert!(!told || out.status.code() == Some(1), "{stdout}");
+        told
+    };
+    until_or(told, || format!("{}\n{}", cluster.health(), cluster.logs()));
     assert_eq!(cluster.run("cid", &["-l"]).status.code(), Some(1));
     // Work goes on meanwhile, and the mended file takes the words away.
     cluster.ok("csub", &["-K", "-o", "/dev/null", "true"]);

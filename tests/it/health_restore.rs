@@ -2,8 +2,8 @@
 //! until an administrator says that this is known.
 
 use crate::cluster::{Cluster, exists, kill_9, lines, text};
+use crate::patience::until;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 fn copy(from: &std::path::Path, to: &std::path::Path) {
     let done = Command::new("cp").arg("-a").args([from, to]).status();
@@ -15,17 +15,9 @@ fn stop(cluster: &Cluster) {
     cluster.ok("cadmin", &["dev", "down", "--dir", &dir]);
 }
 
-fn until(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + limit;
-    while !done() {
-        assert!(Instant::now() < end, "{what} within {limit:?}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
 #[test]
 fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
-    let options = "--hosts 2 --slots 2 --masters 2 --lease 3";
+    let options = "--hosts 2 --slots 2 --masters 2";
     let cluster = Cluster::up(options);
     let ran = cluster.work().join("ran");
     cluster.ok("cadmin", &["qinact"]);
@@ -37,9 +29,7 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     // What the backup does not know: the job runs, leaders change.
     cluster.dev_up(options);
     cluster.ok("cadmin", &["qact"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(job, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(job, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(lines(&ran).len(), 1);
     let leader = cluster
         .ps()
@@ -48,15 +38,13 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
         .expect("a leader");
     kill_9(leader.pid);
     let later = cluster.csub(&["echo y >> ran"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(later, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(later, 0)).is_some_and(|s| s == "DONE"));
     stop(&cluster);
     // The accident.
     std::fs::remove_dir_all(cluster.share()).unwrap();
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
-    until("an alarm", Duration::from_secs(20), || {
+    until("an alarm", || {
         cluster
             .health()
             .contains("the share is older than the cluster")
@@ -84,9 +72,7 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     cluster.ok("cadmin", &["qact"]);
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");
-    let states = cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(new, 0)).is_some_and(|s| s == "DONE")
-    });
+    let states = cluster.wait(|s| s.get(&(new, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(states.get(&(job, 0)).map(String::as_str), Some("PSUSP"));
     assert_eq!(lines(&ran).len(), 2, "what waited is held");
     let output = cluster.run("cadmin", &["check"]);
@@ -99,20 +85,18 @@ fn a_share_restored_from_a_backup_starts_nothing_until_it_is_confirmed() {
     );
     // And it can be run again, by somebody's word.
     cluster.ok("cresume", &[&job.to_string()]);
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(job, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(job, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(lines(&ran).len(), 3);
 }
 
 /// The usual case: the copy is of the epoch that still goes on when it is put back.
 #[test]
 fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
-    let options = "--hosts 2 --slots 3 --masters 2 --lease 3";
+    let options = "--hosts 2 --slots 3 --masters 2";
     let cluster = Cluster::up(options);
     let ran = cluster.work().join("ran");
     let runs = cluster.csub(&["echo a >> ran; until [ -e go ]; do sleep 0.1; done"]);
-    until("a start", Duration::from_secs(20), || {
+    until("a start", || {
         ran.exists() && cluster.states()[&(runs, 0)] == "RUN"
     });
     cluster.ok("cadmin", &["qinact"]);
@@ -123,25 +107,21 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     std::fs::write(cluster.work().join("go"), "").unwrap();
     cluster.ok("cadmin", &["qact"]);
     let lost = cluster.csub(&["echo c >> ran; echo $$ > lost.pid; exec sleep 600"]);
-    cluster.wait(Duration::from_secs(30), |s| {
+    cluster.wait(|s| {
         let is = |id, stat: &str| s.get(&(id, 0)).is_some_and(|s| s == stat);
         is(runs, "DONE") && is(waits, "DONE") && is(lost, "RUN")
     });
-    until("its line", Duration::from_secs(20), || {
-        lines(&ran).len() == 3
-    });
+    until("its line", || lines(&ran).len() == 3);
     let daemons = || {
         let is = |p: &crate::cluster::Process| matches!(&*p.role, "cbsched" | "cbls" | "cbexe");
         cluster.ps().into_iter().filter(is).collect::<Vec<_>>()
     };
     daemons().iter().for_each(|p| kill_9(p.pid));
-    until("the end of all daemons", Duration::from_secs(20), || {
-        daemons().is_empty()
-    });
+    until("the end of all daemons", || daemons().is_empty());
     std::fs::remove_dir_all(cluster.share()).unwrap();
     std::fs::rename(&backup, cluster.share()).unwrap();
     cluster.dev_up(options);
-    until("an alarm", Duration::from_secs(30), || {
+    until("an alarm", || {
         cluster
             .health()
             .contains("the share is older than the cluster")
@@ -162,7 +142,7 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     let new = cluster.csub(&["true"]);
     assert!(new > 10_000, "{new}");
     // What ran when the copy was made has ended since, nobody remembers how: it is not run again.
-    let states = cluster.wait(Duration::from_secs(60), |s| {
+    let states = cluster.wait(|s| {
         let is = |id, stat: &str| s.get(&(id, 0)).is_some_and(|s| s == stat);
         is(new, "DONE") && !is(runs, "RUN")
     });
@@ -170,16 +150,14 @@ fn a_copy_of_the_same_epoch_is_noticed_and_its_ids_are_not_given_twice() {
     assert_eq!(lines(&ran).len(), 3, "nothing was started twice");
     // The held job runs once more by somebody's word, although its host knows a run of its name.
     cluster.ok("cresume", &[&waits.to_string()]);
-    cluster.wait(Duration::from_secs(60), |s| {
-        s.get(&(waits, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(waits, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(lines(&ran).len(), 4);
     // The task that the share does not know is killed; then there is nothing to tell of it.
     let pid = lines(&cluster.work().join("lost.pid"));
     let pid: i32 = pid[0].parse().unwrap();
-    until("its end", Duration::from_secs(60), || !exists(pid));
+    until("its end", || !exists(pid));
     let unknown = format!("attempt {lost}.1");
-    until("a clean check", Duration::from_secs(60), || {
+    until("a clean check", || {
         let output = text(&cluster.run("cadmin", &["check"]));
         !output.contains(&unknown) && !output.contains("a defect")
     });

@@ -38,7 +38,7 @@ fn start(program: &str, etc: &Path) -> (Option<i32>, String) {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let end = Instant::now() + Duration::from_secs(15);
+    let end = crate::patience::deadline();
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > end {
             child.kill().unwrap();

@@ -93,7 +93,7 @@ fn a_job_that_is_killed_before_its_command_has_not_succeeded_and_is_cleaned_up()
     let (mut c, mut hooks) = bed();
     // It heeds the first signal and says that all is well.
     let slow = format!(
-        "trap 'exit 0' INT TERM\n{}\nsleep 99 & wait",
+        "trap 'exit 0' INT TERM\n{}\nsleep 1000 & wait",
         mark(&c, "slow")
     );
     hooks.pre = program(c.dir.path(), "slow", &slow);
@@ -119,16 +119,12 @@ fn post_exec_runs_after_a_kill_and_a_second_kill_does_not_end_it() {
         mark(&c, "cleaned")
     );
     hooks.post = program(c.dir.path(), "slow-post", &slow);
-    let job = mark(&c, "job") + "; exec sleep 99";
+    let job = mark(&c, "job") + "; exec sleep 1000";
     c.start_with(1, &job, with(&hooks));
     c.start_exe();
-    while !c.marks().contains("job\n") {
-        clock::sleep_ms(20);
-    }
+    c.wait_mark("job\n");
     c.signal(1, Act::Terminate, 1);
-    while !c.marks().contains("begun") {
-        clock::sleep_ms(20);
-    }
+    c.wait_mark("begun");
     c.signal(1, Act::Terminate, 2);
     c.signal(1, Act::Stop, 3);
     let end = c.end(1);
@@ -145,7 +141,7 @@ fn post_exec_runs_after_a_kill_and_a_second_kill_does_not_end_it() {
 fn hooks_have_a_time_limit_and_leave_nothing_behind() {
     let (mut c, mut hooks) = bed();
     hooks.pre_ms = 300;
-    hooks.pre = program(c.dir.path(), "endless", "sleep 96.25 & sleep 96.25");
+    hooks.pre = program(c.dir.path(), "endless", "sleep 996.25 & sleep 996.25");
     let job = mark(&c, "job");
     c.start_with(1, &job, with(&hooks));
     c.start_exe();
@@ -153,7 +149,7 @@ fn hooks_have_a_time_limit_and_leave_nothing_behind() {
     assert_eq!(end.pre_failed, Some(HookOf::Queue));
     assert!(end.text.contains("time limit"), "{end:?}");
     let left = std::process::Command::new("pgrep")
-        .args(["-f", "sleep 96.2[5]"])
+        .args(["-f", "sleep 996.2[5]"])
         .output();
     assert!(
         left.unwrap().stdout.is_empty(),
@@ -201,9 +197,7 @@ fn the_end_waits_for_post_exec_through_deaths_of_executor_and_spawner() {
     let job = mark(&c, "job");
     c.start_with(1, &job, with(&hooks));
     c.start_exe();
-    while !c.marks().contains("post\n") {
-        clock::sleep_ms(20);
-    }
+    c.wait_mark("post\n");
     let exe = c.exe.as_ref().unwrap().id() as i32;
     let spawner = corral::sys::proc::children(exe);
     c.restart_exe();
@@ -268,10 +262,10 @@ fn a_job_is_warned_before_its_run_limit() {
     let warn = RunWarning {
         to: WarnedProcesses::All,
         signal: 10,
-        before_s: 2,
+        before_s: 5,
     };
     c.start_with(1, &job, |o| {
-        (o.s, o.warn, o.limits.run_s) = (2, Some(warn), Some(4));
+        (o.s, o.warn, o.limits.run_s) = (2, Some(warn), Some(15));
     });
     c.start_exe();
     let end = c.end(1);
@@ -281,7 +275,7 @@ fn a_job_is_warned_before_its_run_limit() {
     let file = std::fs::read_to_string(format!("{out}.file")).unwrap();
     assert!(file.starts_with("reason=run_limit\nat=1"), "{file}");
     assert!(
-        ["seconds=1\n", "seconds=2\n"]
+        ["seconds=4\n", "seconds=5\n"]
             .iter()
             .any(|s| file.ends_with(s)),
         "{file}"

@@ -2,6 +2,7 @@
 //! a later attempt goes on from what was saved; what fails is said, and nothing waits for ever.
 
 use crate::executor_bed::{Cluster, attempt};
+use crate::patience;
 use crate::policies;
 use corral::model::{AttemptId, Checkpoint, CheckpointAct, ControlAct, Controls, TermReason};
 use corral::record::order::{Act, CheckpointOrder, HookOrder, Order, StartOrder};
@@ -67,7 +68,7 @@ fn end_of(c: &Cluster, of: AttemptId) -> Ended {
     })
 }
 
-const JOB: &str = "echo 7 >state; sleep 60";
+const JOB: &str = "echo 7 >state; sleep 1000";
 
 #[test]
 fn a_job_is_saved_by_the_clock_and_ended_when_asked_and_goes_on_where_it_was() {
@@ -243,9 +244,7 @@ fn users_ask_for_checkpoints_and_a_requeued_job_goes_on_from_one() {
     };
     let job = site.csub(&["-k", "ck method=app", JOB]);
     policies::until(&site, job, "RUN", policies::is("RUN"));
-    while !site.work().join("state").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    patience::until("its state", || site.work().join("state").exists());
     let long = site.ok("cjobs", &["-l", &job.to_string()]);
     assert!(long.contains("method=app"), "{long}");
     let output = site.ok("cchkpnt", &[&job.to_string()]);
@@ -264,7 +263,7 @@ fn users_ask_for_checkpoints_and_a_requeued_job_goes_on_from_one() {
     // The queue's own, and jobs without any.
     let of_queue = site.csub(&["-q", "saved", JOB]);
     policies::until(&site, of_queue, "RUN", policies::is("RUN"));
-    let plain = site.csub(&["-q", "q", "sleep 60"]);
+    let plain = site.csub(&["-q", "q", "sleep 1000"]);
     policies::until(&site, plain, "RUN", policies::is("RUN"));
     let refusal = refused("cchkpnt", &[&plain.to_string()]);
     assert!(refusal.contains("no checkpoints (csub -k"), "{refusal}");
@@ -299,9 +298,7 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
         ),
     );
     let wait_file = |name: &str| {
-        while !site.work().join(name).exists() {
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
+        patience::until(name, || site.work().join(name).exists());
     };
     let job = site.csub(&["-m", "h1", "-k", "ck method=app", JOB]);
     policies::until(&site, job, "RUN", policies::is("RUN"));
@@ -332,11 +329,7 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
     };
     let want = "TERM_MIGRATE h1 yes\n- h2 -\nTERM_MIGRATE h1 yes\n- h2 -\n";
     // Records wait a second for company.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while ends() != want {
-        assert!(std::time::Instant::now() < end, "{}", ends());
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    patience::until_or(|| ends() == want, ends);
     let plain = site.csub(&["sleep 1000"]);
     policies::until(&site, plain, "RUN", policies::is("RUN"));
     let out = site.run("cmig", &[&plain.to_string()]);
@@ -349,7 +342,7 @@ fn a_started_job_goes_on_elsewhere_from_what_was_saved_or_from_its_beginning() {
 }
 
 /// Counts in `$PWD/state`, a line to the marks for each step; its method saves the number.
-const COUNTS: &str = "echo $TOLD >env.$LSB_JOBID; n=${FROM:-0}; while [ $n -lt 400 ]; do n=$((n+1)); echo $n >state.new; \
+const COUNTS: &str = "echo $TOLD >env.$LSB_JOBID; n=${FROM:-0}; while [ $n -lt 40000 ]; do n=$((n+1)); echo $n >state.new; \
                       mv state.new state; echo $n $LSB_JOBID >>steps; sleep 0.05; done";
 
 #[test]
@@ -364,7 +357,7 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
         1,
         &format!(
             "hosts:\n- {{name: h1, slots: 4}}\nqueues:\n- {{name: q}}\n- {{name: other}}\n\
-             general: {{clean_period: 2s, checkpoint_methods: {}}}\n",
+             general: {{clean_period: 10s, checkpoint_methods: {}}}\n",
             dir.display()
         ),
     );
@@ -388,9 +381,7 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     let job = site.csub(&args).to_string();
     let id = job.parse().unwrap();
     policies::until(&site, id, "RUN", policies::is("RUN"));
-    while !work.join("state").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    patience::until("its state", || work.join("state").exists());
     assert_eq!(output(&["ck", &job]).0, Some(1), "it was never saved");
     site.ok("cchkpnt", &[&job]);
     policies::until_said(&site, &["chist", "-l", &job], |output| {
@@ -405,11 +396,7 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     policies::until(&site, id, "EXIT", policies::is("EXIT"));
     // Until the leader has forgotten it: what lies beside the checkpoint is enough.
     let known = || site.run("cjobs", &["-a", &job]).status.success();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while known() {
-        assert!(std::time::Instant::now() < end, "it is still known");
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    }
+    patience::until("it is forgotten", || !known());
     let saved = std::fs::read_to_string(work.join(format!("ck/{job}/saved"))).unwrap();
     let saved: u32 = saved.trim().parse().unwrap();
     assert!(saved > 0);
@@ -420,9 +407,8 @@ fn a_job_that_was_saved_and_ended_goes_on_as_a_new_one() {
     policies::until(&site, new.parse().unwrap(), "RUN", policies::is("RUN"));
     let steps = || std::fs::read_to_string(work.join("steps")).unwrap();
     let first = format!("{} {new}\n", saved + 1);
-    while !steps().contains(&format!(" {new}\n")) {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    let its = format!(" {new}\n");
+    patience::until("a step of the new one", || steps().contains(&its));
     let steps = steps();
     let own: Vec<&str> = steps
         .split_inclusive('\n')

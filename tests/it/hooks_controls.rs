@@ -3,11 +3,12 @@
 
 use crate::cluster::exists;
 use crate::executor_bed::Cluster;
+use crate::patience::until_or;
 use crate::policies;
 use corral::model::{ControlAct, Controls, TermReason};
 use corral::record::order::{Act, HookOrder, StartOrder};
 use corral::record::report::Report;
-use corral::sys::{clock, fs};
+use corral::sys::fs;
 
 fn program(c: &Cluster, name: &str, script: &str) -> String {
     let path = c.path(name);
@@ -21,13 +22,7 @@ fn with(order: HookOrder) -> impl FnOnce(&mut StartOrder) {
 }
 
 fn marked(c: &Cluster, text: &str) {
-    for _ in 0..600 {
-        if c.marks().contains(text) {
-            return;
-        }
-        clock::sleep_ms(20);
-    }
-    panic!("no mark {text}: {}", c.marks());
+    c.wait_mark(text);
 }
 
 #[test]
@@ -101,7 +96,7 @@ fn signals_and_programs_of_the_queue_take_the_place_of_ours() {
     });
     c.signal(1, Act::Resume, 2);
     marked(&c, "resume:resume:1");
-    c.signal(1, Act::Terminate, 3);
+    c.signal_in(1, Act::Terminate, 3, 5_000);
     let end = c.end(1);
     assert_eq!((end.reason, end.code), (TermReason::Owner, Some(5)));
     let marks = c.marks();
@@ -119,7 +114,7 @@ fn a_program_that_hangs_is_ended_and_one_that_others_can_write_is_not_run() {
     let hang = program(
         &c,
         "hang",
-        &format!("echo $$ >{marks}.pid\nexec sleep 95.5"),
+        &format!("echo $$ >{marks}.pid\nexec sleep 995.75"),
     );
     let open = program(&c, "open", &format!("echo never >>{marks}"));
     fs::chmod(open.as_ref(), 0o777).unwrap();
@@ -132,12 +127,12 @@ fn a_program_that_hangs_is_ended_and_one_that_others_can_write_is_not_run() {
             ..HookOrder::default()
         })
     };
-    // The job heeds nothing but the kill; the program has the grace of 300 ms.
+    // The job heeds nothing but the kill; the program has two graces.
     let job = format!("trap '' INT TERM; echo ready >>{marks}; while :; do sleep 0.05; done");
     c.start_with(1, &job, act(&hang));
     c.start_exe();
     marked(&c, "ready");
-    c.signal(1, Act::Terminate, 1);
+    c.signal_in(1, Act::Terminate, 1, 2_000);
     let end = c.end(1);
     assert_eq!((end.reason, end.sig), (TermReason::Owner, 9));
     let pid = std::fs::read_to_string(format!("{marks}.pid")).unwrap();
@@ -146,7 +141,7 @@ fn a_program_that_hangs_is_ended_and_one_that_others_can_write_is_not_run() {
     let job = format!("trap 'exit 4' INT; echo again >>{marks}; while :; do sleep 0.05; done");
     c.start_with(2, &job, act(&open));
     marked(&c, "again");
-    c.signal(2, Act::Terminate, 1);
+    c.signal_in(2, Act::Terminate, 1, 5_000);
     let end = c.end(2);
     assert_eq!((end.reason, end.code), (TermReason::Owner, Some(4)));
     assert!(!c.marks().contains("never"));
@@ -183,13 +178,8 @@ fn settings_of_a_queue_reach_its_jobs() {
     let job = "trap 'echo usr1 >usr1' USR1; echo on >on; while :; do sleep 0.05; done";
     let long = site.csub(&[&format!("sh -c \"{job}\"")]);
     let wait = |name: &str| {
-        for _ in 0..600 {
-            if !read(name).is_empty() {
-                return;
-            }
-            clock::sleep_ms(50);
-        }
-        panic!("no {name}: {}", site.logs());
+        let known = || format!("no {name}: {}", site.logs());
+        until_or(|| !read(name).is_empty(), known);
     };
     wait("on");
     site.ok("cstop", &[&long.to_string()]);

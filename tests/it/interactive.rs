@@ -1,6 +1,7 @@
 //! Interactive jobs on a real cluster: a person at a terminal (`terminal_bed`) and pipes.
 
 use crate::cluster::{Cluster, exists, kill_9, text};
+use crate::patience::{PATIENCE, find, until};
 use crate::security::Site;
 use crate::terminal_bed::Screen;
 use corral::channel::{RENDEZVOUS_MAX, Rendezvous};
@@ -9,20 +10,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const HOSTS: &str = "--hosts 2 --slots 2 --masters 1";
-
-fn until<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(got) = get() {
-            return got;
-        }
-        assert!(Instant::now() < end, "{what}: not within 30 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// Runs csub with input from a pipe, to its end.
 fn piped(c: &Cluster, args: &[&str], input: &str) -> Output {
@@ -56,7 +46,7 @@ fn sessions(c: &Cluster) -> Vec<PathBuf> {
 
 /// The one file with a key.
 fn rendezvous(c: &Cluster) -> PathBuf {
-    until("a waiting command", || {
+    find("a waiting command", || {
         let is_key = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_str().unwrap();
             name.starts_with("s.") && !name.ends_with(".host")
@@ -71,9 +61,7 @@ struct Full<'a>(&'a Cluster, u32);
 impl<'a> Full<'a> {
     fn of(c: &'a Cluster) -> Full<'a> {
         let id = c.csub(&["-n", "4", "-o", "/dev/null", "sleep", "600"]);
-        c.wait(Duration::from_secs(30), |s| {
-            s.get(&(id, 0)).is_some_and(|s| s == "RUN")
-        });
+        c.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "RUN"));
         Full(c, id)
     }
 
@@ -160,7 +148,7 @@ fn a_shell_at_a_terminal_has_its_size_its_keys_and_its_job_control() {
         s.until("resized to 50 132");
         s.keys("\x03");
         // ^C ends what runs in the foreground.
-        s.keys("echo begun; sleep 100; echo code $?\r");
+        s.keys("echo begun; sleep 1000; echo code $?\r");
         s.until("begun\r\n");
         std::thread::sleep(Duration::from_millis(300));
         s.keys("\x03");
@@ -168,7 +156,7 @@ fn a_shell_at_a_terminal_has_its_size_its_keys_and_its_job_control() {
         s.until("after 130");
         // ^Z stops it, and the shell has it in its list.
         // A child of the shell that is stopped before its exec ignores SIGTERM, as the shell does.
-        s.keys("sh -c 'echo begun; exec sleep 101'\r");
+        s.keys("sh -c 'echo begun; exec sleep 1001'\r");
         s.until("begun\r\n");
         std::thread::sleep(Duration::from_millis(500));
         s.keys("\x1a");
@@ -238,7 +226,7 @@ fn a_command_that_is_killed_leaves_nothing_of_its_job() {
             let mut s = Screen::run(command, 31, 97);
             s.until("pids ");
             s.until(" .");
-            let known: Vec<i32> = until("processes", || {
+            let known: Vec<i32> = find("processes", || {
                 let out = std::process::Command::new("pgrep")
                     .args(["-f", "sleep 60[0]"])
                     .output();
@@ -254,10 +242,10 @@ fn a_command_that_is_killed_leaves_nothing_of_its_job() {
             });
             kill_9(s.pid());
             until("the end of all processes", || {
-                known.iter().all(|pid| !exists(*pid)).then_some(())
+                known.iter().all(|pid| !exists(*pid))
             });
             let id = if kind == "-Is" { 1 } else { 2 };
-            c.wait(Duration::from_secs(30), |states| states[&(id, 0)] == "EXIT");
+            c.wait(|states| states[&(id, 0)] == "EXIT");
         }
     }
 }
@@ -275,9 +263,7 @@ fn a_stranger_at_the_port_learns_nothing_and_the_job_has_its_terminal() {
         let mut frame = bytes.to_vec();
         frame.resize(frame.len() + 48, 7);
         stranger.write_all(&frame).unwrap();
-        stranger
-            .set_read_timeout(Some(Duration::from_secs(15)))
-            .unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut got = Vec::new();
         // Closed, perhaps at once, without a word.
         let _ = stranger.read_to_end(&mut got);
@@ -327,19 +313,17 @@ fn a_pending_interactive_job_goes_with_its_command() {
     s.keys("\x03");
     s.until("<<Terminated while pending>>");
     assert_eq!(s.code(), 126);
-    c.wait(Duration::from_secs(30), |states| states[&(2, 0)] == "EXIT");
+    c.wait(|states| states[&(2, 0)] == "EXIT");
     // One that dies without a word: its job ends when it is started.
     let mut child = begin(&c, &["-I", "echo never"]);
     rendezvous(&c);
-    c.wait(Duration::from_secs(30), |states| {
-        states.contains_key(&(3, 0))
-    });
+    c.wait(|states| states.contains_key(&(3, 0)));
     child.kill().unwrap();
     child.wait().unwrap();
     let file = rendezvous(&c);
     std::fs::remove_file(file).unwrap();
     full.go();
-    c.wait(Duration::from_secs(30), |states| states[&(3, 0)] == "EXIT");
+    c.wait(|states| states[&(3, 0)] == "EXIT");
     let long = c.ok("cjobs", &["-l", "-a", "3"]);
     let long = long.replace("\n                     ", "");
     assert!(

@@ -2,12 +2,12 @@
 //! it wants its cookie and sends back what it gets.
 
 use crate::cluster::{Cluster, kill_9, text};
+use crate::patience::{PATIENCE, until};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 const HOSTS: &str = "--hosts 2 --slots 2 --masters 1";
 const COOKIE: &[u8; 16] = b"the true cookie!";
@@ -89,7 +89,7 @@ impl Display {
 
     /// The next client, which came in: no other is told of.
     fn client(&self) -> TcpStream {
-        let next = self.clients.recv_timeout(Duration::from_secs(30));
+        let next = self.clients.recv_timeout(PATIENCE);
         let (words, client) = next.unwrap();
         assert!(words.ends_with(COOKIE), "{words:?}");
         client
@@ -128,11 +128,9 @@ fn said<'a>(out: &'a str, head: &str) -> &'a str {
 
 /// Waits until nothing listens there; the next free port of another test may be this one.
 fn until_closed(port: u16) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
-        assert!(Instant::now() < end, "something listens at {port}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(&format!("nothing listens at {port}"), || {
+        TcpStream::connect(("127.0.0.1", port)).is_err()
+    });
 }
 
 #[test]
@@ -250,11 +248,9 @@ fn the_end_of_either_side_ends_the_windows() {
     let mut client = d.client();
     kill_9(child.id() as i32);
     child.wait_with_output().unwrap();
-    client
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = client.read_to_end(&mut Vec::new());
-    c.wait(Duration::from_secs(30), |states| states[&(2, 0)] == "EXIT");
+    c.wait(|states| states[&(2, 0)] == "EXIT");
     let read = |name| std::fs::read_to_string(c.work().join(name)).unwrap();
     let port = read("port").trim().parse::<u16>().unwrap();
     until_closed(port);

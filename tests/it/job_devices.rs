@@ -2,12 +2,12 @@
 //! accounting. GPUs are those of a made-up sensor, the network is the loopback interface.
 
 use crate::cluster::{Cluster, kill_9};
+use crate::patience::until;
 use crate::policies::{configure, until_said};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
 
 const OUT: usize = 10 << 20;
 const IN: usize = 3 << 20;
@@ -26,14 +26,6 @@ fn usage(c: &Cluster, id: u32) -> Value {
     job["usage"].clone()
 }
 
-fn wait(what: &str, so: impl Fn() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !so() {
-        assert!(Instant::now() < end, "not after a minute: {what}");
-        std::thread::sleep(Duration::from_millis(250));
-    }
-}
-
 /// Takes what a job sends and answers.
 fn answer(mut job: TcpStream) -> TcpStream {
     job.read_exact(&mut vec![0; OUT]).unwrap();
@@ -50,13 +42,13 @@ fn network_traffic_of_a_job_is_counted_and_survives_its_connection_and_a_restart
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (close, go) = (c.work().join("close"), c.work().join("go"));
-    let until =
+    let wait =
         |file: &std::path::Path| format!("until [ -e {} ]; do sleep 0.1; done", file.display());
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/{port}; head -c {OUT} /dev/zero >&3; head -c {IN} <&3 \
          >/dev/null; {}; exec 3>&-; {}",
-        until(&close),
-        until(&go)
+        wait(&close),
+        wait(&go)
     );
     let id = c.csub(&[&format!("bash -c '{script}'")]);
     let (job, _) = listener.accept().unwrap();
@@ -67,7 +59,7 @@ fn network_traffic_of_a_job_is_counted_and_survives_its_connection_and_a_restart
         (sent..sent + 64).contains(&n("net_out_kb"))
             && (received..received + 64).contains(&n("net_in_kb"))
     };
-    wait("the traffic is shown", || counted(&usage(&c, id)));
+    until("the traffic is shown", || counted(&usage(&c, id)));
     let name = id.to_string();
     let long = c.ok("cjobs", &["-l", &name]).replace(['\n', ' '], "");
     assert!(
@@ -82,7 +74,7 @@ fn network_traffic_of_a_job_is_counted_and_survives_its_connection_and_a_restart
     let text = || std::fs::read_to_string(&kept).unwrap_or_default();
     std::fs::write(&close, "").unwrap();
     drop(job);
-    wait("a closed connection stays counted", || {
+    until("a closed connection stays counted", || {
         let doc: Value = serde_json::from_str(&text()).unwrap_or_default();
         doc["attempts"][0]["closed"][1].as_u64() >= Some(OUT as u64)
     });
@@ -92,7 +84,7 @@ fn network_traffic_of_a_job_is_counted_and_survives_its_connection_and_a_restart
     std::fs::write(&go, "").unwrap();
     c.ok("cwait", &["-w", &format!("done({id})")]);
     assert!(counted(&usage(&c, id)), "{}\n{}", usage(&c, id), c.logs());
-    wait("nothing is kept of a job that is over", || {
+    until("nothing is kept of a job that is over", || {
         text().is_empty()
     });
 }
@@ -129,7 +121,7 @@ fn what_a_sensor_says_of_a_process_is_shown_with_its_job() {
     let id = c.csub(&["-R", "rusage[gpu=2]", &script]);
     let name = id.to_string();
     let is = |u: &Value, name: &str, due: u64| u[name].as_u64() == Some(due);
-    wait("both GPUs are shown", || {
+    until("both GPUs are shown", || {
         let u = usage(&c, id);
         is(&u, "gpu_util", 180) && is(&u, "gpu_mem_mb", 1014) && u["gpu_ms"].as_u64() > Some(0)
     });
@@ -141,13 +133,13 @@ fn what_a_sensor_says_of_a_process_is_shown_with_its_job() {
     let columns: Vec<&str> = columns.split_whitespace().collect();
     assert_eq!(columns, ["180", "1014", "Mbytes", "1014", "Mbytes"]);
     std::fs::remove_file(&pid).unwrap();
-    wait("it computes no more", || {
+    until("it computes no more", || {
         let u = usage(&c, id);
         is(&u, "gpu_util", 0) && is(&u, "gpu_mem_mb", 0) && is(&u, "max_gpu_mem_mb", 1014)
     });
     std::fs::write(&go, "").unwrap();
     c.ok("cwait", &["-w", &format!("done({id})")]);
-    wait("it is in the accounting", || {
+    until("it is in the accounting", || {
         let output = c.ok("cacct", &["--json", &name]);
         let record: Value =
             serde_json::from_str(output.lines().next().unwrap_or("")).unwrap_or_default();

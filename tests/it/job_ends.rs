@@ -50,7 +50,7 @@ fn a_handler_that_exits_with_zero_makes_no_success_of_a_kill() {
     c.start_exe();
     for (id, name) in [(1, "one"), (2, "two")] {
         until_ready(&c, name);
-        c.signal(id, Act::Terminate, 1);
+        c.signal_in(id, Act::Terminate, 1, 3_000);
         has_failed(&c.end(id), TermReason::Owner);
     }
     assert_eq!(noted(&c, "one"), "ready\nTERM\n");
@@ -62,7 +62,7 @@ fn the_run_limit_of_a_job_of_sbatch_begins_with_term() {
     let mut c = cluster();
     let command = handler(&c, "one");
     c.start_with(1, &command, |o| {
-        (o.s, o.limits.run_s, o.grace_ms) = (SBATCH, Some(1), 5_000);
+        (o.s, o.limits.run_s, o.grace_ms) = (SBATCH, Some(8), 5_000);
     });
     c.start_exe();
     has_failed(&c.end(1), TermReason::RunLimit);
@@ -116,11 +116,11 @@ fn a_warning_goes_to_the_shell_or_to_what_it_started() {
         let _ = std::fs::remove_file(c.path("inner"));
         let warn = RunWarning {
             signal: 10,
-            before_s: 2,
+            before_s: 4,
             to,
         };
         c.start_with(id, &command, |o| {
-            (o.s, o.warn, o.limits.run_s) = (SBATCH, Some(warn), Some(3));
+            (o.s, o.warn, o.limits.run_s) = (SBATCH, Some(warn), Some(12));
         });
         if c.exe.is_none() {
             c.start_exe();
@@ -146,10 +146,10 @@ fn an_end_by_a_signal_that_corral_sent_says_why_it_was_sent() {
         before_s: 60,
         to: WarnedProcesses::All,
     };
-    c.start_with(1, "exec sleep 60", |o| {
+    c.start_with(1, "exec sleep 1000", |o| {
         (o.warn, o.limits.run_s) = (Some(warn), Some(61));
     });
-    c.start_with(2, "exec sleep 60", |_| {});
+    c.start_with(2, "exec sleep 1000", |_| {});
     c.start_exe();
     let end = c.end(1);
     assert_eq!((end.sig, end.reason), (10, TermReason::None), "{end:?}");
@@ -171,11 +171,15 @@ fn an_end_by_a_signal_that_corral_sent_says_why_it_was_sent() {
 #[test]
 fn what_had_ended_by_itself_was_not_ended_by_its_limit() {
     let mut c = cluster();
-    c.start_with(1, "sleep 0.5", |o| o.limits.run_s = Some(1));
+    let go = c.path("go");
+    let command = format!("while [ ! -e {} ]; do sleep 0.05; done", go.display());
+    let run_s: u32 = 8;
+    c.start_with(1, &command, |o| o.limits.run_s = Some(run_s.into()));
     c.start_exe();
     let shepherd = c.started(1);
     proc::kill(shepherd, 19).unwrap();
-    clock::sleep_ms(1_500);
+    std::fs::write(&go, "").unwrap();
+    clock::sleep_ms(u64::from(run_s + 1) * 1000);
     proc::kill(shepherd, 18).unwrap();
     let end = c.end(1);
     assert_eq!((end.code, end.reason), (Some(0), TermReason::None));

@@ -23,7 +23,7 @@ fn listed(cluster: &Cluster, words: &[&str]) -> Vec<u32> {
 
 #[test]
 fn jobs_are_submitted_listed_and_killed_by_group_and_a_limit_holds() {
-    let cluster = Cluster::up("--hosts 2 --slots 3 --masters 2 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 3 --masters 2");
     let output = cluster.ok("bgadd", &["-L", "2", "/proj"]);
     assert_eq!(output, "Job group </proj> was added.\n");
     let a = submit(&cluster, "/proj/a");

@@ -1,19 +1,15 @@
 //! The directory for temporary files that each job has for itself.
 
-use crate::cluster::{Cluster, kill_9, wait_until};
+use crate::cluster::{Cluster, kill_9};
+use crate::patience::{find, until};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 const SCRIPT: &str = "echo $TMPDIR >dir; stat -c '%a %u' $TMPDIR >mode; mkdir $TMPDIR/d; \
                       touch $TMPDIR/d/f; ln -s $PWD/keep $TMPDIR/link";
 
 /// It waits for the next task a while before it is removed.
 fn gone(dir: &str) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while Path::new(dir.trim()).exists() {
-        assert!(Instant::now() < end, "{dir} stays");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until(&format!("{dir} goes"), || !Path::new(dir.trim()).exists());
 }
 
 #[test]
@@ -25,7 +21,7 @@ fn elements_of_an_array_use_directories_again_and_find_them_empty() {
     let done = |states: &std::collections::BTreeMap<(u32, u32), String>| {
         states.len() == 60 && states.values().all(|s| s == "DONE")
     };
-    cluster.wait(Duration::from_secs(60), done);
+    cluster.wait(done);
     let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
     assert_eq!(read("left"), "");
     let all = read("dirs");
@@ -40,16 +36,10 @@ fn what_a_killed_shepherd_leaves_is_removed() {
     let cluster = Cluster::up("--hosts 1 --slots 1 --masters 1");
     let work = cluster.work();
     let script =
-        "mkdir $TMPDIR/d; touch $TMPDIR/d/f; echo $PPID $TMPDIR >new; mv new out; sleep 99";
+        "mkdir $TMPDIR/d; touch $TMPDIR/d/f; echo $PPID $TMPDIR >new; mv new out; sleep 1000";
     cluster.csub(&["-env", "none", script]);
-    let end = Instant::now() + Duration::from_secs(60);
-    let text = loop {
-        if let Ok(text) = std::fs::read_to_string(work.join("out")) {
-            break text;
-        }
-        assert!(Instant::now() < end, "it does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    let out = work.join("out");
+    let text = find("it starts", || std::fs::read_to_string(&out).ok());
     let (pid, dir) = text.split_once(' ').unwrap();
     kill_9(pid.parse().unwrap());
     gone(dir);
@@ -63,10 +53,10 @@ fn the_directory_of_a_job_whose_limits_were_changed_goes_with_it() {
     let script =
         "touch $TMPDIR/f; echo $TMPDIR >new; mv new out; while [ ! -e go ]; do sleep .1; done";
     let id = cluster.csub(&["-env", "none", script]).to_string();
-    wait_until("it runs", 60, || out.exists());
+    until("it runs", || out.exists());
     cluster.ok("cmod", &["-M", "500M", &id]);
     let limits = cluster.local("h1").join(format!("scratch/{id}.0.1.limits"));
-    wait_until("its host knows the limit", 60, || limits.exists());
+    until("its host knows the limit", || limits.exists());
     std::fs::write(cluster.work().join("go"), "").unwrap();
     gone(&std::fs::read_to_string(out).unwrap());
 }
@@ -77,7 +67,7 @@ fn the_directory_of_a_shepherd_that_died_after_the_end_goes() {
     let out = cluster.work().join("out");
     cluster.arm("shepherd.after_end=kill");
     cluster.csub(&["-env", "none", "echo $TMPDIR >new; mv new out"]);
-    wait_until("it runs", 60, || out.exists());
+    until("it runs", || out.exists());
     gone(&std::fs::read_to_string(out).unwrap());
 }
 
@@ -92,7 +82,7 @@ fn a_job_has_a_tmpdir_of_its_own_that_goes_with_it() {
     let done = |states: &std::collections::BTreeMap<(u32, u32), String>| {
         states.len() == 2 && states.values().all(|s| s == "DONE")
     };
-    cluster.wait(Duration::from_secs(60), done);
+    cluster.wait(done);
     let read = |name: &str| std::fs::read_to_string(work.join(name)).unwrap();
     let dir = read("dir");
     assert!(dir.starts_with("/tmp/corral.h1."), "{dir}");

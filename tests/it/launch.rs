@@ -100,11 +100,11 @@ fn every_slot_is_a_task_with_its_place_and_sections_have_commands_of_their_own()
 #[test]
 fn one_failure_ends_all_and_a_kill_leaves_no_task() {
     let site = site(1, 4);
-    let one = "[ $CB_RANK = 1 ] && exit 7; exec sleep 97.31";
+    let one = "[ $CB_RANK = 1 ] && exit 7; exec sleep 997.31";
     let failed = site.csub(&["-n", "3", "--launch", "tasks", one]);
     let job = policies::until(&site, failed, "EXIT", policies::is("EXIT"));
     assert_eq!(job["exit_code"], 7, "{job}");
-    let kept = site.csub(&["-n", "3", "--launch", "tasks", "exec sleep 97.31"]);
+    let kept = site.csub(&["-n", "3", "--launch", "tasks", "exec sleep 997.31"]);
     let shown = |id: u32| site.ok("cjobs", &["-t", &id.to_string()]);
     policies::until(&site, kept, "with tasks", |job| {
         job["usage"]["tasks"]
@@ -121,7 +121,9 @@ fn one_failure_ends_all_and_a_kill_leaves_no_task() {
     site.ok("ckill", &[&kept.to_string()]);
     let job = policies::until(&site, kept, "EXIT", policies::is("EXIT"));
     assert_eq!(job["term_reason"], "TERM_OWNER", "{job}");
-    let left = Command::new("pgrep").args(["-f", "sleep 97.3[1]"]).output();
+    let left = Command::new("pgrep")
+        .args(["-f", "sleep 997.3[1]"])
+        .output();
     assert!(left.unwrap().stdout.is_empty(), "a kill leaves no task");
 }
 

@@ -2,8 +2,8 @@
 //! read out of the answers. Each client is played by the lines it runs, not by the client itself;
 //! `tests/clients/dask` runs a real one.
 
+use crate::patience::{find_or, until, until_or};
 use crate::shell_bed::Shell;
-use std::time::{Duration, Instant};
 
 impl Shell {
     /// Submits; the line must be alone on standard output. Gives the id.
@@ -18,15 +18,11 @@ impl Shell {
 
     /// Waits until `bjobs` gives this state.
     fn until_bjobs(&self, id: &str, state: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
-            let out = self.ok(&format!("bjobs -a -noheader -o stat {id}"));
-            if out.trim() == state {
-                return;
-            }
-            assert!(Instant::now() < end, "{id}: {out}{}", self.cluster.logs());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let stat = || self.ok(&format!("bjobs -a -noheader -o stat {id}"));
+        until_or(
+            || stat().trim() == state,
+            || format!("{id}: {}{}", stat(), self.cluster.logs()),
+        );
     }
 
     /// `KEY = VALUE` lines, split as clients split them.
@@ -74,7 +70,7 @@ fn dask_and_parsl_submit_scripts_and_poll_by_id() {
     shell.write(
         "p.sh",
         "\n#BSUB -W 10\n#BSUB -J parsl.h.block-0.17\n#BSUB -o p.out\n#BSUB -e p.err\n#BSUB -n 2\n\
-         #BSUB -R \"span[ptile=1]\"\n\nsleep 100\n",
+         #BSUB -R \"span[ptile=1]\"\n\nsleep 1000\n",
     );
     let block = shell.bsub("bsub p.sh");
     shell.until_bjobs(&block, "RUN");
@@ -178,7 +174,7 @@ fn nextflow_and_open_ondemand_read_tables() {
         "n.run",
         "#!/bin/bash\n#BSUB -o /dev/null\n#BSUB -q normal\n#BSUB -n 1\n#BSUB -R \"span[hosts=1]\"\n\
          #BSUB -W 00:10\n#BSUB -M 100MB\n#BSUB -R \"select[mem>=10MB] rusage[mem=10MB]\"\n\
-         #BSUB -J \"nf-x_(1)[1-2]\"\nsleep 100\n",
+         #BSUB -J \"nf-x_(1)[1-2]\"\nsleep 1000\n",
     );
     let array = shell.bsub("cat n.run | bsub");
     shell.until_bjobs(&format!("'{array}[1]'"), "RUN");
@@ -219,7 +215,7 @@ fn nextflow_and_open_ondemand_read_tables() {
         "{table}"
     );
     assert_eq!((row[9], row[8].len()), ("proj", "11/25-04:22:59".len()));
-    let held = shell.bsub("bsub -H -J held sleep 100");
+    let held = shell.bsub("bsub -H -J held sleep 1000");
     shell.ok(&format!("bresume {held}"));
     shell.until_bjobs(&held, "RUN");
     shell.ok(&format!("bstop {held}"));
@@ -315,11 +311,7 @@ fn hosts_are_locked_and_unlocked() {
     shell.ok("lsadmin limunlock h2");
     assert!(!shell.ok("bhosts h2").contains("closed"));
     shell.ok("cadmin lslock -l 2 h2");
-    let end = Instant::now() + Duration::from_secs(60);
-    while shell.ok("cload").contains("lockU") {
-        assert!(Instant::now() < end, "the lock does not end");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until("the lock ends", || !shell.ok("cload").contains("lockU"));
     let refused = shell.run("badmin lslock -l 0 h2");
     assert_eq!(refused.code, 255);
     assert!(refused.err.contains("-l 0"), "{}", refused.err);
@@ -330,11 +322,10 @@ fn hosts_are_locked_and_unlocked() {
 fn a_job_posts_from_inside_and_others_read_it() {
     let shell = Shell::new();
     let id = shell.bsub("bsub 'bpost -d \"http://h:8888/a b\" $LSB_JOBID && sleep 1000'");
-    let end = Instant::now() + Duration::from_secs(60);
-    let read = loop {
+    let message = || {
         let output = shell.run(&format!("bread -w {id}"));
         if output.code == 0 {
-            break output.out;
+            return Some(output.out);
         }
         assert_eq!(output.code, 255, "{}", output.err);
         assert!(
@@ -342,9 +333,9 @@ fn a_job_posts_from_inside_and_others_read_it() {
             "{}",
             output.err
         );
-        assert!(Instant::now() < end, "{}", shell.cluster.logs());
-        std::thread::sleep(Duration::from_millis(100));
+        None
     };
+    let read = find_or(message, || shell.cluster.logs());
     let lines: Vec<&str> = read.lines().collect();
     let words = |n: usize| lines[n].split_whitespace().collect::<Vec<_>>();
     assert_eq!(

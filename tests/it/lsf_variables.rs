@@ -1,6 +1,7 @@
 //! Variables by which programs written for LSF steer the commands and learn about their job.
 
-use crate::cluster::{signal, wait_until};
+use crate::cluster::signal;
+use crate::patience::until;
 use crate::shell_bed::Shell;
 use std::time::Instant;
 
@@ -52,7 +53,7 @@ fn a_submission_waits_while_too_many_jobs_are_pending() {
     let mut waits = waits.spawn().unwrap();
     let file = shell.cluster.work().join("waits");
     let retries = || std::fs::read_to_string(&file).is_ok_and(|output| output.contains("Retrying"));
-    wait_until("the first refusal", 20, retries);
+    until("the first refusal", retries);
     signal(i32::try_from(waits.id()).unwrap(), "-INT");
     assert!(!waits.wait().unwrap().success());
     // The others go: the same command line succeeds while it waits.

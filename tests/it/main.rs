@@ -61,6 +61,7 @@ mod lsf_variables;
 mod mistakes;
 mod notices;
 mod past_moments;
+mod patience;
 mod policies;
 mod policies_order;
 mod policies_room;

@@ -123,7 +123,7 @@ fn letters(cluster: &Cluster, command: &str) -> BTreeSet<String> {
 
 #[test]
 fn one_mistake_has_one_exit_code_in_every_command() {
-    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1");
     let held = cluster.run("csub", &["-H", "true"]);
     assert!(held.status.success());
     let commands = commands(&cluster);

@@ -2,13 +2,13 @@
 //! mail server of the test, which fail as long as they are told to.
 
 use crate::cluster::{Cluster, build, kill_9, text};
+use crate::patience::until_or;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 /// What a server of the test has taken, and whether it refuses everything at present.
 #[derive(Clone, Default)]
@@ -157,19 +157,13 @@ fn newest_alerts(share: &Path) -> Option<String> {
 impl Bed {
     /// Waits until `done`, and fails with what is known then.
     fn until(&self, what: &str, done: impl Fn(&Bed) -> bool) {
-        let end = Instant::now() + Duration::from_secs(90);
-        while !done(self) {
-            let list = || text(&self.cluster.run("cadmin", &["alert", "list"]));
-            assert!(
-                Instant::now() < end,
-                "{what}\n{}\nhook {:?}\nmail {:?}\n{}",
-                list(),
-                self.hook.all(),
-                self.mail.all(),
-                self.cluster.logs()
-            );
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        let known = || {
+            let list = text(&self.cluster.run("cadmin", &["alert", "list"]));
+            let (hook, mail) = (self.hook.all(), self.mail.all());
+            let logs = self.cluster.logs();
+            format!("{what}\n{list}\nhook {hook:?}\nmail {mail:?}\n{logs}")
+        };
+        until_or(|| done(self), known);
     }
 
     /// Status and id of what the webhook was told of the alert `runs`.
@@ -282,7 +276,7 @@ fn an_alert_fires_and_recovers_once_by_each_way_and_a_job_is_mailed_about() {
 #[test]
 fn what_happens_right_after_mail_was_switched_on_is_told() {
     build("--bins");
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     let mail = Sink::default();
     let smtp = mail.serve(smtp);
     let path = cluster.share().join("conf/cb.yaml");
@@ -296,9 +290,7 @@ fn what_happens_right_after_mail_was_switched_on_is_told() {
         cluster.csub(&words)
     };
     let before = submit("exit 7");
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(before, 0)).is_some_and(|s| s == "EXIT")
-    });
+    cluster.wait(|s| s.get(&(before, 0)).is_some_and(|s| s == "EXIT"));
     cluster.ok("cadmin", &["reconfig"]);
     let after = [submit("exit 4"), submit("exit 5")];
     let said = |job: u32| {
@@ -306,17 +298,16 @@ fn what_happens_right_after_mail_was_switched_on_is_told() {
         let mine = format!("Job {job} ended with");
         all.iter().filter(|m| m.contains(&mine)).count()
     };
-    let end = Instant::now() + Duration::from_secs(60);
-    while after.iter().any(|job| said(*job) == 0) {
-        assert!(Instant::now() < end, "{:?}\n{}", mail.all(), cluster.logs());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    until_or(
+        || after.iter().all(|job| said(*job) > 0),
+        || format!("{:?}\n{}", mail.all(), cluster.logs()),
+    );
     assert_eq!(said(before), 0, "mail was off then");
 }
 
 #[test]
 fn a_new_leader_delivers_what_the_old_one_fired_and_fires_nothing_again() {
-    let bed = bed("--hosts 1 --slots 2 --masters 2 --lease 3");
+    let bed = bed("--hosts 1 --slots 2 --masters 2");
     bed.hook.broken.store(true, Ordering::SeqCst);
     let cluster = &bed.cluster;
     let go = cluster.work().join("go");
@@ -408,7 +399,7 @@ fn a_silence_keeps_messages_back_and_csub_says_where_no_mail_is_sent() {
 /// could not send, and the leader.
 #[test]
 fn each_mail_about_a_job_comes_once_over_deaths_of_cbnotify_and_of_the_leader() {
-    let bed = bed("--hosts 1 --slots 4 --masters 2 --lease 3");
+    let bed = bed("--hosts 1 --slots 4 --masters 2");
     let cluster = &bed.cluster;
     let go = cluster.work().join("go");
     let wait = format!("until [ -e {} ]; do sleep 0.2; done; exit 3", go.display());

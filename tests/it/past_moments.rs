@@ -1,7 +1,8 @@
 //! `--at TIME` and `cadmin journal export`: the cluster as it was, over leaders, from a snapshot,
 //! and from an archive.
 
-use crate::cluster::{Cluster, kill_9, wait_until};
+use crate::cluster::{Cluster, kill_9};
+use crate::patience::until;
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,13 +24,11 @@ fn snapshots(cluster: &Cluster) -> usize {
 
 #[test]
 fn commands_show_the_cluster_as_it_was() {
-    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --lease 3 --cgroup off");
+    let cluster = Cluster::up_armed("--hosts 1 --slots 4 --masters 1 --cgroup off");
     let long = cluster.csub(&["-o", "/dev/null", "sleep 600"]);
     let short = cluster.csub(&["-o", "/dev/null", "true"]);
     let reached = |id, want: &'static str| {
-        cluster.wait(Duration::from_secs(30), |states| {
-            states.get(&(id, 0)).is_some_and(|state| state == want)
-        });
+        cluster.wait(|states| states.get(&(id, 0)).is_some_and(|state| state == want));
     };
     reached(short, "DONE");
     reached(long, "RUN");
@@ -39,7 +38,7 @@ fn commands_show_the_cluster_as_it_was() {
     kill_9(cluster.leader().pid);
     cluster.arm("snapshot.due#1=error:EIO");
     cluster.dev_up("");
-    wait_until("a snapshot", 20, || snapshots(&cluster) == 1);
+    until("a snapshot", || snapshots(&cluster) == 1);
     let second = moment();
     let late = cluster.csub(&["-o", "/dev/null", "true"]);
     reached(late, "DONE");

@@ -4,18 +4,14 @@
 //! side by side.
 
 use crate::cluster::{Cluster, text};
+use crate::patience::find_or;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// Far longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(90);
-const LOOK: Duration = Duration::from_millis(200);
 
 /// A cluster of `hosts` hosts whose cb.yaml holds `sections` instead of what it was made with.
 pub fn cluster(hosts: u32, sections: &str) -> Cluster {
-    let cluster = Cluster::up(&format!("--hosts {hosts} --slots 1 --masters 1 --lease 5"));
+    let cluster = Cluster::up(&format!("--hosts {hosts} --slots 1 --masters 1"));
     configure(&cluster, sections);
     cluster
 }
@@ -50,29 +46,20 @@ pub fn jobs(cluster: &Cluster) -> BTreeMap<u32, Value> {
 
 /// Waits until `done` holds for the job; gives it as it was then.
 pub fn until(cluster: &Cluster, id: u32, what: &str, done: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let job = jobs(cluster).remove(&id);
-        if let Some(job) = job.as_ref().filter(|job| done(job)) {
-            return job.clone();
-        }
-        let late = Instant::now() > end;
-        assert!(!late, "job {id} is not {what}: {job:?}\n{}", cluster.logs());
-        std::thread::sleep(LOOK);
-    }
+    let job = || jobs(cluster).remove(&id);
+    find_or(
+        || job().filter(&done),
+        || format!("job {id} is not {what}: {:?}\n{}", job(), cluster.logs()),
+    )
 }
 
 /// Waits until a command says `what`.
 pub fn until_said(cluster: &Cluster, words: &[&str], what: impl Fn(&str) -> bool) -> String {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let output = cluster.ok(words[0], &words[1..]);
-        if what(&output) {
-            return output;
-        }
-        assert!(Instant::now() < end, "{words:?} says at last: {output}");
-        std::thread::sleep(LOOK);
-    }
+    let output = || cluster.ok(words[0], &words[1..]);
+    find_or(
+        || Some(output()).filter(|output| what(output)),
+        || format!("{words:?} says at last: {}", output()),
+    )
 }
 
 pub fn stat(job: &Value) -> &str {

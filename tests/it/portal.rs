@@ -3,14 +3,12 @@
 //! cluster.
 
 use crate::cluster::{Cluster, build, exists, signal};
+use crate::patience::PATIENCE;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longest wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// A portal's address without its scheme.
 pub fn place(url: &str) -> &str {
@@ -57,7 +55,7 @@ pub fn cookie(answer: &str) -> String {
 #[test]
 fn a_development_cluster_has_a_portal_that_a_link_opens_once() {
     build("--bins");
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let dir = cluster.dir().display().to_string();
     let up = ["dev", "up", "--dir", &dir, "--web"];
     let out = cluster.ok("cadmin", &up);
@@ -211,7 +209,7 @@ fn three_ways_are_one(cluster: &Cluster, post: impl Fn(&str) -> u64) {
 #[test]
 fn a_program_submits_watches_and_kills_a_job() {
     build("--bins");
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let mut portal = Portal::start(&cluster);
     let place = portal.place.clone();
     // Who sends the head of a request too slowly is cut off.

@@ -5,7 +5,6 @@ use crate::cluster::{Cluster, build};
 use crate::portal::{Portal, ask, said, status};
 use serde_json::Value;
 use std::io::Read as _;
-use std::time::Duration;
 
 fn answered(text: &str) -> Value {
     let (_, body) = text.split_once("\r\n\r\n").expect(text);
@@ -14,9 +13,7 @@ fn answered(text: &str) -> Value {
 
 fn done(cluster: &Cluster, id: u64) {
     let id = u32::try_from(id).unwrap();
-    cluster.wait(Duration::from_secs(60), |states| {
-        states.get(&(id, 0)).is_some_and(|stat| stat == "DONE")
-    });
+    cluster.wait(|states| states.get(&(id, 0)).is_some_and(|stat| stat == "DONE"));
 }
 
 const TEMPLATE: &str = "name: count\nparams:\n- {name: INPUT, type: file, exists: yes}\n\
@@ -26,7 +23,7 @@ const TEMPLATE: &str = "name: count\nparams:\n- {name: INPUT, type: file, exists
 #[test]
 fn a_file_goes_up_a_form_makes_a_job_of_it_and_the_job_is_repeated() {
     build("--bins");
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let apps = cluster.share().join("conf/apps.d");
     std::fs::create_dir_all(&apps).unwrap();
     std::fs::write(apps.join("count.yaml"), TEMPLATE).unwrap();

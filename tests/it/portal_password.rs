@@ -19,6 +19,8 @@ const RIGHT: &str = "right-Pass%201";
 const PLAIN: &str = "right-Pass 1";
 const HASH: &str = "$5$rounds=1000$corraltest$KhkmZ2bPc90bI7MWe0gBSIhdoV3nRTHspfGvSfrckM7";
 const WRONG: &str = "User or password is wrong";
+/// How long the slow module of PAM takes, seconds: less than a try may, longer than a page does.
+const SLOW_S: u64 = 15;
 /// A group that nobody has.
 const GROUP: u32 = 64_321;
 
@@ -50,7 +52,7 @@ impl Etc {
             denied.display()
         );
         let slow = etc.dir.join("slow");
-        std::fs::write(&slow, "#!/bin/sh\nsleep 5\n").unwrap();
+        std::fs::write(&slow, format!("#!/bin/sh\nsleep {SLOW_S}\n")).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&slow, mode).unwrap();
         for (name, auth) in [
@@ -469,7 +471,7 @@ fn nobody_waits(site: &Site, service: &Service, session: &str) {
         let begun = Instant::now();
         let answer = try_from(service, "198.51.100.1", admin, RIGHT);
         assert_eq!(status(&answer), 403, "{answer}");
-        begun.elapsed() >= Duration::from_secs(5)
+        begun.elapsed() >= Duration::from_secs(SLOW_S)
     });
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| try_from(service, "198.51.100.2", admin, RIGHT));
@@ -478,7 +480,7 @@ fn nobody_waits(site: &Site, service: &Service, session: &str) {
         let page = said(&service.place, "GET /files", &[session], "");
         assert!(status(&page) < 500, "{page}");
         let took = begun.elapsed();
-        assert!(took < Duration::from_secs(3), "{took:?}");
+        assert!(took < Duration::from_secs(SLOW_S), "{took:?}");
         assert!(!slow.is_finished(), "the module still blocks");
         let answer = slow.join().unwrap();
         assert!(

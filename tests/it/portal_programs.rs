@@ -1,14 +1,14 @@
 //! Terminals and programs of jobs in the portal, over a real cluster: a shell in a page, a program of the
 //! test's own through the job, with its WebSocket.
 
-use crate::cluster::{Cluster, build, job_id, text, wait_until};
+use crate::cluster::{Cluster, build, job_id, text};
+use crate::patience::{self, PATIENCE};
 use crate::portal::{Portal, cookie, said, status};
 use crate::source;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
 const WISH: [&str; 4] = [
@@ -17,15 +17,11 @@ const WISH: [&str; 4] = [
     "Sec-WebSocket-Version: 13",
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 ];
-/// Longest wait for what the cluster does, seconds.
-const SOON: u64 = 90;
 
 /// Sends a request to another name of the portal's place.
 pub(crate) fn ask_as(place: &str, host: &str, line: &str, headers: &[&str]) -> TcpStream {
     let mut stream = TcpStream::connect(place).expect("it listens");
-    stream
-        .set_read_timeout(Some(Duration::from_secs(SOON)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut text = format!("{line} HTTP/1.1\r\nHost: {host}\r\n");
     for header in headers {
         text.push_str(&format!("{header}\r\n"));
@@ -210,7 +206,7 @@ pub(crate) fn begun(mut csub: Command, dir: &Path, words: &[&str]) -> u32 {
             .unwrap_or_default()
             .contains("announced")
     };
-    wait_until("the program has begun", SOON, announced);
+    patience::until("the program has begun", announced);
     id
 }
 
@@ -225,7 +221,7 @@ pub(crate) fn program(heard: &Path) -> String {
 #[test]
 fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
     build("--bins");
-    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 2 --slots 2 --masters 1");
     let portal = Portal::start(&cluster);
     let place = &portal.place;
     let login = session(place, &cluster.ok("clogin", &[]));
@@ -259,7 +255,7 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
             .get(&(job, 0))
             .is_some_and(|stat| stat == "EXIT")
     };
-    wait_until("the job ends with its terminal", SOON, ended);
+    patience::until("the job ends with its terminal", ended);
     // A program on several slots, and one of an application on one.
     let heard = cluster.dir().join("heard");
     let form = format!(
@@ -284,7 +280,7 @@ fn a_page_has_a_shell_and_reaches_programs_of_jobs() {
             .get(&(id, 0))
             .is_some_and(|stat| stat == "RUN")
     };
-    wait_until("it runs", SOON, runs);
+    patience::until("it runs", runs);
     let none = said(place, &format!("GET /apps/{id}"), &[&login.0], "");
     assert!(
         status(&none) == 502 && none.contains("not announced"),

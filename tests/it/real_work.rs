@@ -3,13 +3,12 @@
 
 use crate::cluster::{Cluster, lines};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 const ELEMENTS: u32 = 200;
 
 #[test]
 fn an_array_of_200_compressions_and_a_dependent_check() {
-    let cluster = Cluster::up("--hosts 4 --slots 4 --lease 3");
+    let cluster = Cluster::up("--hosts 4 --slots 4");
     let work = cluster.work();
     for n in 1..=ELEMENTS {
         // Different in length and content, so that a mix-up shows.
@@ -34,7 +33,7 @@ fn an_array_of_200_compressions_and_a_dependent_check() {
         &check,
     ]);
 
-    let states = cluster.wait(Duration::from_secs(180), |s| {
+    let states = cluster.wait(|s| {
         s.get(&(verify, 0))
             .is_some_and(|s| s == "DONE" || s == "EXIT")
     });

@@ -1,12 +1,11 @@
 //! Jobs that are made of a description, of another job, or of a file of parameters.
 
 use crate::cluster::{Cluster, job_id, text};
-use std::time::Duration;
 
 /// Submits, and waits until all jobs of the cluster have ended; gives the id.
 fn ended(cluster: &Cluster, args: &[&str]) -> u32 {
     let id = cluster.csub(args);
-    cluster.wait(Duration::from_secs(30), |states| {
+    cluster.wait(|states| {
         let ends = |state: &str| state == "DONE" || state == "EXIT";
         states.keys().any(|(job, _)| *job == id) && states.values().all(|s| ends(s))
     });
@@ -25,7 +24,7 @@ fn read(cluster: &Cluster, name: &str) -> String {
 
 #[test]
 fn a_description_a_clone_and_a_parameter_file_make_jobs() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     let out = cluster
         .work()
         .join("out")
@@ -79,7 +78,7 @@ fn a_description_a_clone_and_a_parameter_file_make_jobs() {
 
 #[test]
 fn what_cannot_be_repeated_or_described_is_refused() {
-    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 2 --masters 1");
     let refused = |args: &[&str], want: &str| {
         let out = cluster.run("csub", args);
         let output = text(&out);
@@ -118,7 +117,7 @@ fn what_cannot_be_repeated_or_described_is_refused() {
 
 #[test]
 fn only_failed_elements_run_again() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     let mark = cluster
         .work()
         .join("again")
@@ -131,9 +130,7 @@ fn only_failed_elements_run_again() {
     assert_eq!((&*states[&(id, 2)], &*states[&(id, 3)]), ("DONE", "EXIT"));
     put(&cluster, "again.ok", "");
     cluster.ok("crequeue", &["-e", &id.to_string()]);
-    cluster.wait(Duration::from_secs(30), |states| {
-        states.values().all(|state| state == "DONE")
-    });
+    cluster.wait(|states| states.values().all(|state| state == "DONE"));
     let mut runs: Vec<String> = read(&cluster, "again").lines().map(str::to_owned).collect();
     runs.sort();
     assert_eq!(runs, ["1", "2", "3", "3", "4", "4"]);
@@ -141,7 +138,7 @@ fn only_failed_elements_run_again() {
 
 #[test]
 fn a_job_waits_for_a_share_of_an_array() {
-    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1 --lease 3");
+    let cluster = Cluster::up("--hosts 1 --slots 4 --masters 1");
     let array = cluster.csub(&[
         "-J",
         "a[1-4]",
@@ -163,7 +160,7 @@ fn a_job_waits_for_a_share_of_an_array() {
         "{children}"
     );
     let never = cluster.csub(&["-w", &never, "-ti", "-o", "/dev/null", "true"]);
-    cluster.wait(Duration::from_secs(30), |states| {
+    cluster.wait(|states| {
         let is = |id: u32, want: &str| states.get(&(id, 0)).is_some_and(|state| state == want);
         is(enough, "DONE") && is(never, "EXIT")
     });

@@ -5,6 +5,7 @@
 //! nothing of the machine changes. Only root can play several users; without, it says so.
 
 use crate::cluster::{Cluster, job_id, reachable, text};
+use crate::patience::{find_or, until_or};
 use crate::{security_box, security_jobs, security_roles};
 use corral::model::Token;
 use corral::record::ack::Ack;
@@ -41,9 +42,6 @@ pub struct Site {
 
 pub type Case = (&'static str, fn(&Site));
 
-/// How long anything here may take.
-pub const SOON: Duration = Duration::from_secs(30);
-
 /// Whether these tests can run; says why not.
 pub fn is_root() -> bool {
     let root = corral::sys::users::may_switch();
@@ -70,7 +68,7 @@ fn accounts() -> Vec<Account> {
     out
 }
 
-const SHAPE: &str = r#"{"hosts":1,"slots":16,"masters":1,"lease_ms":3000,"cgroup":true}"#;
+const SHAPE: &str = r#"{"hosts":1,"slots":16,"masters":1,"lease_ms":15000,"cgroup":true}"#;
 
 impl Site {
     /// Brings it up; none when it cannot be, said with the reason.
@@ -94,7 +92,7 @@ impl Site {
             return None;
         };
         let config = format!(
-            "cluster: {{name: dev, administrators: [{admin}], masters: h1, lease_timeout: 3s}}\n\
+            "cluster: {{name: dev, administrators: [{admin}], masters: h1, lease_timeout: 15s}}\n\
              general: {{default_queue: normal, job_terminate_interval: 1}}\n\
              hosts:\n- {{name: h1, slots: 16}}\n\
              usergroups:\n- {{name: g, members: {alice}, administrator: {group}}}\n\
@@ -197,7 +195,7 @@ impl Site {
         let over = |s: &String| s == "DONE" || s == "EXIT";
         let states = self
             .cluster
-            .wait(SOON, |states| states.get(&(id, 0)).is_some_and(over));
+            .wait(|states| states.get(&(id, 0)).is_some_and(over));
         states[&(id, 0)].clone()
     }
 
@@ -243,14 +241,8 @@ impl Site {
 
     /// The leader's answer to a token.
     pub fn answer(&self, token: Token) -> Ack {
-        let end = Instant::now() + SOON;
-        while Instant::now() < end {
-            if let Some(ack) = self.find_answer(token) {
-                return ack;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("no answer to {token}\n{}", self.cluster.logs());
+        let none = || format!("no answer to {token}\n{}", self.cluster.logs());
+        find_or(|| self.find_answer(token), none)
     }
 
     fn find_answer(&self, token: Token) -> Option<Ack> {
@@ -267,16 +259,8 @@ impl Site {
     }
 
     /// Waits until something holds.
-    pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let end = Instant::now() + SOON;
-        while !holds() {
-            assert!(
-                Instant::now() < end,
-                "not so: {what}\n{}",
-                self.cluster.logs()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    pub fn until(&self, what: &str, holds: impl FnMut() -> bool) {
+        until_or(holds, || format!("{what}\n{}", self.cluster.logs()));
     }
 
     /// The whole log of the leader.

@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     ("S3 output through a link", output_through_link),
@@ -388,7 +387,10 @@ fn default_output(site: &Site) {
     let output = text(&site.run(&site.alice, "cpeek", &[&silent.to_string()]));
     assert!(output.contains("has written no output"), "{output}");
     site.ok(&site.alice, "crequeue", &["-d", &id.to_string()]);
-    std::thread::sleep(Duration::from_millis(300));
+    let attempt = ["-a", "-noheader", "-o", "attempt:", &id.to_string()];
+    site.until("it runs again", || {
+        site.ok(&site.alice, "cjobs", &attempt).trim() == "2"
+    });
     let state = site.ended(id);
     let output = site.ok(&site.alice, "cjobs", &["-l", &id.to_string()]);
     assert_eq!(state, "DONE", "{output}\n{}", site.cluster.logs());

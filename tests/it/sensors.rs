@@ -2,19 +2,17 @@
 //! by `cbls`, and what users and the scheduler make of their values.
 
 use crate::cluster::{Cluster, exists, kill_9, signal, text};
+use crate::patience::until_or;
 use crate::policies::{configure, hosts, is, reason, until, until_said};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// The example of the manual, to the byte.
 const CLKSND: &str = include_str!("../../ress.d/clksnd.master.example");
 
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// A cluster whose hosts have four slots each.
 fn cluster(hosts: u32, masters: u32, sections: &str) -> Cluster {
-    let options = format!("--hosts {hosts} --slots 4 --masters {masters} --lease 5");
+    let options = format!("--hosts {hosts} --slots 4 --masters {masters}");
     let cluster = Cluster::up(&options);
     let list: Vec<String> = (1..=hosts).map(|n| format!("h{n}")).collect();
     let list = list.join(" ");
@@ -47,12 +45,8 @@ fn number(name: &str, value: &str) -> String {
 }
 
 /// Waits until this holds.
-fn wait(cluster: &Cluster, what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < end, "{what}\n{}", cluster.logs());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+fn wait(cluster: &Cluster, what: &str, done: impl FnMut() -> bool) {
+    until_or(done, || format!("{what}\n{}", cluster.logs()));
 }
 
 /// The value and the hosts of a resource as `cload -s` shows them.
@@ -180,7 +174,7 @@ fn a_killed_sensor_comes_back_a_removed_one_is_gone_and_none_outlives_its_daemon
         long.lines().nth(1).is_some_and(|l| l.contains("h1")),
         "{long}"
     );
-    let id = c.csub(&["-R", "rusage[lic=2]", "sleep 60"]);
+    let id = c.csub(&["-R", "rusage[lic=2]", "sleep 1000"]);
     until(&c, id, "RUN", is("RUN"));
     let second = c.csub(&["-R", "rusage[lic=2]", "true"]);
     until(&c, second, "waiting for lic", |job| {
@@ -225,6 +219,7 @@ fn a_killed_sensor_comes_back_a_removed_one_is_gone_and_none_outlives_its_daemon
 
 #[test]
 fn sensors_that_exit_hang_flood_and_print_garbage_harm_nobody() {
+    let begun = std::time::Instant::now();
     let c = cluster(1, 1, "");
     put(&c, "ress.host", &number("good", "5"));
     let all = [
@@ -259,11 +254,12 @@ fn sensors_that_exit_hang_flood_and_print_garbage_harm_nobody() {
     std::fs::write(c.dir().join("sbin/ress.d/notes.host"), "no program\n").unwrap();
     let daemon = cbls(&c, "h1");
     let log = || c.log("cbls.h1");
-    wait(&c, "the good one is heard", || {
-        !shown(&c, "good").is_empty()
-    });
+    // This one first: its value ages.
     wait(&c, "the one that hangs was heard", || {
         !shown(&c, "stuck").is_empty()
+    });
+    wait(&c, "the good one is heard", || {
+        !shown(&c, "good").is_empty()
     });
     for words in [
         "sensor ress.d/exits.host ended (exit 3); started again in 4 s",
@@ -279,7 +275,9 @@ fn sensors_that_exit_hang_flood_and_print_garbage_harm_nobody() {
     wait(&c, "a value ages", || shown(&c, "stuck").is_empty());
     assert!(log().contains("the value of stuck is"), "{}", log());
     assert_eq!(shown(&c, "good"), [("5".to_owned(), "h1".to_owned())]);
-    assert!(log().matches(": oops").count() <= 30, "{}", log().len());
+    let most = 30 + 10 * begun.elapsed().as_secs() / 60;
+    let said = log().matches(": oops").count() as u64;
+    assert!(said <= most, "{said} lines, {} bytes", log().len());
     assert!(log().len() < 200_000, "{} bytes of log", log().len());
     assert_eq!(cbls(&c, "h1"), daemon, "cbls lived on");
     let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
@@ -348,7 +346,7 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     wait(&c, "four gpus", || {
         shown(&c, "gpu").len() == 2 && shown(&c, "netres2").len() == 3
     });
-    let gang = ["-R", "2{select[mem>1]} 4{rusage[gpu=1]}", "sleep 30"];
+    let gang = ["-R", "2{select[mem>1]} 4{rusage[gpu=1]}", "sleep 1000"];
     let first = c.csub(&gang);
     let job = until(&c, first, "RUN", is("RUN"));
     let on = hosts(&job);
@@ -370,7 +368,7 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
     until(&c, second, "RUN", is("RUN"));
     c.ok("ckill", &[&second.to_string()]);
     // Of a sensor's resource with assign each job has a unit of its own.
-    let with_unit = ["-R", "rusage[fpga=1]", "sleep 30"];
+    let with_unit = ["-R", "rusage[fpga=1]", "sleep 1000"];
     let both = [c.csub(&with_unit), c.csub(&with_unit)];
     let units = both.map(|id| until(&c, id, "RUN", is("RUN"))["units"][0].clone());
     assert!(units.iter().all(|of| of["names"][0] == "0"), "{units:?}");
@@ -380,7 +378,7 @@ fn a_gang_of_two_sections_takes_gpus_that_only_sensors_know() {
         &both.map(|id| id.to_string()).each_ref().map(String::as_str),
     );
     // A quota counts what a sensor brought.
-    let a = c.csub(&["-R", "rusage[netres2=3]", "sleep 30"]);
+    let a = c.csub(&["-R", "rusage[netres2=3]", "sleep 1000"]);
     until(&c, a, "RUN", is("RUN"));
     let b = c.csub(&["-R", "rusage[netres2=3]", "true"]);
     until_said(&c, &["cjobs", "-l", &b.to_string()], |output| {

@@ -52,7 +52,7 @@ fn a_leader_that_root_starts_writes_as_the_owner_of_the_share() {
         .spawn()
         .unwrap();
     let view = share.join("view/manifest.yaml");
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = crate::patience::deadline();
     while owner(&view).is_none() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(50));
     }

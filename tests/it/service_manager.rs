@@ -38,7 +38,7 @@ impl Service {
 
     /// Waits until it has said a message with these words.
     fn until(&mut self, words: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = crate::patience::deadline();
         let mut buffer = [0; 1000];
         while !self.said.iter().any(|text| text.contains(words)) {
             assert!(Instant::now() < end, "no {words:?} in {:?}", self.said);

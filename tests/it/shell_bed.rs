@@ -18,7 +18,7 @@ pub struct Shell {
 
 impl Shell {
     pub fn new() -> Shell {
-        let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1 --lease 3");
+        let cluster = Cluster::up("--hosts 2 --slots 4 --masters 1");
         let dir = cluster.dir().to_str().unwrap().to_owned();
         let env = cluster.ok("cadmin", &["dev", "env", "--dir", &dir]);
         Shell { cluster, env }

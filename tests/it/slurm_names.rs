@@ -1,8 +1,8 @@
 //! Programs that were written for Slurm: their command lines against a real cluster, and what they
 //! read out of the answers. `tests/clients/slurm` runs real ones.
 
+use crate::patience::{find_or, until_or};
 use crate::shell_bed::Shell;
-use std::time::{Duration, Instant};
 
 impl Shell {
     /// Submits as programs do: the id is what follows the known words.
@@ -16,30 +16,25 @@ impl Shell {
 
     /// What sacct says of the job alone, once it has ended.
     fn ended(&self, id: &str) -> String {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
-            let line = format!("sacct -X -n -P -j {id} -o State,ExitCode");
+        let line = format!("sacct -X -n -P -j {id} -o State,ExitCode");
+        let over = || {
             let out = self.ok(&line).trim().to_owned();
             let live = ["PENDING", "RUNNING", "SUSPENDED"];
-            if !out.is_empty() && !out.lines().any(|l| live.iter().any(|s| l.starts_with(s))) {
-                return out;
-            }
-            assert!(Instant::now() < end, "{id}: {out}{}", self.cluster.logs());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            let lives = out.lines().any(|l| live.iter().any(|s| l.starts_with(s)));
+            (!out.is_empty() && !lives).then_some(out)
+        };
+        find_or(over, || {
+            format!("{id}: {}{}", self.ok(&line), self.cluster.logs())
+        })
     }
 
     /// Waits until squeue gives this state.
     fn until_squeue(&self, id: &str, state: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
-            let out = self.ok(&format!("squeue -h -t all -j {id} -o %T"));
-            if out.trim() == state {
-                return;
-            }
-            assert!(Instant::now() < end, "{id}: {out}{}", self.cluster.logs());
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let stat = || self.ok(&format!("squeue -h -t all -j {id} -o %T"));
+        until_or(
+            || stat().trim() == state,
+            || format!("{id}: {}{}", stat(), self.cluster.logs()),
+        );
     }
 }
 
@@ -157,11 +152,7 @@ fn arrays_count_from_zero_and_dependencies_wait() {
     // The accounting files know from which index the submitter counts.
     let acct = shell.cluster.share().join("acct");
     let line = format!("grep -rh '\"shift\":1' {} | wc -l", acct.display());
-    let end = Instant::now() + Duration::from_secs(30);
-    while shell.ok(&line).trim() != "3" {
-        assert!(Instant::now() < end, "{}", shell.cluster.logs());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    until_or(|| shell.ok(&line).trim() == "3", || shell.cluster.logs());
     let out = shell.ok(&format!("sacct -n -P -X -j {array} -o JobID,JobIDRaw"));
     let mut ids: Vec<&str> = out.lines().collect();
     ids.sort_unstable();

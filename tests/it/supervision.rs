@@ -3,6 +3,7 @@
 
 use crate::cluster::exists;
 use crate::executor_bed::{Cluster, attempt, wait_gone};
+use crate::patience::until;
 use corral::model::{Limits, TermReason};
 use corral::record::order::{Act, Order};
 use corral::record::report::Report;
@@ -81,15 +82,18 @@ fn the_run_limit_holds_over_ten_restarts_of_the_executor() {
     });
     c.start_exe();
     c.started(1);
+    let began = clock::boot_ms();
     for _ in 0..10 {
         clock::sleep_ms(300);
         c.restart_exe();
     }
+    let restarts_ms = (clock::boot_ms() - began) as i64;
     let e = c.end(1);
     assert_eq!((e.reason, e.sig), (TermReason::RunLimit, 2));
     let ran = e.t - e.start;
-    // Times are of the wall clock in whole ms, the limit is not.
-    assert!((5_998..7_000).contains(&ran), "{ran} ms");
+    // Times are of the wall clock in whole ms, the limit is not. No restart gives it more time.
+    let most = 6_000 + restarts_ms / 2;
+    assert!((5_998..most).contains(&ran), "{ran} ms");
 }
 
 #[test]
@@ -104,9 +108,7 @@ fn a_warned_task_gets_its_signal_and_finds_the_file() {
     c.order(&[Cluster::start(1, &command)]);
     c.start_exe();
     c.started(1);
-    while c.marks().is_empty() {
-        clock::sleep_ms(20);
-    }
+    until("it is ready", || !c.marks().is_empty());
     let due = clock::wall_ms() + 60_000;
     let (a, signal, n, mark) = (attempt(1), 10, 1, 0);
     c.order(&[Order::Warn {
@@ -219,8 +221,7 @@ fn a_suspended_task_is_still_suspended_under_the_next_executor() {
     c.wait_for("resumption", |r| {
         matches!(r, Report::Resumed { .. }).then_some(())
     });
-    clock::sleep_ms(300);
-    assert!(c.marks().len() > before, "it does not run");
+    until("it runs", || c.marks().len() > before);
     c.signal(1, Act::Kill, 3);
     assert_eq!(c.end(1).sig, 9);
 }
@@ -245,9 +246,7 @@ fn forgets(options: &[&str]) {
     let (last, _) = c.reports();
     c.order(&[Order::Cancel { a: attempt(1) }]);
     c.start_by(exe());
-    while c.reports().0 == last {
-        clock::sleep_ms(20);
-    }
+    until("another file of reports", || c.reports().0 != last);
     let new = c.ledger();
     assert_ne!(known, new);
     // Nobody knows what became of it: it is neither started again nor called never started.
@@ -275,9 +274,7 @@ fn two_hosts_of_one_name_start_nothing_twice() {
     c.start_exe();
     let (again, once) = (c.started(1), c.started(2));
     // What is started has not run a command yet.
-    while c.marks().lines().count() < 2 {
-        clock::sleep_ms(20);
-    }
+    until("both run", || c.marks().lines().count() >= 2);
     // The leader hears another machine under this name and follows that one.
     c.order(&[
         Order::Ledger {

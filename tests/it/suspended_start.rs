@@ -2,20 +2,13 @@
 //! taken meanwhile.
 
 use crate::cluster::{Cluster, exists, signal, text};
+use crate::patience::until_or;
 use crate::policies::{is, until};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-fn soon(what: &str, c: &Cluster, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(
-            Instant::now() < end,
-            "{what}: not within 60 s\n{}",
-            c.logs()
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn soon(what: &str, c: &Cluster, holds: impl FnMut() -> bool) {
+    until_or(holds, || format!("{what}\n{}", c.logs()));
 }
 
 /// The pre-exec command goes on although the job is stopped: without a freezer its user may do that.
@@ -27,7 +20,7 @@ fn a_job_that_is_stopped_in_its_pre_exec_does_not_begin_its_command() {
 /// What the pre-exec left is killed, and the job stays stopped.
 #[test]
 fn the_kill_of_what_a_pre_exec_left_does_not_resume_a_stopped_job() {
-    stopped_in_its_pre_exec("sleep 96.25 & ");
+    stopped_in_its_pre_exec("sleep 996.75 & ");
 }
 
 /// `leaves`: what the pre-exec command begins and does not wait for.
@@ -58,7 +51,7 @@ fn stopped_in_its_pre_exec(leaves: &str) {
         until(&c, id, "still stopped", is("USUSP"));
         // The other test has one while this one has none.
         if !leaves.is_empty() {
-            let left = Command::new("pgrep").args(["-xf", "sleep 96.25"]).output();
+            let left = Command::new("pgrep").args(["-xf", "sleep 996.75"]).output();
             let left = left.unwrap();
             assert!(left.stdout.is_empty(), "what was left is killed: {left:?}");
         }

@@ -2,6 +2,7 @@
 //! long no job starts, and where that time goes.
 
 use crate::cluster::{Cluster, kill_9, lines, signal};
+use crate::patience::{self, until_or};
 use crate::soak::load::{Load, SubmittedTestJob, marks};
 use crate::soak::procs;
 use crate::soak::watch::{TaskLogs, line};
@@ -15,7 +16,12 @@ use std::time::{Duration, Instant};
 #[test]
 fn with_a_lease_of_three_seconds_work_goes_on_within_ten() {
     let cluster = Cluster::up("--hosts 2 --slots 2 --masters 2 --lease 3");
-    let before = cluster.csub(&["sleep 3; echo kept > kept"]);
+    let before = cluster.csub(&["until [ -e go ]; do sleep 0.1; done; echo kept > kept"]);
+    // How long the same takes where nobody died: a busy machine is no slower leader.
+    let begin = Instant::now();
+    let quiet = cluster.csub(&["true"]);
+    cluster.wait_for(quiet, &["DONE"]);
+    let usual = begin.elapsed();
     let leader = cluster
         .ps()
         .into_iter()
@@ -25,14 +31,13 @@ fn with_a_lease_of_three_seconds_work_goes_on_within_ten() {
     kill_9(leader.pid);
     // Nobody restarts it: the other candidate takes over.
     let after = cluster.csub(&["true"]);
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(after, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait_for(after, &["DONE"]);
+    let took = begin.elapsed();
     assert!(
-        begin.elapsed() < Duration::from_secs(10),
-        "{:?}",
-        begin.elapsed()
+        took < Duration::from_secs(10) + usual * 2,
+        "{took:?}, {usual:?} before"
     );
+    std::fs::write(cluster.work().join("go"), "").unwrap();
     let heir = cluster
         .ps()
         .into_iter()
@@ -40,9 +45,7 @@ fn with_a_lease_of_three_seconds_work_goes_on_within_ten() {
         .expect("a new leader");
     assert_ne!(heir.pid, leader.pid);
     // What ran meanwhile ran on.
-    cluster.wait(Duration::from_secs(20), |s| {
-        s.get(&(before, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(before, 0)).is_some_and(|s| s == "DONE"));
     assert!(cluster.work().join("kept").exists());
     let id = cluster.ok("cid", &[]);
     assert!(id.contains(&heir.host), "{id}");
@@ -52,25 +55,20 @@ fn with_a_lease_of_three_seconds_work_goes_on_within_ten() {
 /// 2T/3 is no reason for a change of leader, whatever else the leader has to write.
 #[test]
 fn a_short_lease_bears_slow_operations_and_says_when_it_cannot() {
-    let cluster = Cluster::up_armed("--hosts 1 --slots 2 --masters 2 --lease 3");
+    let cluster = Cluster::up_armed("--hosts 1 --slots 2 --masters 2 --lease 6");
     let before = epoch(&cluster);
-    cluster.arm("sys.any@/share=delay:200ms");
+    cluster.arm("sys.any@/share=delay:400ms");
     let id = cluster.csub(&["true"]);
-    std::thread::sleep(Duration::from_secs(8));
+    std::thread::sleep(Duration::from_secs(16));
     assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
-    cluster.wait(Duration::from_secs(30), |s| {
-        s.get(&(id, 0)).is_some_and(|s| s == "DONE")
-    });
+    cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
     // Reading one of the two files takes longer than T/3: whoever led would not lead for long.
-    cluster.arm("sys.any@/share=delay:600ms");
+    cluster.arm("sys.any@/share=delay:1200ms");
     let leader = cluster.leader();
     kill_9(leader.pid);
-    let end = Instant::now() + Duration::from_secs(30);
-    while !cluster.logs().contains("not leading: reading 512 bytes") {
-        assert!(Instant::now() < end, "{}", cluster.logs());
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let slow = || cluster.logs().contains("not leading: reading 512 bytes");
+    until_or(slow, || cluster.logs());
     assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
     cluster.arm("");
     assert_ne!(cluster.leader().pid, leader.pid);
@@ -194,7 +192,7 @@ fn pauses() {
             true => signal(pid, "-STOP"),
             false => kill_9(pid),
         }
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = patience::deadline();
         let (mut found, mut settled) = (None, false);
         while !settled && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(100));
@@ -317,7 +315,7 @@ fn no_takeover_while_operations_are_slow() {
     line("slow_csub_p50", percentile(&took, 50), "ms");
     line("slow_csub_p99", percentile(&took, 99), "ms");
     // All that was promised runs, once, when the share is itself again.
-    let end = Instant::now() + Duration::from_secs(300);
+    let end = patience::deadline() + patience::PATIENCE;
     let promised: Vec<&SubmittedTestJob> = submitted.iter().filter(|a| a.id.is_some()).collect();
     while promised.iter().map(|a| ran(a)).sum::<usize>() < all && Instant::now() < end {
         std::thread::sleep(Duration::from_secs(1));

@@ -1,15 +1,13 @@
 //! A person at a terminal, for tests: runs a command in a pseudo-terminal, types, and waits for
 //! what appears there.
 
+use crate::patience::deadline;
 use corral::sys::terminal;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-/// How long something may take to appear.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command at a terminal of its own.
 pub struct Screen {
@@ -77,7 +75,7 @@ impl Screen {
 
     /// Waits until `text` appears; what comes after it is kept.
     pub fn until(&mut self, text: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = deadline();
         loop {
             if let Some(at) = self.rest.find(text) {
                 self.rest.drain(..at + text.len());
@@ -97,7 +95,7 @@ impl Screen {
     /// Waits for the command's end; its exit code, or 1000 and the signal.
     pub fn code(&mut self) -> i32 {
         use std::os::unix::process::ExitStatusExt as _;
-        let end = Instant::now() + PATIENCE;
+        let end = deadline();
         loop {
             while self.read() {}
             if let Some(status) = self.child.try_wait().unwrap() {

@@ -1,4 +1,4 @@
-//! What every test must be: able to fail, and run by `sbin/check` or by a script that the README
+//! What every test must be: able to fail, patient, and run by `sbin/check` or by a script that README
 //! names. Reads the sources; knows no test by name.
 
 use crate::source;
@@ -265,4 +265,61 @@ fn a_test_that_no_script_runs_is_seen() {
     let run = |library, path| runs.iter().any(|r| r.runs(library, path));
     assert!(run(true, "a::tests::speed") && run(false, "security::flood"));
     assert!(run(false, "slow::one") && !run(false, "slow::two") && !run(false, "slow::three"));
+}
+
+/// Files that wait for a time of their own: that nothing happens, that a load goes on, or not longer
+/// for what no test needs.
+const OWN_TIMES: &[&str] = &[
+    "tests/it/claunch_hosts.rs",
+    "tests/it/faults_calls.rs",
+    "tests/it/patience.rs",
+    "tests/it/security_box.rs",
+    "tests/it/soak.rs",
+    "tests/it/supervision.rs",
+];
+
+/// Lines (from 1) that give something a time of their own to happen, in blanked text.
+fn impatient(blanked: &str) -> Vec<usize> {
+    let lines: Vec<&str> = blanked.lines().collect();
+    let waits = |n: usize| {
+        let counts = ["for _ in 0..", "(0.."]
+            .iter()
+            .any(|mark| lines[n].contains(mark));
+        let mut body = lines.iter().skip(n).take(LOOP_LINES);
+        counts && body.any(|line| SLEEPS.iter().any(|mark| line.contains(mark)))
+    };
+    let is_deadline = |n: usize| lines[n].contains("Instant::now() +");
+    let found = (0..lines.len()).filter(|n| is_deadline(*n) || waits(*n));
+    found.map(|n| n + 1).collect()
+}
+
+/// Lines of a loop that looks again and again, and how it pauses.
+const LOOP_LINES: usize = 8;
+const SLEEPS: &[&str] = &["sleep(", "sleep_ms("];
+
+/// A busy machine is slow for minutes: what must happen is waited for with one patience.
+#[test]
+fn what_must_happen_is_waited_for_with_patience() {
+    let files = source::files("tests/it", &["rs"]);
+    let files = files.iter().filter(|f| !OWN_TIMES.contains(&f.as_str()));
+    let wrong: Vec<String> = files
+        .flat_map(|file| {
+            let found = impatient(&source::blank(&source::read(file)));
+            found.into_iter().map(move |line| format!("{file}:{line}"))
+        })
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "use patience.rs in the place of limits:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn a_limit_that_a_busy_machine_exceeds_is_seen() {
+    let text = "fn a() { let end = Instant::now() + Duration::from_secs(5); }\n\
+                fn b() {\n    for _ in 0..50 {\n        look();\n        sleep_ms(20);\n    }\n}\n\
+                fn c() {\n    for _ in 0..3 {\n        submit();\n    }\n\n\n\n\n\n\n    rest();\n}\n\
+                fn d() { until(has_ended); }\n";
+    assert_eq!(impatient(text), [1, 3]);
 }

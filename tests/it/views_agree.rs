@@ -2,7 +2,8 @@
 //! for hosts, queues, users and limits alike.
 
 use crate::cluster::Cluster;
-use crate::policies::{self, PATIENCE};
+use crate::patience::deadline;
+use crate::policies;
 use serde_json::Value;
 use std::time::Instant;
 
@@ -76,7 +77,7 @@ fn what_cjobs_shows_is_counted_at_once() {
     wait_for(&cluster, &id, "EXIT");
     counted(&cluster, 4, 0).unwrap();
     cluster.ok("ckill", &["-u", "all", "0"]);
-    let end = Instant::now() + PATIENCE;
+    let end = deadline();
     while !cluster
         .ok("cjobs", &["-noheader", "-o", "jobid"])
         .is_empty()
@@ -88,7 +89,7 @@ fn what_cjobs_shows_is_counted_at_once() {
 
 /// Looks without a pause: what follows must be true at once.
 fn wait_for(cluster: &Cluster, id: &str, stat: &str) {
-    let end = Instant::now() + PATIENCE;
+    let end = deadline();
     loop {
         let output = cluster.ok("cjobs", &["-a", "-noheader", "-o", "stat:", id]);
         if output.trim() == stat {
