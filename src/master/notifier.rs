@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(notifier.supervise(true, END, 5_000), None);
         let mut now = 6_000;
         let mut problem = None;
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             problem = notifier.supervise(true, END, now);
             if problem.is_some() {
                 break;

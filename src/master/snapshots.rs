@@ -230,7 +230,7 @@ mod tests {
     /// Takes steps at `now` until the child has ended. Returns whether a snapshot was finished.
     fn run_to_end(snapshots: &mut Snapshots, now: u64) -> bool {
         let state = State::new();
-        let end = clock::boot_ms() + 30_000;
+        let end = clock::boot_ms() + 120_000;
         while clock::boot_ms() < end {
             if snapshots.step(&state, AT, now, (Retention::default(), true)) {
                 return true;

@@ -127,7 +127,7 @@ mod tests {
         let mut child = start.start().unwrap();
         let pid = child.id() as i32;
         let text = || std::fs::read_to_string(&log).unwrap();
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if !text().is_empty() {
                 break;
             }

@@ -86,7 +86,7 @@ mod tests {
         drop(first);
         // Other tests of this process start programs: until its exec, such a child also holds the
         // descriptor, and with it the lock.
-        let deadline = super::super::clock::boot_ms() + 30_000;
+        let deadline = super::super::clock::boot_ms() + 120_000;
         while Lock::try_take(&p).unwrap().is_none() {
             assert!(super::super::clock::boot_ms() < deadline, "never released");
             super::super::clock::sleep_ms(5);

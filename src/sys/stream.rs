@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     fn until<T>(mut get: impl FnMut() -> Option<T>) -> T {
-        for _ in 0..2_000 {
+        for _ in 0..60_000 {
             if let Some(got) = get() {
                 return got;
             }

@@ -183,7 +183,11 @@ mod tests {
             }
             read
         });
-        looks.take(5_000).flatten().next().expect("something comes")
+        looks
+            .take(60_000)
+            .flatten()
+            .next()
+            .expect("something comes")
     }
 
     #[test]

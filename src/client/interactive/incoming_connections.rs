@@ -198,12 +198,12 @@ mod tests {
     impl TestListener {
         fn dial(&self) -> Wire {
             let at = SocketAddr::from(([127, 0, 0, 1], self.listener.port()));
-            Wire::call(&at, 2_000).unwrap()
+            Wire::call(&at, 60_000).unwrap()
         }
 
         /// Takes turns until `done`, which gets the accepted caller, if any.
         fn poll_until(&mut self, mut done: impl FnMut(Option<&Peer>) -> bool) -> Option<Peer> {
-            for _ in 0..2_000 {
+            for _ in 0..60_000 {
                 let peer = self
                     .connections
                     .poll_once(&self.listener, welcome(), clock::boot_ms());
@@ -238,7 +238,7 @@ mod tests {
     /// The side of a caller, as far as the session gets: returns the bytes that it sent.
     fn converse(wire: &Wire, mut link: Link) -> Option<Vec<u8>> {
         let (mut sent, mut buf) = (Vec::new(), [0; 4096]);
-        for _ in 0..2_000 {
+        for _ in 0..60_000 {
             let n = wire.write(link.outgoing()).ok()?;
             sent.extend_from_slice(&link.outgoing()[..n]);
             link.sent(n);

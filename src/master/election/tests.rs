@@ -34,13 +34,32 @@ impl TestElection {
     }
 
     fn campaign(&self, on_lost: impl Fn(&LeadershipLost) + Send + 'static) -> Leadership {
+        self.campaign_by(&settings(), on_lost)
+    }
+
+    fn campaign_by(
+        &self,
+        settings: &Settings,
+        on_lost: impl Fn(&LeadershipLost) + Send + 'static,
+    ) -> Leadership {
         let wait = |ms| {
             clock::sleep_ms(ms);
             false
         };
-        campaign(&self.layout(), cluster(), &settings(), &wait, on_lost)
+        campaign(&self.layout(), cluster(), settings, &wait, on_lost)
             .unwrap()
             .unwrap()
+    }
+}
+
+/// What must happen is waited for much longer than it takes: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = clock::boot_ms() + PATIENCE.as_millis() as u64;
+    while !so() {
+        assert!(clock::boot_ms() < end, "{what}");
+        clock::sleep_ms(10);
     }
 }
 
@@ -102,7 +121,7 @@ fn a_free_title_is_taken_at_once_and_again_after_a_restart() {
         assert_eq!(lead.epoch(), epoch);
         lead.recheck().unwrap();
         assert!(
-            clock::boot_ms() - t < 500,
+            clock::boot_ms() - t < settings().takeover_ms - 500,
             "a restart in place waits for nothing"
         );
         assert_eq!(lead.led_epoch, None);
@@ -150,8 +169,7 @@ fn a_higher_or_a_lower_epoch_in_the_file_ends_a_leader() {
         ];
         assert!(reasons.iter().any(|t| lost.0.contains(t)), "{lost}");
         assert!(lead.is_lost());
-        rx.recv_timeout(Duration::from_secs(2))
-            .expect("the watchdog called");
+        rx.recv_timeout(PATIENCE).expect("the watchdog called");
     }
 }
 
@@ -166,15 +184,8 @@ fn a_damaged_beat_is_noticed_and_written_again() {
     let mut bytes = fs::read(&beat).unwrap();
     bytes[20] ^= 1;
     fs::write(&beat, bytes).unwrap();
-    let begin = clock::boot_ms();
-    while !leader.take_beat_damage() {
-        assert!(clock::boot_ms() - begin < 10_000, "it was not noticed");
-        clock::sleep_ms(10);
-    }
-    while !intact() {
-        assert!(clock::boot_ms() - begin < 10_000, "it stayed");
-        clock::sleep_ms(10);
-    }
+    until("it is noticed", || leader.take_beat_damage());
+    until("it is whole again", intact);
     assert!(!leader.is_lost());
 }
 
@@ -188,20 +199,26 @@ fn an_idle_leader_notices_a_higher_epoch_by_itself() {
         ..EpochDoc::default()
     };
     fs::write(fixture.layout().epoch(), encode_fixed(&doc).unwrap()).unwrap();
-    rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
+    rx.recv_timeout(PATIENCE).expect("noticed");
 }
 
 #[test]
 fn a_leader_that_cannot_renew_falls_silent_before_t() {
     let fixture = TestElection::new();
     let (tx, rx) = bounded(1);
+    // So long that a busy machine has seconds between two thirds of it and the whole.
+    let slow = Settings {
+        takeover_ms: 12_000,
+        ..settings()
+    };
     let t = clock::boot_ms();
-    let lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
+    let on_lost = move |lost: &LeadershipLost| drop(tx.send(lost.clone()));
+    let lead = fixture.campaign_by(&slow, on_lost);
     fs::remove_file(fixture.layout().beat()).unwrap();
-    let lost = rx.recv_timeout(Duration::from_secs(5)).expect("silent");
+    let lost = rx.recv_timeout(PATIENCE).expect("silent");
     assert!(lost.0.contains("could not be renewed"), "{lost}");
     let took = clock::boot_ms() - t;
-    assert!((1900..2950).contains(&took), "{took} ms");
+    assert!((7_900..11_950).contains(&took), "{took} ms");
     assert!(lead.recheck().is_err());
 }
 
@@ -212,7 +229,7 @@ fn a_replaced_lock_file_ends_a_leader() {
     let _lead = fixture.campaign(move |lost| drop(tx.send(lost.clone())));
     fs::remove_file(fixture.layout().lock()).unwrap();
     fs::write(fixture.layout().lock(), b"").unwrap();
-    rx.recv_timeout(Duration::from_secs(3)).expect("noticed");
+    rx.recv_timeout(PATIENCE).expect("noticed");
 }
 
 #[test]
@@ -229,19 +246,13 @@ fn a_frozen_holder_of_the_lock_is_replaced_after_t() {
     let lead = fixture.campaign(|_| {});
     let took = clock::boot_ms() - t;
     assert_eq!(lead.epoch(), 5);
-    assert!((3000..5000).contains(&took), "{took} ms");
+    assert!(took >= 3000, "{took} ms");
     assert!(!lead.doc().locked);
     drop(frozen);
-    for _ in 0..100 {
-        let beat: BeatDoc = read_fixed(&fixture.layout().beat(), fixture.owners())
-            .unwrap()
-            .unwrap();
-        if beat.locked {
-            return;
-        }
-        clock::sleep_ms(20);
-    }
-    panic!("the leader did not take the lock that became free");
+    until("the leader takes the lock that became free", || {
+        let beat = read_fixed::<BeatDoc>(&fixture.layout().beat(), fixture.owners());
+        beat.unwrap().unwrap().locked
+    });
 }
 
 #[test]
@@ -343,8 +354,7 @@ fn a_waiting_candidate_looks_at_everything_only_where_the_beat_is_overdue() {
         stood_by_at: None,
     };
     assert!(!candidate.sees_life(RENEW_MS), "nothing was seen before");
-    clock::sleep_ms(1200);
-    assert!(candidate.sees_life(RENEW_MS));
+    until("another beat", || candidate.sees_life(RENEW_MS));
     candidate.full_at = Some(clock::boot_ms().saturating_sub(FULL_MS));
     clock::sleep_ms(1200);
     assert!(

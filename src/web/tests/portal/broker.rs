@@ -90,7 +90,7 @@ fn the_process_of_a_broker() {
 /// Sends a request; returns the answer, if any, before the socket is closed.
 fn asked(control: &File, bytes: &[u8]) -> Option<Result<serde_json::Value, Failure>> {
     let (mine, other) = ipc::pair().unwrap();
-    descriptors::limit_time(&mine, 30_000).unwrap();
+    descriptors::limit_time(&mine, 180_000).unwrap();
     descriptors::send(control, bytes, Some(&other), true).unwrap();
     drop(other);
     wire::receive(&mine).ok().map(|(answer, _)| answer)

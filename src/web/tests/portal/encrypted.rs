@@ -61,7 +61,7 @@ async fn a_browser_is_served_by_tls_and_not_without() {
     let mut plain = TcpStream::connect(place).await.unwrap();
     plain.write_all(ask.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
-    let read = tokio::time::timeout(Duration::from_secs(30), plain.read_to_end(&mut bytes));
+    let read = tokio::time::timeout(Duration::from_secs(180), plain.read_to_end(&mut bytes));
     let _ = read.await.expect("it is closed");
     assert!(!String::from_utf8_lossy(&bytes).contains("HTTP"));
     end.send(true).unwrap();

@@ -81,7 +81,7 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
     // Without reports of shown bytes the output stops; it continues after a report.
     let mut got = 0;
     at.stream
-        .set_read_timeout(Some(std::time::Duration::from_secs(3)))
+        .set_read_timeout(Some(std::time::Duration::from_secs(10)))
         .unwrap();
     let read = loop {
         let mut buf = [0; 65536];
@@ -93,7 +93,7 @@ fn a_shell_that_writes_without_end_waits_for_its_page() {
     };
     assert!(read.is_err() && got >= 256 << 10, "{got}: {read:?}");
     at.stream
-        .set_read_timeout(Some(std::time::Duration::from_secs(30)))
+        .set_read_timeout(Some(std::time::Duration::from_secs(180)))
         .unwrap();
     at.say(1, format!("{{\"shown\":{got}}}").as_bytes());
     at.until("done\r\n");
