@@ -59,6 +59,9 @@ static void submit(drmaa_job_template_t *jt, char *id, size_t len)
     OK(drmaa_delete_job_template(jt, D));
 }
 
+/* How long what must happen is waited for, seconds: the machine may be busy. */
+#define PATIENCE 180
+
 static int state(const char *id)
 {
     int ps = -1;
@@ -68,7 +71,7 @@ static int state(const char *id)
 
 static void until_state(const char *id, int want)
 {
-    for (int n = 0; n < 300 && state(id) != want; n++)
+    for (int n = 0; n < 10 * PATIENCE && state(id) != want; n++)
         usleep(100000);
     CHECK(state(id) == want);
 }
@@ -201,7 +204,7 @@ static void one_job(void)
     FILE *f = fopen(text, "w");
     CHECK(f != NULL && fputs("hello\n", f) >= 0 && fclose(f) == 0);
     submit(jt, id, sizeof id);
-    OK(drmaa_wait(id, out, sizeof out, &stat, 60, &rusage, D));
+    OK(drmaa_wait(id, out, sizeof out, &stat, PATIENCE, &rusage, D));
     CHECK(strcmp(id, out) == 0);
     OK(drmaa_wifexited(&yes, stat, D));
     CHECK(yes == 1);
@@ -232,7 +235,7 @@ static void resource_usage(void)
     drmaa_job_template_t *jt = template_of("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do "
                                            "i=$((i+1)); done");
     submit(jt, id, sizeof id);
-    OK(drmaa_wait(id, NULL, 0, NULL, 60, &rusage, D));
+    OK(drmaa_wait(id, NULL, 0, NULL, PATIENCE, &rusage, D));
     char line[DRMAA_ATTR_BUFFER];
     int found = 0;
     long start = 0, end = 0;
@@ -271,7 +274,7 @@ static void control(void)
     until_state(id, DRMAA_PS_RUNNING);
     EXPECT(DRMAA_ERRNO_EXIT_TIMEOUT, drmaa_wait(ANY, NULL, 0, NULL, 1, NULL, D));
     OK(drmaa_control(id, DRMAA_CONTROL_TERMINATE, D));
-    OK(drmaa_wait(ANY, NULL, 0, &stat, 60, NULL, D));
+    OK(drmaa_wait(ANY, NULL, 0, &stat, PATIENCE, NULL, D));
     OK(drmaa_wifsignaled(&yes, stat, D));
     CHECK(yes == 1 && WIFSIGNALED(stat));
     OK(drmaa_wtermsig(text, sizeof text, stat, D));
@@ -291,7 +294,7 @@ static void aborted(void)
     OK(drmaa_set_attribute(jt, DRMAA_JS_STATE, DRMAA_SUBMISSION_STATE_HOLD, D));
     submit(jt, id, sizeof id);
     OK(drmaa_control(id, DRMAA_CONTROL_TERMINATE, D));
-    OK(drmaa_wait(id, NULL, 0, &stat, 60, NULL, D));
+    OK(drmaa_wait(id, NULL, 0, &stat, PATIENCE, NULL, D));
     OK(drmaa_wifaborted(&yes, stat, D));
     CHECK(yes == 1);
     OK(drmaa_wifexited(&yes, stat, D));
@@ -318,7 +321,7 @@ static void bulk(void)
     CHECK(state(first) == DRMAA_PS_USER_ON_HOLD);
     EXPECT(DRMAA_ERRNO_EXIT_TIMEOUT, drmaa_synchronize(all, 0, 0, D));
     OK(drmaa_control(ALL, DRMAA_CONTROL_RELEASE, D));
-    OK(drmaa_synchronize(all, 60, 0, D));
+    OK(drmaa_synchronize(all, PATIENCE, 0, D));
     CHECK(state(first) == DRMAA_PS_FAILED);
     int codes = 0, stat = 0, code = 0;
     for (int n = 0; n < 3; n++) {
@@ -338,7 +341,7 @@ static void bulk(void)
     OK(drmaa_delete_job_template(jt, D));
     drmaa_release_job_ids(ids);
     OK(drmaa_control(ALL, DRMAA_CONTROL_TERMINATE, D));
-    OK(drmaa_synchronize(all, 60, 1, D));
+    OK(drmaa_synchronize(all, PATIENCE, 1, D));
     EXPECT(DRMAA_ERRNO_INVALID_JOB, drmaa_wait(ANY, NULL, 0, NULL, 0, NULL, D));
 }
 
@@ -350,7 +353,7 @@ static int sum;
 static void *waiter(void *unused)
 {
     char text[256] = "";
-    int stat = 0, code = drmaa_wait(ANY, NULL, 0, &stat, 60, NULL, text, sizeof text);
+    int stat = 0, code = drmaa_wait(ANY, NULL, 0, &stat, PATIENCE, NULL, text, sizeof text);
     pthread_mutex_lock(&gate);
     sum += code == DRMAA_ERRNO_SUCCESS ? WEXITSTATUS(stat) : 100000;
     pthread_mutex_unlock(&gate);
@@ -370,7 +373,7 @@ static void threads(void)
     }
     for (int n = 0; n < THREADS; n++)
         CHECK(pthread_create(&all[n], NULL, waiter, NULL) == 0);
-    OK(drmaa_synchronize(every, 60, 0, D));
+    OK(drmaa_synchronize(every, PATIENCE, 0, D));
     for (int n = 0; n < THREADS; n++)
         CHECK(pthread_join(all[n], NULL) == 0);
     CHECK(sum == 127 + 64);
@@ -433,9 +436,9 @@ int main(int argc, char **argv)
     /* A job of elsewhere: its state, and waiting for it. */
     int stat = -1;
     CHECK(state(argv[2]) == DRMAA_PS_DONE);
-    OK(drmaa_wait(argv[2], NULL, 0, &stat, 60, NULL, D));
+    OK(drmaa_wait(argv[2], NULL, 0, &stat, PATIENCE, NULL, D));
     CHECK(stat == 0);
-    EXPECT(DRMAA_ERRNO_INVALID_JOB, drmaa_wait(argv[2], NULL, 0, &stat, 60, NULL, D));
+    EXPECT(DRMAA_ERRNO_INVALID_JOB, drmaa_wait(argv[2], NULL, 0, &stat, PATIENCE, NULL, D));
     /* The end of the session ends a wait, and no job. */
     char id[64];
     pthread_t thread;
@@ -447,7 +450,7 @@ int main(int argc, char **argv)
     CHECK(ended_by_exit == DRMAA_ERRNO_NO_ACTIVE_SESSION);
     OK(drmaa_init(getenv("CB_ENVDIR"), D));
     OK(drmaa_control(id, DRMAA_CONTROL_TERMINATE, D));
-    OK(drmaa_wait(id, NULL, 0, &stat, 60, NULL, D));
+    OK(drmaa_wait(id, NULL, 0, &stat, PATIENCE, NULL, D));
     OK(drmaa_exit(D));
     puts("all as expected");
     return 0;

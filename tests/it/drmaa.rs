@@ -43,7 +43,7 @@ fn run(cluster: &Cluster, program: &Path, what: &str) -> String {
         .arg(cluster.work())
         .arg(what)
         .env("CB_ENVDIR", cluster.dir().join("etc"))
-        .env("CB_ASK_TIMEOUT", if what == "silent" { "1" } else { "20" })
+        .env("CB_ASK_TIMEOUT", if what == "silent" { "1" } else { "180" })
         .env("LD_LIBRARY_PATH", built())
         .current_dir(cluster.work())
         .output();
@@ -59,7 +59,7 @@ fn a_c_program_finds_every_call_as_the_standard_says() {
         return;
     };
     let foreign = cluster.csub(&["true"]);
-    cluster.ok("cwait", &["--timeout", "60s", &foreign.to_string()]);
+    cluster.ok("cwait", &["--timeout", "180s", &foreign.to_string()]);
     let output = run(&cluster, &program, &foreign.to_string());
     assert!(
         output.contains("all as expected"),

@@ -305,10 +305,10 @@ fn suspension_and_usage_are_reported() {
     c.start_exe();
     c.started(1);
     let u = c.wait_for("usage", |r| match r {
-        Report::Usage { u, .. } => Some(u.clone()),
+        Report::Usage { u, .. } if u.cpu_ms > 50 => Some(u.clone()),
         _ => None,
     });
-    assert!(u.cpu_ms > 50 && u.procs == 1 && u.mem_kb > 0, "{u:?}");
+    assert!(u.procs == 1 && u.mem_kb > 0, "{u:?}");
     c.signal(1, Act::Stop, 1);
     c.wait_for("suspension", |r| {
         matches!(r, Report::Suspended { .. }).then_some(())

@@ -18,7 +18,7 @@ fn check(cluster: &Cluster, code: i32) -> String {
 
 #[test]
 fn a_working_cluster_is_sound_under_load_and_while_a_leader_is_replaced() {
-    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 2");
+    let cluster = Cluster::up("--hosts 2 --slots 4 --masters 2 --lease 6");
     check(&cluster, 0);
     let load = std::thread::scope(|scope| {
         let load = scope.spawn(|| {

@@ -38,8 +38,8 @@ fn hooks(c: &Cluster, limit_ms: u64, controls: Controls) -> HookOrder {
         ..Checkpoint::default()
     };
     HookOrder {
-        pre_ms: 10_000,
-        post_ms: 10_000,
+        pre_ms: 60_000,
+        post_ms: 60_000,
         controls,
         checkpoint: Some(CheckpointOrder {
             what,
@@ -74,9 +74,9 @@ const JOB: &str = "echo 7 >state; sleep 1000";
 fn a_job_is_saved_by_the_clock_and_ended_when_asked_and_goes_on_where_it_was() {
     let mut c = Cluster::new();
     methods(&c.path("methods"), &c.path("marks"));
-    let mut by_clock = hooks(&c, 10_000, Controls::default());
+    let mut by_clock = hooks(&c, 60_000, Controls::default());
     if let Some(all) = &mut by_clock.checkpoint {
-        all.what.init_s = 1;
+        all.what.init_s = 5;
     }
     c.start_with(1, JOB, with(by_clock.clone()));
     c.start_exe();
@@ -124,7 +124,7 @@ fn what_was_never_saved_begins_from_its_start_and_a_restart_that_fails_is_said()
     let mut c = Cluster::new();
     methods(&c.path("methods"), &c.path("marks"));
     let mark = c.mark(1);
-    let order = hooks(&c, 10_000, Controls::default());
+    let order = hooks(&c, 60_000, Controls::default());
     let own = order.clone();
     c.start_with(1, &mark, |o| {
         o.a.at = 2;
@@ -156,7 +156,7 @@ fn what_was_never_saved_begins_from_its_start_and_a_restart_that_fails_is_said()
 fn a_job_that_is_to_run_again_is_saved_first_and_a_method_that_hangs_is_ended() {
     let mut c = Cluster::new();
     methods(&c.path("methods"), &c.path("marks"));
-    let order = hooks(&c, 10_000, Controls::default());
+    let order = hooks(&c, 60_000, Controls::default());
     let job = "echo 7 >state; trap 'exit 5' INT; echo on >ready.$LSB_JOBID; \
                while :; do sleep 0.05; done";
     c.start_with(1, job, with(order));
@@ -197,7 +197,7 @@ fn a_method_that_others_can_write_saves_nothing_and_one_that_is_missing_starts_n
         ..Controls::default()
     };
     fs::chmod(&c.path("methods/echkpnt.app"), 0o777).unwrap();
-    let order = hooks(&c, 10_000, controls);
+    let order = hooks(&c, 60_000, controls);
     c.start_with(1, JOB, with(order.clone()));
     c.start_exe();
     c.wait_file("state");

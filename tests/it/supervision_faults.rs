@@ -11,6 +11,8 @@ use corral::sys::{clock, fs, proc, users};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn skipped(why: &str) {
     println!("skipped: {why}");
@@ -97,13 +99,16 @@ fn a_users_own_limit_of_processes_is_a_start_error_of_the_job() {
     command.args(["--nproc=1:1", env!("CARGO_BIN_EXE_cbexe"), "--no-cgroups"]);
     c.start_by(command);
     for id in [1, 3] {
-        c.wait_for("start or end", |r| match r {
-            Report::Started { a, .. } if *a == attempt(id) => Some(()),
-            Report::Ended(e) if e.a == attempt(id) => Some(()),
+        let shepherd = c.wait_for("start or end", |r| match r {
+            Report::Started { a, pid, .. } if *a == attempt(id) => Some(*pid as i32),
+            Report::Ended(e) if e.a == attempt(id) => Some(0),
             _ => None,
         });
+        // What is started has not run a command yet, and may fail to.
+        until("it runs or has ended", || {
+            !exists(shepherd) || child_named(shepherd, "sleep").is_some()
+        });
     }
-    clock::sleep_ms(300);
     c.start_of(2, 2, "exec sleep 1");
     let e = c.end(2);
     assert_eq!((e.reason, e.code), (TermReason::StartFailed, None));
@@ -442,8 +447,9 @@ fn a_cut_off_host_ends_rerunnable_tasks_even_without_an_executor() {
     c.kill(2);
 }
 
-/// A file system whose server takes requests and never answers one, mounted there.
-fn dead_server(at: &Path) -> Option<Mount> {
+/// A file system whose server takes requests and never answers one, mounted there; and whether it was
+/// asked for something.
+fn dead_server(at: &Path) -> Option<(Mount, Arc<AtomicBool>)> {
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     /// The kernel's first request, and the length of the answer to it.
@@ -456,6 +462,8 @@ fn dead_server(at: &Path) -> Option<Mount> {
     let data = format!("fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other");
     let flags = nix::mount::MsFlags::MS_NOSUID;
     nix::mount::mount(Some("none"), at, Some("fuse"), flags, Some(data.as_str())).ok()?;
+    let asked = Arc::new(AtomicBool::new(false));
+    let note = Arc::clone(&asked);
     std::thread::spawn(move || {
         let mut request = vec![0u8; 1 << 20];
         while server.read(&mut request).is_ok() {
@@ -467,24 +475,26 @@ fn dead_server(at: &Path) -> Option<Mount> {
                 answer[20..24].copy_from_slice(&31u32.to_ne_bytes());
                 answer[36..40].copy_from_slice(&4096u32.to_ne_bytes());
                 server.write_all(&answer).unwrap();
+            } else {
+                note.store(true, Ordering::Relaxed);
             }
         }
     });
-    Some(Mount(at.to_str().unwrap().to_owned()))
+    Some((Mount(at.to_str().unwrap().to_owned()), asked))
 }
 
 #[test]
 fn a_task_that_waits_for_a_dead_file_server_is_not_over_and_nobody_spins() {
     let mut c = Cluster::new();
     let at = c.path("dead");
-    let Some(dead) = users::may_switch().then(|| dead_server(&at)).flatten() else {
+    let Some((dead, asked)) = users::may_switch().then(|| dead_server(&at)).flatten() else {
         return skipped("needs root and /dev/fuse");
     };
     c.order(&[Cluster::start(1, &format!("cat {}/file", dead.0))]);
     c.start_exe();
     let shepherd = c.started(1);
     let task = find("the task", || child_named(shepherd, "cat"));
-    clock::sleep_ms(500);
+    until("it asks the server", || asked.load(Ordering::Relaxed));
     c.signal(1, Act::Kill, 1);
     until("it waits for the server", || {
         proc::info(task).map(|p| p.state) == Some('D')
