@@ -86,7 +86,7 @@ pub(super) fn write(local: &Local, pid: i32, rec: &TaskRec) -> Result<()> {
         TaskRec::Start { .. } => false,
         TaskRec::End(_) => true,
         // The process that ordered a suspension knows of it; the state of a command is not saved.
-        TaskRec::Susp { .. } | TaskRec::Saved { .. } => return Ok(()),
+        TaskRec::Susp { .. } | TaskRec::Saved { .. } | TaskRec::Hook { .. } => return Ok(()),
     };
     let a = rec.attempt();
     let bytes = sealed::to_json(rec).expect("plain data becomes JSON");

@@ -6,6 +6,7 @@
 
 mod checkpoints;
 mod controls;
+mod hook_watch;
 mod hooks;
 mod launching;
 mod orphan;
@@ -13,6 +14,7 @@ mod session;
 mod suspended;
 
 use self::checkpoints::Helpers;
+use self::hook_watch::{HookWatch, Phase};
 use super::command_records;
 use super::local::Local;
 use super::outputs::{self, Files};
@@ -130,7 +132,7 @@ struct Shepherd<'a> {
     silence: Option<Silence>,
     /// The job's own directory for temporary files, if its submitter specified none.
     tmp: Option<LockedDir>,
-    phase: Phase,
+    hook: HookWatch,
     /// The process that connects the job to a waiting command: a child that is not part of the job.
     /// 0: none.
     relay: i32,
@@ -142,14 +144,6 @@ struct Times {
     start: i64,
     /// When the command began: later than `start` by the time of the hooks before it.
     command_start: i64,
-}
-
-/// The part of the task that runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Pre,
-    Command,
-    Post,
 }
 
 /// The input and output of a program.
@@ -267,7 +261,7 @@ fn run_task(
         helpers: Helpers::default(),
         silence,
         tmp: None,
-        phase: Phase::Command,
+        hook: HookWatch::default(),
         relay: 0,
     };
     failpoint::hit("shepherd.before_start");
@@ -425,6 +419,7 @@ impl Shepherd<'_> {
             let effects = self.machine.tick(now);
             self.carry_out(&effects);
             self.note_suspension(before);
+            self.report_hook(now);
             if self.is_fenced() {
                 self.silence = None;
                 let (act, reason) = (TaskAct::Kill, TermReason::Fenced);
@@ -436,8 +431,9 @@ impl Shepherd<'_> {
                 .machine
                 .next_at(now)
                 .map(|at| at.saturating_sub(now).min(60_000));
-            let ends = self.helper_ends().map(|at| at.saturating_sub(now));
-            let wait = ends.into_iter().chain(wait).min();
+            let ends = self.helper_ends().into_iter().chain(self.hook.report_at());
+            let ends = ends.map(|at| at.saturating_sub(now));
+            let wait = ends.chain(wait).min();
             let look = self.silence.as_ref().map(Silence::pause);
             let wait = look.map_or(wait, |look| Some(wait.map_or(look, |wait| wait.min(look))));
             match supervise::wait_signal(wait) {
@@ -643,7 +639,7 @@ impl Shepherd<'_> {
             return;
         };
         self.limits = new;
-        if self.phase == Phase::Command && !is_beside {
+        if self.hook.phase == Phase::Command && !is_beside {
             let void = self.machine.set_run_limit(self.limits.limits.run_ms);
             if void {
                 let _ = fs::remove(&self.inherited.local.warning_file(self.task.a));
@@ -675,6 +671,9 @@ impl Shepherd<'_> {
             // Only the command is notified.
             TaskAct::Resize => return files.map_or((), |files| self.notify_resize(files)),
             TaskAct::Limits => return self.take_limits(),
+            TaskAct::Terminate if self.hook.phase == Phase::Post && reason.is_of_person() => {
+                return self.end_post_exec(reason);
+            }
             _ => {}
         }
         let before = self.machine.is_suspended();

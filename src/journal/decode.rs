@@ -9,6 +9,7 @@ use crate::record::device_use::DeviceUse;
 use crate::record::event::Event;
 use crate::record::frame::{Damage, Line};
 use crate::record::report::{CommandEnd, Ended, PartUse, TaskUse, Usage};
+use crate::record::running_hook::RunningHook;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -76,6 +77,8 @@ struct EndedFlat {
     wrong_units: Vec<String>,
     #[serde(rename = "ce")]
     command_end: Option<Box<CommandEnd>>,
+    #[serde(rename = "hk")]
+    hook: Option<Box<RunningHook>>,
     requeue: bool,
     hold: bool,
 }
@@ -98,6 +101,7 @@ impl From<EndedFlat> for Event {
             tasks: f.tasks,
             wrong_units: f.wrong_units,
             command_end: f.command_end,
+            hook: f.hook,
         };
         let e = Ended {
             a: AttemptId { j: f.j, at: f.at },
@@ -238,6 +242,7 @@ mod tests {
                 host_maxmem_kb: 12,
                 swap_kb: 4,
                 maxswap_kb: 5,
+                hook: Some(Box::default()),
                 command_end: Some(Box::new(CommandEnd {
                     host: "h2".into(),
                     reason: TermReason::Oom,

@@ -151,6 +151,8 @@ impl Leader {
         params.grave_alarms = grave.len();
         let others = clock_alarm.iter().chain(&orders).chain(&accounts);
         let others = others.chain(&snapshots).chain(self.view.alarms.others(now));
+        let hooks = core.hook_alarms();
+        let others = others.chain(&hooks);
         let others = others.chain(&unreadable).chain(&self.hosts.alarms);
         let alarms = grave.into_iter().chain(others).take(ALARMS_MAX);
         params.alarms = alarms.cloned().collect();

@@ -694,6 +694,11 @@ impl TermReason {
         self == TermReason::None
     }
 
+    /// Whether its owner or an administrator asked for its end.
+    pub fn is_of_person(self) -> bool {
+        matches!(self, TermReason::Owner | TermReason::Admin)
+    }
+
     /// Whether it ended because memory ran out: its own limit's or that of its host.
     pub fn is_memory(self) -> bool {
         matches!(

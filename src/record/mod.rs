@@ -28,6 +28,7 @@ pub mod point;
 pub mod portal;
 pub mod report;
 pub mod request;
+pub mod running_hook;
 pub mod samples;
 pub mod saved_job;
 pub mod sealed;

@@ -2,6 +2,7 @@
 //! start of cbexe (`n` grows). A new file repeats everything the leader has not acknowledged.
 
 use super::device_use::DeviceUse;
+use super::running_hook::RunningHook;
 use crate::model::{AttemptId, Binding, HookOf, Retry, StartFault, TermReason};
 use serde::{Deserialize, Serialize};
 
@@ -327,6 +328,9 @@ pub struct Usage {
     /// The first command beside the job's own (`claunch`) that a limit ended.
     #[serde(rename = "ce", skip_serializing_if = "Option::is_none")]
     pub command_end: Option<Box<CommandEnd>>,
+    /// The command around its own that runs now, if it takes long.
+    #[serde(rename = "hk", skip_serializing_if = "Option::is_none")]
+    pub hook: Option<Box<RunningHook>>,
 }
 
 /// A command that a job had started by `claunch` was ended: for one of the reasons of
@@ -370,6 +374,7 @@ impl Usage {
             tasks,
             wrong_units,
             command_end,
+            hook,
         } = self;
         let memory = mem_kb | maxmem_kb | host_maxmem_kb | swap_kb | maxswap_kb;
         (cpu_ms | memory | read_kb | write_kb) == 0
@@ -379,6 +384,12 @@ impl Usage {
             && tasks.is_empty()
             && wrong_units.is_empty()
             && command_end.is_none()
+            && hook.is_none()
+    }
+
+    /// The command that runs after the job's own has ended, if it takes long.
+    pub fn post_exec(&self) -> Option<&RunningHook> {
+        self.hook.as_deref().filter(|hook| hook.after)
     }
 
     /// Sums and maxima: the figures that remain after the end.
@@ -474,6 +485,7 @@ impl Usage {
         self.wrong_units.extend(wrong.cloned());
         let first = self.command_end.take();
         self.command_end = first.or_else(|| more.command_end.clone());
+        self.hook = self.hook.take().or_else(|| more.hook.clone());
         // The report of a task's own host replaces an entry from another host.
         let other = |task: &TaskUse| !more.tasks.iter().any(|m| m.rank == task.rank);
         self.tasks.retain(other);
@@ -530,6 +542,7 @@ mod tests {
             r#"{"pids":[1]}"#,
             r#"{"wu":["gpu 0"]}"#,
             r#"{"ce":{"h":"h2","r":"oom"}}"#,
+            r#"{"hk":{}}"#,
         ];
         for text in fields {
             let usage: Usage = serde_json::from_str(text).unwrap();

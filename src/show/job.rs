@@ -201,6 +201,24 @@ pub(crate) fn warned_s(v: &JobView<'_>) -> Option<u64> {
     warned.then(|| at.since_ms(v.ctx.now).div_ceil(1000))
 }
 
+/// Which command around its own a started job waits for, if that takes long.
+pub(crate) fn running_hook(row: &JobRow<'_>, dates: &Dates) -> Option<String> {
+    let hook = row.usage.hook.as_deref()?;
+    let (mut since, mut until) = (String::new(), String::new());
+    dates.long(&mut since, hook.since);
+    dates.long(&mut until, hook.until);
+    let what = &hook.what;
+    Some(match hook.after {
+        true => format!(
+            "its command has ended, and its {what} has run since {since}: it is ended at {until}, \
+             or earlier by ckill"
+        ),
+        false => format!(
+            "its {what} has run since {since}: it is ended at {until}, and the job earlier by ckill"
+        ),
+    })
+}
+
 /// Appends why a started job does not run: stopped by a user, or the reason of the system.
 pub(crate) fn put_suspend(out: &mut String, v: &JobView<'_>) {
     let (stat, halt) = (v.stat(), v.row.halt.as_deref());

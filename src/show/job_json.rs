@@ -221,6 +221,14 @@ fn usage(o: &mut Object<'_>, v: &JobView<'_>) {
     inner.int("gpu_ms", devices.gpu_ms);
     inner.int("net_in_kb", devices.net_in_kb);
     inner.int("net_out_kb", devices.net_out_kb);
+    if let Some(hook) = &u.hook {
+        let mut one = Object::begin(inner.key("hook"));
+        one.text("what", &hook.what);
+        one.flag("after", hook.after);
+        one.int("since_ms", hook.since);
+        one.int("until_ms", hook.until);
+        one.end();
+    }
     if !u.wrong_units.is_empty() {
         let put = |out: &mut String, unit: &String| cell::json_str(out, unit);
         cell::list(inner.key("wrong_units"), &u.wrong_units, put);

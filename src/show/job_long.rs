@@ -276,6 +276,9 @@ fn put_reasons(out: &mut String, v: &JobView<'_>, unfolded: bool) {
             " {};",
             translated(&format!("will be preempted in {s} seconds"))
         )
+    } else if let Some(hook) = job::running_hook(v.row, &v.ctx.dates) {
+        out.push_str(" WAITS FOR:\n");
+        format!(" {};", translated(&hook))
     } else {
         return;
     };

@@ -733,5 +733,6 @@ fn usage(dice: &mut Dice) -> Usage {
         pids: vec![n() as u32],
         tasks: vec![TaskUse::default()],
         command_end: None,
+        hook: Some(Box::default()),
     }
 }

@@ -106,6 +106,7 @@ static NOTHING: Usage = Usage {
     pids: Vec::new(),
     tasks: Vec::new(),
     command_end: None,
+    hook: None,
 };
 
 /// Usage in the form that a run stores.

@@ -252,19 +252,23 @@ pub fn hook_problem(hook: &Hook, name: &str, end: &HookEnd) -> Option<String> {
                 hook.limit_ms / 1000
             )
         }
+        HookEnd::Ended(_, TermReason::Owner) => "was ended by the job's owner".to_owned(),
+        HookEnd::Ended(_, TermReason::Admin) => "was ended by an administrator".to_owned(),
         HookEnd::Ended(_, reason) if *reason != TermReason::None => "was ended".to_owned(),
         HookEnd::Ended(TopEnd::Exited(code), _) => format!("exited with {code}"),
         HookEnd::Ended(TopEnd::Killed(signal, _), _) => format!("was killed by signal {signal}"),
         HookEnd::NotRun(why) => format!("could not be run: {why}"),
     };
-    if !hook.label.is_empty() {
-        return Some(format!("{} {how}", hook.label));
+    Some(format!("{} {how}", hook_name(hook, name)))
+}
+
+/// What a hook is called; `name`: its kind.
+pub fn hook_name(hook: &Hook, name: &str) -> String {
+    match (hook.label.as_str(), hook.of) {
+        ("", HookOf::Queue) => format!("{name} of the queue"),
+        ("", HookOf::Job) => format!("{name} of the job"),
+        (label, _) => label.to_owned(),
     }
-    let owner = match hook.of {
-        HookOf::Queue => "of the queue",
-        HookOf::Job => "of the job",
-    };
-    Some(format!("{name} {owner} {how}"))
 }
 
 /// The job's end after its pre-exec command ended like this; `None`: the job continues. `host`:

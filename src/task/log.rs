@@ -8,6 +8,7 @@ use crate::model::{AttemptId, Binding, CpuSet};
 use crate::record::frame;
 use crate::record::point::Point;
 use crate::record::report::Ended;
+use crate::record::running_hook::RunningHook;
 use serde::{Deserialize, Serialize};
 
 /// A record of `attempts.log`.
@@ -145,12 +146,22 @@ pub enum TaskRec {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         why: String,
     },
+    /// A command around the job's own has run for long, or is over.
+    Hook {
+        #[serde(flatten)]
+        a: AttemptId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hook: Option<Box<RunningHook>>,
+    },
 }
 
 impl TaskRec {
     pub fn attempt(&self) -> AttemptId {
         match self {
-            TaskRec::Start { a, .. } | TaskRec::Susp { a, .. } | TaskRec::Saved { a, .. } => *a,
+            TaskRec::Start { a, .. }
+            | TaskRec::Susp { a, .. }
+            | TaskRec::Saved { a, .. }
+            | TaskRec::Hook { a, .. } => *a,
             TaskRec::End(end) => end.a,
         }
     }

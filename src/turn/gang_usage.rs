@@ -46,6 +46,9 @@ impl Turn<'_> {
 
     /// The same for the first host.
     pub(super) fn used(&mut self, a: AttemptId, u: Usage) {
+        if u.hook.is_some() {
+            self.core.memory.long_hooks.add(a);
+        }
         if other_hosts(self.core, a.j).is_empty() {
             return self.core.state.apply(&Event::Used { a, u });
         }

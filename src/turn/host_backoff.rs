@@ -159,11 +159,11 @@ impl Turn<'_> {
     /// forgets jobs that are gone.
     pub(super) fn review_failed_starts(&mut self) {
         let memory = &mut self.core.memory;
-        let due = memory.last_review.plus_ms(REVIEW_MS) <= self.mono;
+        let due = memory.last.start_review.plus_ms(REVIEW_MS) <= self.mono;
         if memory.faults.is_empty() || !due {
             return;
         }
-        memory.last_review = self.mono;
+        memory.last.start_review = self.mono;
         for (j, host) in self.core.memory.faults.proved(self.mono) {
             self.task_ran(j, &host, 0);
         }

@@ -5,6 +5,7 @@ pub(super) mod exit_rates;
 pub(super) mod gangs;
 pub(super) mod held_ends;
 pub(super) mod hosts;
+pub(super) mod long_hooks;
 pub(super) mod part_usage;
 pub(super) mod start_faults;
 pub(super) mod stray_runs;
@@ -16,6 +17,7 @@ use exit_rates::ExitRates;
 use gangs::GangStarts;
 use held_ends::HeldEnds;
 use hosts::HostMemory;
+use long_hooks::LongHooks;
 use part_usage::PartUsage;
 use start_faults::StartFaults;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,19 +41,29 @@ pub(super) struct Memory {
     pub faults: StartFaults,
     /// Jobs that failed lately.
     pub exit_rates: ExitRates,
-    /// When they were last reviewed.
-    pub last_review: Mono,
     /// Ends that are not recorded yet because something of the job may be left on its hosts.
     pub held_ends: HeldEnds,
+    /// Commands around jobs that take long.
+    pub long_hooks: LongHooks,
     pub share_history: HistoryTimer,
     /// When cron jobs fall due.
     pub timetable: CronTimetable,
     /// The job whose dependency was evaluated last.
     pub last_judged: u32,
-    /// When tokens and keys were last removed.
-    pub last_expire: Mono,
-    /// When locks of hosts were last checked for their end.
-    pub last_lock_check: Mono,
+    pub last: LastTimes,
+}
+
+/// When this leader last did what it does from time to time.
+#[derive(Default)]
+pub(super) struct LastTimes {
+    /// Removed tokens and keys.
+    pub expire: Mono,
+    /// Checked whether locks of hosts have ended.
+    pub lock_check: Mono,
+    /// Reviewed failed starts.
+    pub start_review: Mono,
+    /// Reviewed hooks that take long.
+    pub hook_review: Mono,
 }
 
 impl Memory {

@@ -20,6 +20,7 @@ mod exit_rate;
 mod forced_start;
 mod gang_start;
 mod gang_usage;
+mod hanging_hooks;
 mod held_ends;
 mod host_backoff;
 mod host_loss;

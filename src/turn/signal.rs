@@ -118,6 +118,10 @@ impl Turn<'_> {
         }
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let halt = run.and_then(|run| run.suspension.by_system.as_deref());
+        let hook = run.and_then(|run| run.usage().post_exec());
+        if let (SignalAction::Kill, Some(hook)) = (action, hook) {
+            return Ok(format!("has ended: its {} is being ended", hook.what));
+        }
         Ok(match (action, halt) {
             (SignalAction::Kill, _) => "is being terminated".to_owned(),
             (SignalAction::Force, _) => self.removed(j),
@@ -236,7 +240,10 @@ impl Turn<'_> {
     /// reached.
     fn has_no_effect(run: &Run, action: SignalAction, own: bool) -> bool {
         match action {
-            SignalAction::Kill => matches!(run.killing, Some(SignalAct::Kill(_))),
+            SignalAction::Kill => {
+                let is_killed = matches!(run.killing, Some(SignalAct::Kill(_)));
+                is_killed && run.usage().post_exec().is_none()
+            }
             SignalAction::Stop => run.user_stop.wanted && (own || run.user_stop.by_other),
             SignalAction::Resume => !run.user_stop.wanted && !run.user_stop.by_other,
             SignalAction::Force | SignalAction::Number(_) | SignalAction::Checkpoint(_) => false,
@@ -451,9 +458,15 @@ impl Turn<'_> {
         let run = self.core.state.work(j).and_then(|w| w.run.as_deref());
         let killing = run.and_then(|run| run.killing);
         let same = |act| matches!(act, SignalAct::Requeue { hold: was, .. } if was == hold);
-        if stat.is_started() && killing.is_some_and(same) {
+        let post_exec = run.is_some_and(|run| run.usage().post_exec().is_some());
+        if stat.is_started() && killing.is_some_and(same) && !post_exec {
             return true;
         }
+        let own = self
+            .core
+            .state
+            .spec_of(j.id)
+            .is_some_and(|spec| spec.uid == requester.uid);
         self.spend_event();
         let (by, t) = (requester.user.clone(), self.now);
         if stat.is_finished() {
@@ -468,7 +481,13 @@ impl Turn<'_> {
                 by,
                 t,
             });
-            self.order_signal(j, Act::Terminate, TermReason::Requeue);
+            let reason = match (post_exec, own) {
+                (false, _) => TermReason::Requeue,
+                // The reason concerns only the command after its own.
+                (true, true) => TermReason::Owner,
+                (true, false) => TermReason::Admin,
+            };
+            self.order_signal(j, Act::Terminate, reason);
         }
         true
     }

@@ -77,6 +77,7 @@ impl Turn<'_> {
         self.check_preparations();
         self.review_failed_starts();
         self.review_exit_rates();
+        self.review_hooks();
         self.release_held_ends();
         self.journal_share_history();
         self.end_overdue();

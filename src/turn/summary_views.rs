@@ -20,7 +20,13 @@ fn alert_rules(config: &Config) -> Vec<String> {
 
 /// One row per host of the cluster.
 pub fn host_rows(core: &Core) -> Vec<HostRow> {
-    core.hosts.iter().map(|host| host_row(core, host)).collect()
+    let mut notes = core.hook_notes();
+    let mut row = |host: &HostInfo| {
+        let mut row = host_row(core, host);
+        row.warnings.extend(notes.remove(&host.id));
+        row
+    };
+    core.hosts.iter().map(&mut row).collect()
 }
 
 /// The part of a host's row that jobs change.

@@ -85,8 +85,8 @@ impl Turn<'_> {
 
     pub(super) fn expire_tokens(&mut self) {
         let core = &mut *self.core;
-        if self.mono.since_ms(core.memory.last_expire) > EXPIRE_MS {
-            core.memory.last_expire = self.mono;
+        if self.mono.since_ms(core.memory.last.expire) > EXPIRE_MS {
+            core.memory.last.expire = self.mono;
             let tokens = core.clock.older_than(TOKEN_KEEP_MS);
             let keys = core.clock.older_than(core.config.general.key_keep_ms);
             core.state.expire(tokens, keys);
@@ -96,10 +96,10 @@ impl Turn<'_> {
     /// Unlocks hosts that are locked until a time that has come.
     pub(super) fn end_host_locks(&mut self) {
         let core = &mut *self.core;
-        if self.mono.since_ms(core.memory.last_lock_check) < LOCK_CHECK_MS {
+        if self.mono.since_ms(core.memory.last.lock_check) < LOCK_CHECK_MS {
             return;
         }
-        core.memory.last_lock_check = self.mono;
+        core.memory.last.lock_check = self.mono;
         let ends = |ctl: &HostCtl| ctl.lock.as_ref().is_some_and(|lock| lock.is_over(self.now));
         let hosts = core.state.known_hosts().filter(|(_, ctl)| ends(ctl));
         let names: Vec<String> = hosts.map(|(name, _)| name.clone()).collect();

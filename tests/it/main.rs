@@ -34,6 +34,7 @@ mod faults_leader;
 mod faults_share;
 mod golden;
 mod gpu_sensor;
+mod hanging_programs;
 mod hanging_share;
 mod health;
 mod health_restore;

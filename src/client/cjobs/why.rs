@@ -24,6 +24,7 @@ use crate::model::{JobKey, JobStat};
 use crate::record::view::JobRow;
 use crate::replay::estimate::{SimulationStart, StartEstimates, estimate};
 use crate::replay::live_cluster;
+use crate::show::Dates;
 use crate::spool::view::{JobSet, ViewJob};
 use crate::sys;
 use crate::text::jobids::JobSel;
@@ -88,7 +89,7 @@ pub(super) fn run(m: &ArgMatches, source: &Source) -> Result<Exit, Fail> {
                 let mut go_on = || sys::clock::boot_ms() < until;
                 JobCase::Waiting(Box::new(pending::explain(copy, subject.j, &mut go_on)))
             }
-            _ => of_started(source, &subject),
+            _ => of_started(source, &subject, &ctx.dates),
         };
         explained.push(Explained {
             subject,
@@ -149,7 +150,7 @@ fn jobs(source: &Source, ids: &[JobSel]) -> Result<Vec<ViewJob>, Fail> {
 }
 
 /// What is known of a job that has started or ended.
-fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
+fn of_started(source: &Source, subject: &JobSubject, dates: &Dates) -> JobCase {
     let row = &subject.row;
     match row.stat {
         JobStat::Done | JobStat::Exit => {
@@ -160,7 +161,7 @@ fn of_started(source: &Source, subject: &JobSubject) -> JobCase {
             };
             JobCase::Ended(Box::new(cause), output)
         }
-        _ => JobCase::Started(page::started(row)),
+        _ => JobCase::Started(page::started(row, dates)),
     }
 }
 

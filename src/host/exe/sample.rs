@@ -211,6 +211,7 @@ pub(super) fn merge(old: &Usage, mut new: Usage) -> Usage {
     new.devices = old.devices().updated_by(new.devices()).boxed();
     new.tasks = merge_tasks(&old.tasks, new.tasks);
     new.command_end = old.command_end.clone().or(new.command_end);
+    new.hook.clone_from(&old.hook);
     new
 }
 
@@ -219,7 +220,7 @@ pub(super) fn final_usage(end: &Usage, sampled: &Usage) -> Usage {
     let mut u = merge(sampled, end.clone());
     u.procs = sampled.procs.max(1);
     u.threads = sampled.threads.max(1);
-    (u.pids, u.tasks) = (Vec::new(), Vec::new());
+    (u.pids, u.tasks, u.hook) = (Vec::new(), Vec::new(), None);
     u.wrong_units = sampled.wrong_units.clone();
     u
 }
@@ -375,6 +376,18 @@ mod tests {
             &u,
         );
         assert_eq!((end.maxmem_kb, end.procs, end.pids.len()), (60, 1, 0));
+    }
+
+    #[test]
+    fn samples_keep_the_hook_that_runs_and_an_end_has_none() {
+        let old = Usage {
+            hook: Some(Box::default()),
+            ..Usage::default()
+        };
+        let now = merge(&old, Usage::default());
+        assert_eq!(now.hook, old.hook);
+        assert_eq!(final_usage(&Usage::default(), &now).hook, None);
+        assert_eq!(merge(&Usage::default(), old).hook, None, "it is over");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Exec {
             // tasks.
             Some(e) if e.is_other_run(mark) => return None,
             Some(_) => {}
-            None if matches!(rec, TaskRec::Susp { .. } | TaskRec::Saved { .. }) => return None,
+            None if !matches!(rec, TaskRec::Start { .. } | TaskRec::End(_)) => return None,
             None => {
                 // The ledger was lost or has dropped an acknowledged attempt; the run exists.
                 let mut found = Entry::new(Status::Sent(0), (0, 0), false);
@@ -91,6 +91,13 @@ impl Exec {
                 if live {
                     self.push(a, &Report::Checkpointed { a, t, why });
                 }
+                None
+            }
+            TaskRec::Hook { hook, .. } => {
+                let e = self.table.get_mut(a).filter(|e| !e.is_final())?;
+                e.usage.hook = hook;
+                let u = e.usage.clone();
+                self.push(a, &Report::Usage { a, u });
                 None
             }
         }

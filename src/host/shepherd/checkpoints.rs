@@ -88,7 +88,7 @@ impl Shepherd<'_> {
     /// A checkpoint is over: it was made, or not for the reason `why`.
     fn saved(&mut self, why: Option<String>) {
         let made = why.is_none();
-        if self.phase == Phase::Command {
+        if self.hook.phase == Phase::Command {
             let (a, t) = (self.task.a, clock::wall_ms());
             let why = why.unwrap_or_default();
             self.record(&TaskRec::Saved { a, t, why });

@@ -136,7 +136,7 @@ impl Shepherd<'_> {
     fn control(&mut self, of: ControlOf) -> bool {
         let all = self.task.hooks.as_deref().map(|hooks| &hooks.controls);
         let act = all.and_then(|all| all.get(of)).cloned();
-        match act.filter(|_| self.phase == Phase::Command) {
+        match act.filter(|_| self.hook.phase == Phase::Command) {
             None | Some(ControlAct::Checkpoint) => false,
             Some(ControlAct::Signal(number)) => {
                 self.stopped |= of == ControlOf::Suspend;

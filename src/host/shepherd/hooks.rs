@@ -10,6 +10,7 @@ use crate::sys::trust::Owners;
 use crate::sys::{clock, ipc, userfile, users};
 use crate::task::ending::TopEnd;
 use crate::task::hooks::{self, HookEnd};
+use crate::task::log::TaskRec;
 use crate::task::machine::{Machine, signal};
 use crate::task::spec::{Hook, TaskAct, TaskIdentity};
 use std::ffi::{CStr, CString};
@@ -25,12 +26,12 @@ impl Shepherd<'_> {
         let Some(all) = self.task.hooks.as_deref() else {
             return Ok(());
         };
-        self.phase = Phase::Pre;
+        self.hook.phase = Phase::Pre;
         for hook in &all.pre {
             if self.is_fenced() {
                 return Err((hook.of, Box::new(self.cut_off())));
             }
-            let end = self.run_hook(hook, &[]);
+            let end = self.run_hook(hook, "pre-exec", &[]);
             let host = &self.inherited.host;
             if let Some(mut end) = hooks::pre_ended(self.task.a, hook, &end, host) {
                 (end.start, end.t) = (self.times.start, clock::wall_ms());
@@ -66,7 +67,7 @@ impl Shepherd<'_> {
         let deadline = super::deadline_at(self.task, now, clock::wall_ms());
         let machine = machine.with_checkpoints(self.checkpoints(now));
         self.follow_with(machine.ends_at(deadline));
-        (self.phase, self.times.command_start) = (Phase::Command, clock::wall_ms());
+        (self.hook.phase, self.times.command_start) = (Phase::Command, clock::wall_ms());
     }
 
     /// Runs all post-exec commands that apply to this end. Returns the problems with them.
@@ -79,7 +80,7 @@ impl Shepherd<'_> {
     ) -> Option<String> {
         let all = self.task.hooks.as_deref()?;
         let status = hooks::end_env(end, stopped_at.is_none());
-        self.phase = Phase::Post;
+        self.hook.phase = Phase::Post;
         if self.machine.is_suspended() {
             // A job that has ended is not resumed.
             self.thaw();
@@ -90,7 +91,7 @@ impl Shepherd<'_> {
             if !hooks::runs_after(hook, end, stopped_at) || self.is_fenced() {
                 continue;
             }
-            let over = self.run_hook(hook, &status);
+            let over = self.run_hook(hook, "post-exec", &status);
             wrong.extend(hooks::hook_problem(hook, "post-exec", &over));
             if let HookEnd::Ended(_, TermReason::Force | TermReason::Fenced) = over {
                 break;
@@ -99,12 +100,13 @@ impl Shepherd<'_> {
         (!wrong.is_empty()).then(|| wrong.join("; "))
     }
 
-    /// Runs one hook until all its processes have ended.
-    fn run_hook(&mut self, hook: &Hook, status: &[String]) -> HookEnd {
+    /// Runs one hook until all its processes have ended. `name`: of its kind.
+    fn run_hook(&mut self, hook: &Hook, name: &str, status: &[String]) -> HookEnd {
         if let Err(reason) = self.until_resumed() {
             return HookEnd::Ended(TopEnd::Killed(signal::TERM, false), reason);
         }
-        self.machine = self.machine_of(Some(hook.limit_ms));
+        let limit_ms = self.hook.limit_ms(hook);
+        self.machine = self.machine_of(Some(limit_ms));
         let started = self.check_program(hook).and_then(|()| {
             let input = (!hook.input.is_empty()).then(|| ipc::text_file(hook.input.as_bytes()));
             let input = input.transpose().map_err(|e| e.to_string())?;
@@ -115,9 +117,29 @@ impl Shepherd<'_> {
         match started {
             Err(why) => HookEnd::NotRun(why),
             Ok(top) => {
+                self.hook.begins(hooks::hook_name(hook, name), limit_ms);
                 let top = self.until_over(top, None);
-                HookEnd::Ended(top, self.machine.reason())
+                if self.hook.ends() {
+                    let (a, hook) = (self.task.a, None);
+                    self.record(&TaskRec::Hook { a, hook });
+                }
+                HookEnd::Ended(top, self.hook.reason(self.machine.reason()))
             }
+        }
+    }
+
+    /// Reports the hook that runs, if it has taken long by now.
+    pub(super) fn report_hook(&mut self, now: u64) {
+        if let Some(hook) = self.hook.take_report(now) {
+            let (a, hook) = (self.task.a, Some(Box::new(hook)));
+            self.record(&TaskRec::Hook { a, hook });
+        }
+    }
+
+    /// A person kills the job whose command is over.
+    pub(super) fn end_post_exec(&mut self, reason: TermReason) {
+        if let Some(limit_ms) = self.hook.ended_by(reason) {
+            self.machine.set_run_limit(Some(limit_ms));
         }
     }
 
@@ -195,18 +217,18 @@ impl Shepherd<'_> {
     }
 
     /// Whether an order does not apply to what runs now. A job whose command is over has ended:
-    /// users cannot stop or end what its queue runs after it; only force and limits can.
+    /// users cannot stop what its queue runs after it, and end it only if it takes long.
     pub(super) fn ignores(&self, act: TaskAct, reason: TermReason) -> bool {
-        if self.phase == Phase::Command && self.machine.is_over() {
+        if self.hook.phase == Phase::Command && self.machine.is_over() {
             return act == TaskAct::Stop;
         }
         let is_limit = matches!(
             reason,
             TermReason::MemLimit | TermReason::SwapLimit | TermReason::ProcessLimit
         );
-        self.phase == Phase::Post
+        self.hook.phase == Phase::Post
             && match act {
-                TaskAct::Terminate => !is_limit,
+                TaskAct::Terminate => !is_limit && !reason.is_of_person(),
                 TaskAct::Stop | TaskAct::Number(_) | TaskAct::Checkpoint(_) => true,
                 TaskAct::Kill | TaskAct::Resume | TaskAct::Resize | TaskAct::Limits => false,
             }

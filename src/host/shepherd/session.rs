@@ -110,7 +110,7 @@ impl Shepherd<'_> {
     /// of a terminal that hangs up, and is ended as by an order.
     pub(super) fn client_lost(&mut self) {
         self.relay = 0;
-        if self.phase != Phase::Command {
+        if self.hook.phase != Phase::Command {
             return;
         }
         let (grace, now) = (self.task.grace_ms, clock::boot_ms());

@@ -131,7 +131,7 @@ impl TaskLogs {
                             self.starts.entry(a).or_default().push(host.clone());
                         }
                         TaskRec::End(end) => *self.ends.entry(end.a).or_default() += 1,
-                        TaskRec::Susp { .. } | TaskRec::Saved { .. } => {}
+                        TaskRec::Susp { .. } | TaskRec::Saved { .. } | TaskRec::Hook { .. } => {}
                     }
                 }
                 rest.drain(..lines.end);

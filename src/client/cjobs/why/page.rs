@@ -7,8 +7,8 @@ use super::text;
 use crate::language::translated;
 use crate::model::{JobStat, Orphans};
 use crate::record::view::JobRow;
-use crate::show::Dates;
 use crate::show::cell::Object;
+use crate::show::{Dates, job};
 use crate::text::count::count;
 use crate::text::duration;
 use crate::text::width::escape;
@@ -73,7 +73,7 @@ macro_rules! line {
 }
 
 /// The sentence for a job that has started and not ended.
-pub(super) fn started(row: &JobRow<'_>) -> String {
+pub(super) fn started(row: &JobRow<'_>, dates: &Dates) -> String {
     let hosts: Vec<&str> = row.hosts.iter().take(3).map(|share| &*share.0).collect();
     let on = hosts.join(" ");
     match (row.stat, &row.halt) {
@@ -81,6 +81,10 @@ pub(super) fn started(row: &JobRow<'_>) -> String {
         (_, Some(halt)) => format!("stopped by the system on {on}: {halt}"),
         (JobStat::Unkwn, _) => {
             format!("its host {on} does not respond: whether it still runs is unknown")
+        }
+        _ if row.usage.hook.is_some() => {
+            let hook = job::running_hook(row, dates).unwrap_or_default();
+            format!("it waits on {on}: {hook}")
         }
         _ if row.killing => format!("a kill was accepted and is on its way to {on}"),
         _ => format!("it runs on {on}"),

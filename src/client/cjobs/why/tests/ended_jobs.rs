@@ -2,9 +2,13 @@
 
 use super::job;
 use crate::client::cjobs::why::ended::{Cause, cause};
+use crate::client::cjobs::why::page;
 use crate::model::{JobKey, JobStat, Limits, Share, Spec, TermReason};
 use crate::record::report::Usage;
+use crate::record::running_hook::RunningHook;
 use crate::record::view::JobRow;
+use crate::show::Dates;
+use jiff::tz::TimeZone;
 
 fn row(reason: TermReason) -> JobRow<'static> {
     JobRow {
@@ -265,6 +269,35 @@ fn a_failed_post_exec_command_and_a_core_are_told() {
     let (text, _) = said(&row);
     assert!(
         text.contains("post-exec") && text.contains("core dump"),
+        "{text}"
+    );
+}
+
+/// A job that is not over although its command is.
+#[test]
+fn a_job_that_waits_for_its_post_exec_says_so_and_since_when() {
+    let mut row = JobRow {
+        stat: JobStat::Run,
+        ..with_code(1)
+    };
+    let mut hook = RunningHook {
+        what: "post-exec of the queue".into(),
+        after: true,
+        since: 1_795_230_429_000,
+        until: 1_795_231_029_000,
+    };
+    let dates = Dates::new(TimeZone::UTC);
+    let mut told = |hook: &RunningHook| {
+        row.usage.hook = Some(Box::new(hook.clone()));
+        page::started(&row, &dates)
+    };
+    let after = "it waits on h1: its command has ended, and its post-exec of the queue has run \
+                 since Sat Nov 21 03:07:09: it is ended at Sat Nov 21 03:17:09, or earlier by ckill";
+    assert_eq!(told(&hook), after);
+    (hook.after, hook.what) = (false, "pre-exec of the job".into());
+    let text = told(&hook);
+    assert!(
+        text.contains("its pre-exec of the job has run since Sat"),
         "{text}"
     );
 }

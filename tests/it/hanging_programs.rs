@@ -1,0 +1,66 @@
+//! Programs of administrators and of users that hang, fail or flood: whom they hold up, and for how
+//! long.
+
+use crate::executor_bed::{Cluster, attempt};
+use crate::patience;
+use corral::model::TermReason;
+use corral::record::order::{Act, HookOrder};
+use corral::record::report::Report;
+use corral::record::running_hook::RunningHook;
+use corral::sys::{clock, fs};
+use std::path::Path;
+
+/// A program of the administrator: a script below the test's directory.
+fn program(dir: &Path, name: &str, script: &str) -> String {
+    let path = dir.join(name);
+    let text = format!("#!/bin/sh\n{script}\n");
+    fs::publish_mode(&path, text.as_bytes(), 0o755).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// The last hook of job 1 that the host has reported, if it has reported any.
+fn reported(c: &Cluster) -> Option<RunningHook> {
+    let (_, reports) = c.reports();
+    let hook = |report: Report| match report {
+        Report::Usage { a, u } if a == attempt(1) => u.hook,
+        _ => None,
+    };
+    let mut hooks = reports.into_iter().rev().map(|(_, r)| r);
+    hooks.find_map(hook).map(|hook| *hook)
+}
+
+/// The end of its command stands, whoever ends the command after it.
+#[test]
+fn a_post_exec_that_hangs_is_reported_and_ended_by_a_kill_of_its_job() {
+    let mut c = Cluster::new();
+    let post = program(
+        c.dir.path(),
+        "hang",
+        "trap '' INT TERM\nwhile :; do sleep 1; done",
+    );
+    let hooks = Some(Box::new(HookOrder {
+        post,
+        post_ms: 600_000,
+        ..HookOrder::default()
+    }));
+    c.start_with(1, "exit 3", |o| o.hooks = hooks);
+    c.start_exe();
+    let began = clock::boot_ms();
+    let hook = patience::find("its hook is reported", || reported(&c));
+    let waited = clock::boot_ms() - began;
+    assert!(waited > 9_000, "a quick one is not reported: {waited}");
+    assert_eq!(
+        (hook.what.as_str(), hook.after),
+        ("post-exec of the queue", true)
+    );
+    assert_eq!(hook.until - hook.since, 600_000);
+    c.signal(1, Act::Terminate, 1);
+    let end = c.end(1);
+    assert_eq!((end.code, end.reason), (Some(3), TermReason::None));
+    assert!(end.post_failed);
+    assert_eq!(
+        end.text,
+        "post-exec of the queue was ended by the job's owner"
+    );
+    assert_eq!(end.u.hook, None);
+}
