@@ -30,7 +30,7 @@ use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, ProcessIdentity, c_strings};
 use crate::sys::locked_dir::LockedDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
-use crate::sys::{clock, failpoint, fs, proc, signals, userfile};
+use crate::sys::{self, clock, failpoint, fs, proc, signals, userfile};
 use crate::task::build;
 use crate::task::ending::{self, EndFacts, TopEnd};
 use crate::task::log::{TaskRec, encode_task};
@@ -320,7 +320,13 @@ impl Shepherd<'_> {
         if self.is_fenced() {
             return self.cut_off();
         }
-        self.make_tmp();
+        if let Err(e) = self.make_tmp() {
+            let fault = match e.is_over_quota() {
+                true => StartFault::Unclear,
+                false => StartFault::Host,
+            };
+            return self.failed(None, (e.to_string(), fault));
+        }
         let mut end = match self.connect(&mut files) {
             Err(end) => *end,
             Ok(connected) => {
@@ -543,7 +549,10 @@ impl Shepherd<'_> {
     }
 
     /// Makes the job's own directory for temporary files, once, if it needs one.
-    fn make_tmp(&mut self) {
+    ///
+    /// # Errors
+    /// There is no room for temporary files.
+    fn make_tmp(&mut self) -> sys::Result<()> {
         // A job with windows has their cookie there.
         let windows = self
             .prepared
@@ -551,13 +560,16 @@ impl Shepherd<'_> {
             .caller
             .as_ref()
             .is_some_and(|c| c.task == 0);
-        if self.tmp.is_some() || (self.prepared.names_tmp && !windows) {
-            return;
+        if self.prepared.names_tmp && !windows {
+            return Ok(());
         }
-        let Inherited {
-            tmp, tmp_prefix, ..
-        } = &*self.inherited;
-        self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref());
+        if self.tmp.is_none() {
+            let Inherited {
+                tmp, tmp_prefix, ..
+            } = &*self.inherited;
+            self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref())?;
+        }
+        tmp_dirs::check_room()
     }
 
     /// Empties a directory that the spawner lent and returns true; removes any other. `reuse`:

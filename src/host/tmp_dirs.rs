@@ -8,7 +8,7 @@
 use super::outputs::run_as;
 use crate::sys::launch::ProcessIdentity;
 use crate::sys::locked_dir::LockedDir;
-use crate::sys::{Result, clock, fs};
+use crate::sys::{Error, Result, clock, fs, statfs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -125,11 +125,14 @@ fn sweep(tmp: &Path, prefix: &str, as_root: bool) {
 
 /// Makes the directory of a task: that of the spawner, otherwise one whose name begins with
 /// `prefix`; `None`: the task uses /tmp.
+///
+/// # Errors
+/// /tmp has no room: what the task would write there fails, so that it is not started.
 pub(super) fn make(
     from_spawner: Option<&Path>,
     prefix: &str,
     user: Option<&ProcessIdentity>,
-) -> Option<LockedDir> {
+) -> Result<Option<LockedDir>> {
     let made = run_as(user, || {
         if let Some(path) = from_spawner
             && let Some(own) = LockedDir::open(path)?
@@ -138,10 +141,22 @@ pub(super) fn make(
         }
         LockedDir::open(&Path::new(TMP).join(format!("{prefix}{}", clock::nonce(8))))
     });
-    made.unwrap_or_else(|e| {
-        eprintln!("cbtask: {e}: the job uses {TMP} for its temporary files");
-        None
-    })
+    match made {
+        Err(e) if !e.is_no_space() => {
+            eprintln!("cbtask: {e}: the job uses {TMP} for its temporary files");
+            Ok(None)
+        }
+        other => other,
+    }
+}
+
+/// # Errors
+/// /tmp has no room.
+pub(super) fn check_room() -> Result<()> {
+    match statfs::has_room(Path::new(TMP)) {
+        true => Ok(()),
+        false => Err(Error::no_space("create a file in", Path::new(TMP))),
+    }
 }
 
 /// Empties the directory as its user: targets of links, and files that the user may not remove, are

@@ -104,6 +104,11 @@ impl Error {
         )
     }
 
+    /// There is no room on the file system of `path`.
+    pub fn no_space(act: &'static str, path: &Path) -> Error {
+        Error::new(act, path, io::Error::from_raw_os_error(libc::ENOSPC))
+    }
+
     /// The kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
@@ -138,6 +143,11 @@ impl Error {
             code,
             Some(libc::ENOSPC) | Some(libc::EDQUOT) | Some(libc::EROFS)
         ) || self.source.kind() == io::ErrorKind::WriteZero
+    }
+
+    /// True when a quota is used up, of the user for example.
+    pub fn is_over_quota(&self) -> bool {
+        self.source.raw_os_error() == Some(libc::EDQUOT)
     }
 
     /// The `errno` value, if the system returned one.

@@ -99,6 +99,22 @@ pub struct DiskFree {
     pub inodes_available: u64,
 }
 
+/// Minimum room in which a program can work, in bytes.
+const ROOM_MIN: u64 = 64 << 10;
+
+impl DiskFree {
+    /// Whether files can be created and written. A file system without a size has room.
+    pub fn has_room(&self) -> bool {
+        let bytes = self.total == 0 || self.available >= ROOM_MIN;
+        bytes && (self.inodes == 0 || self.inodes_available > 0)
+    }
+}
+
+/// Whether files can be created and written on the file system of `path`, as far as is known.
+pub fn has_room(path: &Path) -> bool {
+    disk_free(path).map_or(true, |free| free.has_room())
+}
+
 /// Room on the file system that contains `path`.
 pub fn disk_free(path: &Path) -> Result<DiskFree> {
     if super::platform::simulated() {
@@ -123,6 +139,23 @@ mod tests {
     fn a_disk_has_room() {
         let d = disk_free(Path::new("/tmp")).unwrap();
         assert!(d.total >= d.available && d.total > 0);
+    }
+
+    #[test]
+    fn a_disk_without_bytes_or_files_has_no_room() {
+        let free = |total, available, inodes, inodes_available| DiskFree {
+            total,
+            available,
+            inodes,
+            inodes_available,
+        };
+        let all = [
+            free(1 << 30, 1 << 20, 100, 1),
+            free(0, 0, 0, 0),
+            free(1 << 30, 4096, 100, 50),
+            free(1 << 30, 1 << 20, 100, 0),
+        ];
+        assert_eq!(all.map(|free| free.has_room()), [true, true, false, false]);
     }
 
     #[test]

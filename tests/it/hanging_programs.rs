@@ -7,8 +7,9 @@ use corral::model::TermReason;
 use corral::record::order::{Act, HookOrder};
 use corral::record::report::Report;
 use corral::record::running_hook::RunningHook;
-use corral::sys::{clock, fs};
+use corral::sys::{clock, fs, users};
 use std::path::Path;
+use std::process::Command;
 
 /// A program of the administrator: a script below the test's directory.
 fn program(dir: &Path, name: &str, script: &str) -> String {
@@ -63,4 +64,38 @@ fn a_post_exec_that_hangs_is_reported_and_ended_by_a_kill_of_its_job() {
         "post-exec of the queue was ended by the job's owner"
     );
     assert_eq!(end.u.hook, None);
+}
+
+/// The executor with a /tmp of its own, which is full. The cluster may be below /tmp.
+const WITHOUT_TMP: &str = "set -e; d=$1; shift; mount --bind \"$d\" /mnt; \
+    mount -t tmpfs -o size=64k tmpfs /tmp; mkdir -p \"$d\"; mount --bind /mnt \"$d\"; \
+    dd if=/dev/zero of=/tmp/filler bs=4k 2>/dev/null || true; exec \"$@\"";
+
+/// The job goes elsewhere, and the leader counts the failure against the host.
+#[test]
+fn a_job_is_not_started_where_temporary_files_have_no_room() {
+    let mounts = || {
+        let script = ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"];
+        let status = Command::new("unshare").args(script).status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !users::may_switch() || !mounts() {
+        println!("skipped: cannot mount");
+        return;
+    }
+    let mut c = Cluster::new();
+    let ran = c.mark(1);
+    c.start_with(1, &ran, |_| {});
+    let mut exe = Command::new("unshare");
+    exe.args(["-m", "sh", "-c", WITHOUT_TMP, "sh"]);
+    exe.arg(c.dir.path()).arg(env!("CARGO_BIN_EXE_cbexe"));
+    c.start_by(exe);
+    let end = c.end(1);
+    assert_eq!((end.reason, end.elsewhere), (TermReason::StartFailed, true));
+    assert!(
+        end.text.contains("/tmp") && end.text.contains("No space"),
+        "{}",
+        end.text
+    );
+    assert_eq!(c.marks(), "");
 }

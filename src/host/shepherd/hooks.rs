@@ -179,7 +179,8 @@ impl Shepherd<'_> {
     ) -> Result<i32, crate::sys::launch::LaunchError> {
         let of_job = hook.of == HookOf::Job;
         if of_job {
-            self.make_tmp();
+            // Without room for temporary files, the command is not started after it.
+            let _ = self.make_tmp();
         }
         let umask = if of_job {
             self.prepared.base.umask
