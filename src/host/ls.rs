@@ -43,6 +43,8 @@ const REWRITE_MS: u64 = 600_000;
 const STEPPED_MS: u64 = 2_000;
 /// How often the mount is checked, ms.
 const NOTES_MS: u64 = 60_000;
+/// Begins the note of an executor that can start no task now.
+pub(super) const STARTS_NOTHING: char = '!';
 /// Maximum number of notes, and of bytes of each: they share one block with the sample.
 const NOTES_MAX: usize = 6;
 const NOTE_MAX: usize = 300;
@@ -99,6 +101,8 @@ struct Executor {
     watched: bool,
     ledger: String,
     note: String,
+    /// It can start no task now; the note says why.
+    starts_nothing: bool,
     /// Highest epoch it has followed, and highest job id it was given.
     epoch: u64,
     highest_job_id: u32,
@@ -467,6 +471,7 @@ impl Sampling {
             t: clock::wall_ms(),
             every_ms: EVERY_MS,
             executor: exe.alive,
+            starts_nothing: exe.starts_nothing,
             ledger: exe.ledger,
             epoch: exe.epoch,
             top: exe.highest_job_id,
@@ -541,7 +546,10 @@ impl Executor {
         let journal: Option<Points> = first.parse().ok();
         let note = if journal.is_some() { rest } else { note };
         let journal = journal.unwrap_or_default();
+        let stopped = note.trim_start().strip_prefix(STARTS_NOTHING);
+        let note = stopped.unwrap_or(note);
         Executor {
+            starts_nothing: stopped.is_some(),
             epoch,
             journal,
             highest_job_id: u32::try_from(top).unwrap_or(u32::MAX),
@@ -669,6 +677,10 @@ mod tests {
             (812, "no cgroups here")
         );
         assert_eq!(parse("7 812 7.1.33.0000000a").note, "");
+        let full = parse("7 812 7.1.33.0000000a !starts no tasks: full; no cgroups");
+        let note = "starts no tasks: full; no cgroups";
+        assert_eq!((full.starts_nothing, full.note.as_str()), (true, note));
+        assert!(!parse("7 812 7.1.33.0000000a no cgroups!").starts_nothing);
         assert_eq!(Executor::parse(""), Executor::default());
         let mut long = "\u{e4}".repeat(NOTE_MAX);
         truncate_note(&mut long);

@@ -30,6 +30,9 @@ pub struct LoadDoc {
     pub every_ms: u64,
     /// Whether cbls found this host's cbexe alive (its local beat).
     pub executor: bool,
+    /// That cbexe can start no task now; a note says why.
+    #[serde(rename = "sn", skip_serializing_if = "std::ops::Not::not")]
+    pub starts_nothing: bool,
     /// Set by the leader: tasks cannot be started or fail there, so that it gets none for a while.
     #[serde(skip)]
     pub failing: bool,

@@ -255,6 +255,7 @@ impl Turn<'_> {
         let memory = self.core.memory.host_mut(host);
         let backoff = memory.backoff.as_ref();
         let pausing = backoff.is_some_and(|backoff| backoff.is_pausing(self.mono));
+        let closed = closed || doc.starts_nothing;
         notes.extend(backoff.map(|backoff| backoff.text.clone()));
         let awaited = memory.given_up.awaited(self.mono);
         if awaited > 0 {

@@ -152,7 +152,8 @@ impl Exec {
     /// Writes the local beat: time, epoch, highest job id, and a note for administrators.
     fn beat(&self, now: u64) {
         let note = self.starter.units.note(self.spawners.note());
-        let words = self.share.beat(self.table.highest_job_id(), &note);
+        let top = self.table.highest_job_id();
+        let words = self.share.beat(top, &note, self.ledger.error.as_deref());
         let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.setup.local.exe_beat(), &text);
         self.copy_leader();

@@ -40,6 +40,8 @@ pub(super) struct Ledger {
     buf: Vec<u8>,
     /// A pushed record must be durable before it is acted on.
     urgent: bool,
+    /// Why the last commit failed, if it did.
+    pub error: Option<String>,
 }
 
 /// What earlier processes recorded in the log.
@@ -280,6 +282,7 @@ impl Ledger {
             seq,
             buf: Vec::new(),
             urgent: false,
+            error: None,
         })
     }
 
@@ -297,6 +300,12 @@ impl Ledger {
     /// # Errors
     /// The records cannot be written: none of them may be acted on, and `rewrite` must follow.
     pub(super) fn commit(&mut self, durable: bool) -> sys::Result<()> {
+        let result = self.write_out(durable);
+        self.error = result.as_ref().err().map(ToString::to_string);
+        result
+    }
+
+    fn write_out(&mut self, durable: bool) -> sys::Result<()> {
         if !self.buf.is_empty() {
             let bytes = std::mem::take(&mut self.buf);
             self.file.append(&bytes)?;

@@ -734,6 +734,12 @@ mod tests {
             exec.share.error
         );
         assert!(exec.table.get(first(2)).is_none() && exec.spawners.deferred.is_empty());
+        let full = exec.ledger.error.as_deref();
+        let beat = exec.share.beat(2, "a note", full);
+        assert!(
+            beat.contains(" !starts no tasks: ") && beat.ends_with("; a note"),
+            "{beat}"
+        );
         assert_eq!(exec.table.get(a).unwrap().signals, 1);
         assert!(!child.wait().unwrap().success());
     }

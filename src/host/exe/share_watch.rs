@@ -6,6 +6,7 @@
 use super::fence;
 use super::ledger::KnownShare;
 use super::orders::OrdersPoll;
+use crate::host::ls::STARTS_NOTHING;
 use crate::host::setup::HostSetup;
 use crate::sys::clock;
 
@@ -36,8 +37,8 @@ impl ShareWatch {
     }
 
     /// The state of the share in the local beat, for `cbls` and administrators; `top`: the highest
-    /// job id here.
-    pub(super) fn beat(&self, top: u32, note: &str) -> String {
+    /// job id here; `local_error`: why nothing can be recorded on this host.
+    pub(super) fn beat(&self, top: u32, note: &str, local_error: Option<&str>) -> String {
         let epoch = self.recorded.epoch;
         let back = match self.reverted_epoch {
             Some(newest) => format!(
@@ -46,7 +47,11 @@ impl ShareWatch {
             ),
             None => String::new(),
         };
-        let note = format!("{back}{note}");
+        let stopped = match local_error {
+            Some(why) => format!("{STARTS_NOTHING}starts no tasks: {why}; "),
+            None => String::new(),
+        };
+        let note = format!("{stopped}{back}{note}");
         let note = note.trim_end_matches("; ");
         match &self.recorded.points {
             none if none.is_empty() => format!("{epoch} {top} {note}"),

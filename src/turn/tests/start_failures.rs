@@ -406,3 +406,35 @@ fn a_host_on_which_most_jobs_fail_gets_none_for_a_while() {
     b.pass_time(61_000);
     assert_eq!(b.shown_status("h1"), (HostStatus::Ok, Vec::new()));
 }
+
+/// Nothing can be recorded there: it keeps what it runs and gets nothing new.
+#[test]
+fn a_host_whose_local_disk_is_full_gets_no_jobs_until_it_has_room() {
+    let mut b = TestLeader::new();
+    let beat = |b: &mut TestLeader, full: bool| {
+        let (mut doc, _) = b.core.inputs.loads["h1"].clone();
+        doc.starts_nothing = full;
+        doc.notes = match full {
+            true => vec!["starts no tasks: No space left on device".into()],
+            false => Vec::new(),
+        };
+        let (host, doc) = ("h1".to_owned(), Box::new(doc));
+        b.turn(vec![Input::Load {
+            host,
+            doc,
+            silent_ms: 0,
+        }]);
+    };
+    beat(&mut b, true);
+    let (status, notes) = b.shown_status("h1");
+    assert_eq!(status, HostStatus::Failing);
+    assert!(notes[0].starts_with("starts no tasks"), "{notes:?}");
+    for id in 1..=3 {
+        b.submit(id + 4, |_| {});
+    }
+    assert_eq!((b.place(1).0, b.place(2).0), ("h2".into(), "h2".into()));
+    assert_eq!(b.stat(3), JobStat::Pend);
+    beat(&mut b, false);
+    assert_eq!(b.shown_status("h1").0, HostStatus::Ok);
+    assert_eq!(b.place(3).0, "h1");
+}
