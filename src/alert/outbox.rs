@@ -25,13 +25,25 @@ pub(crate) enum Outcome {
     Refused(String),
 }
 
-/// Adds a message, unless there is no room.
+/// Adds a message, unless there is no room. The messages of one receiver, and all mails to users,
+/// use at most half of it: others have room although one does not answer.
 pub(crate) fn push(state: &mut NotifierState, delivery: Delivery) {
-    if state.outbox.len() >= OUTBOX_MAX {
+    let all = state.outbox.len();
+    let crowds = |share: usize| {
+        let same = |d: &&Delivery| receiver(d) == receiver(&delivery);
+        all >= share && state.outbox.iter().filter(same).count() >= share
+    };
+    if all >= OUTBOX_MAX || crowds(OUTBOX_MAX / 2) {
         state.lost += 1;
         return;
     }
     state.outbox.push(delivery);
+}
+
+/// The receiver of cb.yaml; `None`: an address or a user.
+fn receiver(delivery: &Delivery) -> Option<&str> {
+    let to = delivery.to.as_str();
+    (!to.is_empty() && !to.contains('@')).then_some(to)
 }
 
 /// The deliveries that are due at `now` (ms since 1970), oldest first.

@@ -4,7 +4,7 @@
 use super::*;
 use crate::config::{self, AlertRule, OsNames};
 use crate::model::{JobKey, MailRequest};
-use crate::record::notices::{Delivery, NotifierState, Silence};
+use crate::record::notices::{Delivery, NotifierState, OUTBOX_MAX, Silence};
 use crate::record::report::Ended;
 use jiff::tz::TimeZone;
 use std::fmt::Write as _;
@@ -392,4 +392,18 @@ fn a_message_goes_to_each_that_is_named_or_to_the_owner() {
     };
     assert_eq!(whom(""), ["|ann"]);
     assert_eq!(whom("x@y,bob"), ["x@y|", "|bob"]);
+}
+
+/// A receiver that does not answer for long takes no room of the others.
+#[test]
+fn the_messages_of_one_receiver_leave_room_for_others() {
+    let mut state = NotifierState::default();
+    for n in 0..OUTBOX_MAX {
+        outbox::push(&mut state, delivery(&n.to_string(), "hook", 0));
+    }
+    assert_eq!((state.outbox.len(), state.lost), (OUTBOX_MAX / 2, 5_000));
+    for (n, to) in ["other", "a@b.c", "a@b.d"].into_iter().enumerate() {
+        outbox::push(&mut state, delivery(&n.to_string(), to, 0));
+    }
+    assert_eq!(state.outbox.len(), OUTBOX_MAX / 2 + 3);
 }

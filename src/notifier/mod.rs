@@ -162,8 +162,7 @@ impl Notifier {
         }
         // A successor may have started from an earlier state and sends the same messages.
         if self.is_in_force() {
-            self.sender
-                .start(&self.state, &self.config.notices, &self.cluster, wall);
+            self.sender.start(&self.state, &self.config, wall);
         }
         Ok(())
     }

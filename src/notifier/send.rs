@@ -1,17 +1,24 @@
-//! Sends messages, several at once, each within its time. Owns threads and programs; never decides
-//! what is sent or whether it is tried again.
+//! Sends messages, several at once, each within its time. Owns threads and programs, and the rule
+//! that a receiver that hangs delays no other one; never decides what is sent or whether it is
+//! tried again.
 
 use crate::alert::{self, Outcome};
-use crate::config::{MailServer, MailTls, Notices, Receiver, ReceiverKind, is_address, is_url};
+use crate::config::{
+    Config, MailServer, MailTls, Notices, Receiver, ReceiverKind, is_address, is_url,
+};
 use crate::record::notices::{Delivery, NotifierState};
 use crate::sys::trust::Owners;
 use crate::sys::{child, fs, thread};
 use crossbeam::channel::{self, Sender as Tell};
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
-/// Maximum number of messages that are sent at a time.
-const PARALLEL_MAX: usize = 8;
+/// Maximum number of messages that are sent at a time to one receiver (or by mail), and in all.
+const ROUTE_MAX: usize = 4;
+const PARALLEL_MAX: usize = 64;
+/// The route of all mail: one server takes it.
+const MAIL: &str = "@";
 /// Stack of a thread that sends, in bytes: TLS needs some.
 const STACK: usize = 1 << 20;
 /// Maximum size of a password or URL file, in bytes.
@@ -76,7 +83,8 @@ type DeliveryKey = (String, String, String);
 pub(super) struct Sender {
     transport: &'static dyn Transport,
     owners: Owners,
-    in_progress: HashSet<DeliveryKey>,
+    /// With their routes.
+    in_progress: HashMap<DeliveryKey, String>,
     results_out: Tell<FinishedDelivery>,
     results_in: channel::Receiver<FinishedDelivery>,
     /// Results that arrived while waiting.
@@ -89,7 +97,7 @@ impl Sender {
         Sender {
             transport,
             owners,
-            in_progress: HashSet::new(),
+            in_progress: HashMap::new(),
             results_out: tell,
             results_in: hear,
             received: Vec::new(),
@@ -113,27 +121,27 @@ impl Sender {
         all
     }
 
+    fn uses_of(&self, route: &str) -> usize {
+        self.in_progress.values().filter(|of| *of == route).count()
+    }
+
     /// Starts the deliveries that are due and not in progress.
-    pub(super) fn start(
-        &mut self,
-        state: &NotifierState,
-        notices: &Notices,
-        cluster: &str,
-        wall: i64,
-    ) {
+    pub(super) fn start(&mut self, state: &NotifierState, config: &Arc<Config>, wall: i64) {
         for delivery in alert::due(state, wall) {
             if self.in_progress.len() >= PARALLEL_MAX {
                 return;
             }
             let key = key(delivery);
-            if self.in_progress.contains(&key) {
+            let route = route_of(delivery, &config.notices);
+            if self.in_progress.contains_key(&key) || self.uses_of(route) >= ROUTE_MAX {
                 continue;
             }
+            self.in_progress.insert(key, route.to_owned());
             let (tell, delivery) = (self.results_out.clone(), delivery.clone());
-            let how = resolve_receiver(&delivery, notices, cluster, self.owners);
-            let transport = self.transport;
-            self.in_progress.insert(key);
+            let (config, owners, transport) = (config.clone(), self.owners, self.transport);
             let body = move || {
+                // It may read files of a file server that hangs.
+                let how = resolve_receiver(&delivery, &config, owners);
                 let outcome = match how.and_then(|how| how.send(transport, &delivery)) {
                     Ok(()) => Outcome::Delivered,
                     Err(unsent) if unsent.retry => Outcome::Failed(unsent.why),
@@ -153,6 +161,13 @@ impl Sender {
             }
         }
     }
+}
+
+/// What a delivery shares with others: its receiver, or the mail server.
+fn route_of<'a>(delivery: &'a Delivery, notices: &Notices) -> &'a str {
+    let receiver = notices.receivers.get(&delivery.to);
+    let is_mail = receiver.is_none_or(|to| matches!(to.way, ReceiverKind::Mail(_)));
+    if is_mail { MAIL } else { &delivery.to }
 }
 
 fn key(d: &Delivery) -> DeliveryKey {
@@ -187,10 +202,10 @@ enum ResolvedReceiver {
 
 fn resolve_receiver(
     delivery: &Delivery,
-    notices: &Notices,
-    cluster: &str,
+    config: &Config,
     owners: Owners,
 ) -> Result<ResolvedReceiver, SendError> {
+    let notices = &config.notices;
     let server = || {
         notices
             .mail
@@ -229,7 +244,7 @@ fn resolve_receiver(
             words,
             owners,
             timeout_ms,
-            cluster: cluster.to_owned(),
+            cluster: config.cluster.name.clone(),
         }),
     }
 }
@@ -336,5 +351,71 @@ fn run(
             program.display()
         ))),
         Err(e) => Err(later(e.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::{clock, users};
+
+    /// A server that takes mail, and a webhook that never answers.
+    struct Servers;
+
+    impl Transport for Servers {
+        fn post(&self, _: &WebhookRequest) -> SendResult {
+            clock::sleep_ms(3_600_000);
+            Ok(())
+        }
+
+        fn mail(&self, _: &MailMessage) -> SendResult {
+            Ok(())
+        }
+    }
+
+    const CONFIG: &str = "
+cluster: {name: demo, administrators: [root]}
+hosts:
+- {name: h1}
+queues:
+- {name: q}
+mail: {smtp: localhost, from: c@d.e}
+receivers:
+- {name: hangs, webhook: 'http://localhost:1/x'}
+- {name: ops, mail: [ops@d.e]}
+";
+
+    fn delivery(n: usize, to: &str) -> Delivery {
+        Delivery {
+            id: format!("{to}{n}"),
+            to: to.to_owned(),
+            ..Delivery::default()
+        }
+    }
+
+    /// However many older messages wait for it, and are tried again and again.
+    #[test]
+    fn a_receiver_that_hangs_delays_no_other_one() {
+        let any = &crate::config::OsNames::ANY;
+        let loaded = crate::config::load(CONFIG.as_bytes(), "cb.yaml", any);
+        let config = Arc::new(loaded.unwrap_or_else(|all| panic!("{}", all[0])).config);
+        let (uid, gid) = (users::effective_uid(), users::effective_gid());
+        let mut sender = Sender::new(&Servers, Owners { uid, gid });
+        let mut state = NotifierState::default();
+        let hanging = (0..100).map(|n| delivery(n, "hangs"));
+        state.outbox = hanging.chain([delivery(0, "ops")]).collect();
+        let mut ended = Vec::new();
+        let began = clock::boot_ms();
+        while ended.is_empty() {
+            assert!(clock::boot_ms() - began < 30_000, "the mail is not sent");
+            sender.start(&state, &config, 0);
+            sender.wait(100);
+            ended = sender.ended();
+        }
+        assert_eq!((ended.len(), ended[0].to.as_str()), (1, "ops"));
+        assert_eq!(
+            (sender.uses_of("hangs"), sender.uses_of(MAIL)),
+            (ROUTE_MAX, 0)
+        );
     }
 }
