@@ -345,3 +345,35 @@ mod attended_tests {
         }
     }
 }
+
+#[cfg(test)]
+mod limited_tests {
+    use super::*;
+    use crate::sys::{clock, fs};
+
+    /// With what it has started: `csub` waits for no `esub` longer.
+    #[test]
+    fn a_program_that_hangs_is_killed_at_its_time_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("hang");
+        let script = "#!/bin/sh\necho begun\nsleep 97.5 &\nsleep 97.5\n";
+        fs::publish_mode(&program, script.as_bytes(), 0o755).unwrap();
+        let began = clock::boot_ms();
+        let output = dir.path().join("output");
+        let end = run_with(&program, &[], &output, 300).unwrap();
+        let took = clock::boot_ms() - began;
+        assert!(
+            end.is_none() && (300..30_000).contains(&took),
+            "{end:?} {took}"
+        );
+        assert_eq!(fs::read_small(&output, 99).unwrap(), b"begun\n");
+        let end = feed(&program, &[], &[], b"unread", 300).unwrap();
+        assert_eq!(end, None);
+        let left = output_of_pgrep();
+        assert!(left.is_empty(), "{left}");
+    }
+
+    fn output_of_pgrep() -> String {
+        output(Path::new("/usr/bin/pgrep"), &["-f", "sleep 97.[5]"], 999).unwrap_or_default()
+    }
+}
