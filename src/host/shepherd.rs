@@ -30,7 +30,7 @@ use crate::sys::ipc::Bell;
 use crate::sys::launch::{self, ProcessIdentity, c_strings};
 use crate::sys::locked_dir::LockedDir;
 use crate::sys::supervise::{self, Reaped, WakeReason};
-use crate::sys::{self, clock, failpoint, fs, proc, signals, userfile};
+use crate::sys::{self, clock, failpoint, fs, proc, signals, statfs, userfile};
 use crate::task::build;
 use crate::task::ending::{self, EndFacts, TopEnd};
 use crate::task::log::{TaskRec, encode_task};
@@ -569,7 +569,7 @@ impl Shepherd<'_> {
             } = &*self.inherited;
             self.tmp = tmp_dirs::make(tmp.as_deref(), tmp_prefix, self.prepared.user.as_ref())?;
         }
-        tmp_dirs::check_room()
+        statfs::check_room(Path::new(tmp_dirs::TMP))
     }
 
     /// Empties a directory that the spawner lent and returns true; removes any other. `reuse`:

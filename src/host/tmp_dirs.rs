@@ -8,7 +8,7 @@
 use super::outputs::run_as;
 use crate::sys::launch::ProcessIdentity;
 use crate::sys::locked_dir::LockedDir;
-use crate::sys::{Error, Result, clock, fs, statfs};
+use crate::sys::{Result, clock, fs};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -147,15 +147,6 @@ pub(super) fn make(
             Ok(None)
         }
         other => other,
-    }
-}
-
-/// # Errors
-/// /tmp has no room.
-pub(super) fn check_room() -> Result<()> {
-    match statfs::has_room(Path::new(TMP)) {
-        true => Ok(()),
-        false => Err(Error::no_space("create a file in", Path::new(TMP))),
     }
 }
 

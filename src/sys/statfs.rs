@@ -110,9 +110,15 @@ impl DiskFree {
     }
 }
 
-/// Whether files can be created and written on the file system of `path`, as far as is known.
-pub fn has_room(path: &Path) -> bool {
-    disk_free(path).map_or(true, |free| free.has_room())
+/// Checks that files can be created and written in `dir`, as far as is known.
+///
+/// # Errors
+/// There is no room.
+pub fn check_room(dir: &Path) -> Result<()> {
+    match disk_free(dir) {
+        Ok(free) if !free.has_room() => Err(super::Error::no_space("create a file in", dir)),
+        _ => Ok(()),
+    }
 }
 
 /// Room on the file system that contains `path`.

@@ -409,18 +409,17 @@ fn without_any_room_the_shepherd_keeps_the_end_until_there_is_some() {
         c.order(&[Cluster::start(2, "exit 2")]);
         clock::sleep_ms(1_500);
         assert!(exists(shepherd), "it holds the only record");
-        let ends = |c: &Cluster| {
-            let (_, all) = c.reports();
-            all.iter().any(|(_, r)| matches!(r, Report::Ended(_)))
-        };
-        assert!(!ends(c));
+        let refused = c.end(2);
+        assert!(
+            refused.elsewhere,
+            "it goes where there is room: {refused:?}"
+        );
+        let is_end = |r: &Report| matches!(r, Report::Ended(e) if e.a == attempt(1));
+        assert!(!c.reports().1.iter().any(|(_, r)| is_end(r)));
         fs::remove(&local.join("filler")).unwrap();
         assert_eq!(c.end(1).code, Some(4));
-        assert_eq!(
-            c.end(2).code,
-            Some(2),
-            "what could not be put on record is started later"
-        );
+        c.order(&[Cluster::start(3, "exit 2")]);
+        assert_eq!(c.end(3).code, Some(2));
     });
 }
 

@@ -26,7 +26,7 @@ use crate::model::{AttemptId, TermReason};
 use crate::record::order::{Order, StartOrder};
 use crate::record::report::{Ended, Report, RunId};
 use crate::spool::leader_copy;
-use crate::sys::{clock, failpoint, proc, supervise};
+use crate::sys::{clock, failpoint, proc, statfs, supervise};
 use crate::task::ending;
 use crate::task::log::AttemptRec;
 use crate::task::spec::{FromSpawner, TaskAct, ToSpawner, pack_act};
@@ -153,7 +153,10 @@ impl Exec {
     fn beat(&self, now: u64) {
         let note = self.starter.units.note(self.spawners.note());
         let top = self.table.highest_job_id();
-        let words = self.share.beat(top, &note, self.ledger.error.as_deref());
+        let full = statfs::check_room(self.setup.local.dir()).err();
+        let local_error = full.map(|e| e.to_string());
+        let local_error = local_error.or_else(|| self.ledger.error.clone());
+        let words = self.share.beat(top, &note, local_error.as_deref());
         let text = format!("{now} {}", super::super::ls::checked(&words));
         write_beat(&self.setup.local.exe_beat(), &text);
         self.copy_leader();

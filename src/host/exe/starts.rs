@@ -13,7 +13,7 @@ use crate::record::byte_text::ByteText;
 use crate::record::launch::LaunchRequest;
 use crate::record::order::StartOrder;
 use crate::spool::Layout;
-use crate::sys::{self, clock, fs};
+use crate::sys::{self, clock, fs, statfs};
 use crate::task::build::{self, EEXEC_DATA, HostProperties};
 use crate::task::files::TaskFiles;
 use crate::task::spec::{TaskBase, TaskHooks, TaskSpec, ToSpawner, WaitingClient};
@@ -133,6 +133,8 @@ impl Starter {
             let text = format!("specification {} is missing in the orders", order.s);
             return Err(text.into());
         };
+        // Its shepherd could record nothing, and would wait.
+        statfs::check_room(self.local.dir())?;
         // A shared part that is known may be older than the removal of its user.
         user_of(&spec, &self.host_properties)?;
         let base = self.base(order, &spec, send)?;
