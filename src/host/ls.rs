@@ -622,13 +622,26 @@ fn unchecked(text: &str) -> Option<&str> {
 
 /// Tells `cbls` up to where the leader should read the reports: file and length.
 pub(super) fn write_reports_position(local: &Local, (part, end): (u64, u64)) {
-    write_beat(&local.reports_position(), &format!("{part} {end}"));
+    write_beat(
+        &local.reports_position(),
+        &checked(&format!("{part} {end}")),
+    );
 }
 
+/// Zeros if the file is damaged: it is written again with the next report.
 pub(super) fn read_reports_position(local: &Local) -> (u64, u64) {
-    let reports_position = read_beat(&local.reports_position());
-    let end = |text: &str| text.trim().parse().unwrap_or(0);
-    reports_position.map_or((0, 0), |(part, text)| (part, end(&text)))
+    let bytes = fs::read_optional(&local.reports_position(), 4096);
+    let text = bytes.ok().flatten().and_then(|b| String::from_utf8(b).ok());
+    let position = text.as_deref().and_then(|text| {
+        // An executor of an earlier version writes no checksum.
+        let words = match text.contains('=') {
+            true => unchecked(text)?,
+            false => text,
+        };
+        let (part, end) = words.trim().split_once(' ')?;
+        Some((part.parse().ok()?, end.parse().ok()?))
+    });
+    position.unwrap_or((0, 0))
 }
 
 /// Replaces the content of a local beat file; it is small enough for one write.
@@ -713,6 +726,26 @@ mod tests {
         assert_eq!(Executor::parse(&over), Executor::parse(&short));
         let mixed = format!("{}{}", &short[..20], &long[20..]);
         assert_eq!(Executor::parse(&mixed), Executor::default());
+    }
+
+    #[test]
+    fn a_damaged_position_of_the_reports_says_nothing() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        assert_eq!(read_reports_position(&local), (0, 0));
+        write_reports_position(&local, (3, 4711));
+        let path = local.reports_position();
+        let bytes = std::fs::read(&path).unwrap();
+        for n in 0..bytes.len() - 1 {
+            let mut flipped = bytes.clone();
+            flipped[n] ^= 1;
+            std::fs::write(&path, flipped).unwrap();
+            assert_eq!(read_reports_position(&local), (0, 0), "byte {n}");
+        }
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read_reports_position(&local), (3, 4711));
+        std::fs::write(&path, "3 4711").unwrap();
+        assert_eq!(read_reports_position(&local), (3, 4711), "earlier versions");
     }
 
     #[test]

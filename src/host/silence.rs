@@ -132,6 +132,23 @@ mod tests {
     }
 
     #[test]
+    fn a_beat_with_a_flipped_byte_never_lengthens_the_time_that_a_task_may_run() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        let now = clock::boot_ms();
+        let text = format!("{now} {}", proc::boot_id());
+        for n in 0..text.len() {
+            for bit in 0..8 {
+                let mut bytes = text.clone().into_bytes();
+                bytes[n] ^= 1 << bit;
+                std::fs::write(local.ls_beat(), &bytes).unwrap();
+                let read = last_write(&local);
+                assert!(read.is_none_or(|at| at <= clock::boot_ms()), "{bytes:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_shorter_limit_is_not_held_against_a_look_of_before() {
         let d = tempfile::tempdir().unwrap();
         let local = Local::at(d.path());

@@ -260,7 +260,7 @@ impl Turn<'_> {
         let awaited = memory.given_up.awaited(self.mono);
         if awaited > 0 {
             notes.push(format!(
-                "gets no jobs until it has reported what became of {awaited} that were given up"
+                "gets no jobs until it has reported how {awaited} attempts ended that were given up"
             ));
         }
         doc.failing = closed || pausing || awaited > 0;

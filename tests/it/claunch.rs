@@ -103,7 +103,12 @@ fn nothing_is_left_on_any_host_when_the_job_is_killed() {
 /// What a job holds on a host is given to the next job when nothing of the job is left there.
 #[test]
 fn the_next_job_starts_when_nothing_of_the_last_one_is_left_on_any_host() {
-    let c = Cluster::up("--hosts 2 --slots 1 --masters 1");
+    for shape in ["--hosts 2 --slots 1", "--hosts 1 --slots 2"] {
+        nothing_is_left_before_the_next_job(&Cluster::up(&format!("{shape} --masters 1")));
+    }
+}
+
+fn nothing_is_left_before_the_next_job(c: &Cluster) {
     // Without the variables of the job it is found only by its group or its shepherd.
     let slow = c.work().join("slow.sh");
     let body = "trap '' HUP INT TERM; echo $$ >$1; while :; do sleep 0.2; done\n";

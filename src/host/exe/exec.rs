@@ -500,11 +500,11 @@ impl Exec {
             }
             e.grace_ms = o.grace_ms;
             (e.resizes.notify, e.given.launched) = (notify, launched);
-            e.given.check = o.units.check;
+            (e.given.check, e.given.gang) = (o.units.check, o.hosts.len() > 1);
             e.renew_units(&o);
             // A leader that orders the start again does not know the state of the attempt.
-            let reports = if again { e.reports(a) } else { Vec::new() };
-            for report in reports {
+            let entry = self.table.get(a).filter(|_| again);
+            for report in entry.map_or(Vec::new(), |e| self.reports_on(a, e)) {
                 self.push(a, &report);
             }
             return None;
@@ -526,7 +526,7 @@ impl Exec {
         let binding = cpus_in_use.and_then(|cpus_in_use| self.starter.cpus.bind(&o, &cpus_in_use));
         entry.given.binding = binding.as_deref().map(|b| Box::new(b.without_slots()));
         (entry.given.units, entry.given.launched) = (names_of(&o.units), launched);
-        entry.given.check = o.units.check;
+        (entry.given.check, entry.given.gang) = (o.units.check, o.hosts.len() > 1);
         self.ledger.push(&ledger::given_record(a, &entry, log));
         match built {
             Ok(mut task) => {

@@ -5,7 +5,7 @@
 
 use super::table::{Entry, SpawnRecord, Status, Table};
 use crate::host::local::Local;
-use crate::model::{AttemptId, UnitCheck};
+use crate::model::AttemptId;
 use crate::record::frame;
 use crate::record::header::{FileKind, Header};
 use crate::record::point::Points;
@@ -140,8 +140,8 @@ fn apply(out: &mut LedgerContents, rec: AttemptRec) {
                     boot: b,
                     binding: c,
                     units: u,
-                    launched: false,
-                    check: UnitCheck::Off,
+                    // Not recorded: the repeated order contains it.
+                    ..SpawnRecord::default()
                 };
                 entry.mark = m;
                 entry.ordered = if f > 0 { f } else { e };

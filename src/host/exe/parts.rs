@@ -8,6 +8,7 @@ use super::exec::Exec;
 use super::late_usage::LateParts;
 use super::launches::{AttemptResources, LaunchableWork, Launches};
 use super::over_parts::OverParts;
+use super::table::{Entry, Status};
 use super::unit_names::{OwnUnits, names_of};
 use crate::model::{AttemptId, Binding, Limits, Spec, UnitCheck};
 use crate::record::order::{Order, PartResources, StartOrder};
@@ -190,12 +191,55 @@ impl Exec {
         self.parts.over.add(a, (run, units), begun);
     }
 
+    /// The task of an attempt has ended, and commands that it started beside it are still running.
+    /// They are ended, and the end is reported when nothing is left: until then the leader gives
+    /// nothing of what the attempt holds to others. For a job over several hosts, the leader orders
+    /// all of them to end what is left at the same time.
+    pub(super) fn withhold_end(&mut self, a: AttemptId) {
+        let begun = self.parts.launches.launched_at(a);
+        let Some(entry) = self.table.get(a) else {
+            return;
+        };
+        let (run, units) = (entry.run(), entry.given.units.clone());
+        self.end_launches(a);
+        self.parts.over.add(a, (run, units), begun);
+        self.parts.over.withhold_end(a, clock::boot_ms());
+    }
+
+    /// Returns false if no end of the attempt is withheld.
+    fn report_withheld_end(&mut self, a: AttemptId) -> bool {
+        let withheld = self.parts.over.release_end(a);
+        let entry = self.table.get(a).filter(|_| withheld);
+        for report in entry.map_or(Vec::new(), |entry| entry.reports(a)) {
+            self.reports.push_end(&mut self.table, a, &report);
+        }
+        withheld
+    }
+
+    /// The reports that describe the complete current state of an attempt, as far as the leader may
+    /// know it.
+    pub(super) fn reports_on(&self, a: AttemptId, entry: &Entry) -> Vec<Report> {
+        match &entry.status {
+            // The leader must know that the attempt is not lost.
+            Status::Ended(end) if self.parts.over.withholds_end(a) => {
+                let u = end.u.clone();
+                vec![Report::Usage { a, u }]
+            }
+            _ => entry.reports(a),
+        }
+    }
+
     /// Reports the attempts of which nothing is left here.
     pub(super) fn follow_over_parts(&mut self, now: u64) {
         let commands = &self.parts.commands;
         let over = self.parts.over.take_over(now, |a| commands.has(a));
         for (a, run) in over {
-            self.reports.push_unlisted(&Report::PartOver { a }, run);
+            if !self.report_withheld_end(a) {
+                self.reports.push_unlisted(&Report::PartOver { a }, run);
+            }
+        }
+        for a in self.parts.over.late_ends(now) {
+            self.report_withheld_end(a);
         }
         // What was waiting for their units.
         self.prepare_parts();

@@ -56,9 +56,9 @@ impl Exec {
             .iter()
             .filter(|(_, e)| !(e.is_final() && e.acked))
         {
-            for report in e.reports(a) {
+            for report in self.reports_on(a, e) {
                 let seq = r.push(&report, e.run());
-                if e.is_final() {
+                if e.is_final() && !self.parts.over.withholds_end(a) {
                     finals.push((a, seq));
                 }
             }

@@ -142,6 +142,8 @@ pub(super) struct SpawnRecord {
     pub launched: bool,
     /// What happens if it uses units that it does not have. Not recorded either.
     pub check: UnitCheck,
+    /// Other hosts have parts of it, too. Not recorded either.
+    pub gang: bool,
 }
 
 impl SpawnRecord {

@@ -146,7 +146,11 @@ impl Exec {
         end.u.devices = end.u.devices().updated_by(used).boxed();
         end.u.command_end = end.u.command_end.or(self.parts.commands.limited(a));
         let end = Box::new(end);
+        let more = self.parts.commands.has(a) && !e.given.gang;
         if self.table.set(a, Status::Ended(end.clone())) {
+            if more {
+                return self.withhold_end(a);
+            }
             let ended = Report::Ended(end);
             self.reports.push_end(&mut self.table, a, &ended);
         }

@@ -32,7 +32,7 @@ pub(in crate::turn) struct HostMemory {
     pub leader_notes: Vec<String>,
 }
 
-/// Time within which a host that speaks again reports what became of its attempts, in ms.
+/// Time within which a host that speaks again reports how its attempts ended, in ms.
 const RETURN_MS: u64 = 5_000;
 
 /// Attempts that were given up with a host. If one has succeeded meanwhile, that stands only until

@@ -54,6 +54,7 @@ pub(super) fn known(entry: &table::Entry) -> String {
         // Those of resizes are read again with the orders.
         units: _,
         launched: _,
+        gang: _,
         check: _,
     } = given;
     // Acts that wait for the start are read again from the orders.
