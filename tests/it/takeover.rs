@@ -59,7 +59,7 @@ fn a_short_lease_bears_slow_operations_and_says_when_it_cannot() {
     let before = epoch(&cluster);
     cluster.arm("sys.any@/share=delay:400ms");
     let id = cluster.csub(&["true"]);
-    std::thread::sleep(Duration::from_secs(16));
+    std::thread::sleep(Duration::from_secs(12));
     assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
     cluster.wait(|s| s.get(&(id, 0)).is_some_and(|s| s == "DONE"));
     assert_eq!(epoch(&cluster), before, "{}", cluster.logs());
