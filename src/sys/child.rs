@@ -71,18 +71,27 @@ pub fn output(program: &Path, args: &[&str], max: usize) -> Result<String> {
 /// Pause between two checks of a program with a time limit, ms.
 const POLL_MS: u64 = 20;
 
+/// How a program with limits ended. Beyond a limit it is killed with its process group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitedEnd {
+    Exited(i32),
+    /// A signal ended it.
+    Signalled,
+    TimeLimit,
+    OutputLimit,
+}
+
 /// Runs `program` with these variables beside the caller's, without input, with this new file as
-/// its output and the caller's standard error. `None`: a signal ended it, or it was killed with its
-/// process group after `limit_ms`.
+/// its output, of at most about `output_max` bytes, and the caller's standard error.
 ///
 /// # Errors
 /// It cannot be started, or the file cannot be created.
 pub fn run_with(
     program: &Path,
     env: &[(String, String)],
-    output: &Path,
+    (output, output_max): (&Path, u64),
     limit_ms: u64,
-) -> Result<Option<i32>> {
+) -> Result<LimitedEnd> {
     let file = File::create_new(output).at("create", output)?;
     let mut command = Command::new(program);
     command
@@ -91,24 +100,38 @@ pub fn run_with(
         .stdout(Stdio::from(OwnedFd::from(file)))
         .process_group(0);
     let child = command.spawn().at("start", program)?;
-    wait_at_most(child, program, limit_ms)
+    let writes_too_much = || {
+        let written = std::fs::metadata(output).map_or(0, |data| data.len());
+        written > output_max
+    };
+    wait_within(child, program, limit_ms, writes_too_much)
 }
 
-/// The exit code of a process that leads its own group; `None`: a signal ended it, or the group was
-/// killed at the time limit.
-fn wait_at_most(mut child: Child, program: &Path, limit_ms: u64) -> Result<Option<i32>> {
+/// Waits for a process that leads its own group.
+fn wait_within(
+    mut child: Child,
+    program: &Path,
+    limit_ms: u64,
+    writes_too_much: impl Fn() -> bool,
+) -> Result<LimitedEnd> {
     let end = super::clock::boot_ms().saturating_add(limit_ms);
-    loop {
-        match child.try_wait().at("wait for", program)? {
-            Some(status) => return Ok(status.code()),
-            None if super::clock::boot_ms() >= end => {
-                let _ = super::proc::killpg(child.id() as i32, libc::SIGKILL);
-                let _ = child.wait();
-                return Ok(None);
-            }
-            None => super::clock::sleep_ms(POLL_MS),
+    let beyond = loop {
+        if let Some(status) = child.try_wait().at("wait for", program)? {
+            return Ok(status
+                .code()
+                .map_or(LimitedEnd::Signalled, LimitedEnd::Exited));
         }
-    }
+        if writes_too_much() {
+            break LimitedEnd::OutputLimit;
+        }
+        if super::clock::boot_ms() >= end {
+            break LimitedEnd::TimeLimit;
+        }
+        super::clock::sleep_ms(POLL_MS);
+    };
+    let _ = super::proc::killpg(child.id() as i32, libc::SIGKILL);
+    let _ = child.wait();
+    Ok(beyond)
 }
 
 /// Runs `program` with these words, these variables and no others, and `input` on its standard
@@ -143,7 +166,10 @@ pub fn feed(
         // It fits into the pipe, so this never blocks. The program need not read it.
         drop(stdin.write_all(input));
     }
-    wait_at_most(child, program, limit_ms)
+    Ok(match wait_within(child, program, limit_ms, || false)? {
+        LimitedEnd::Exited(code) => Some(code),
+        LimitedEnd::Signalled | LimitedEnd::TimeLimit | LimitedEnd::OutputLimit => None,
+    })
 }
 
 /// Maximum size in bytes of [`feed`]'s input: what a pipe accepts without a reader.
@@ -360,17 +386,26 @@ mod limited_tests {
         fs::publish_mode(&program, script.as_bytes(), 0o755).unwrap();
         let began = clock::boot_ms();
         let output = dir.path().join("output");
-        let end = run_with(&program, &[], &output, 300).unwrap();
+        let end = run_with(&program, &[], (&output, 99), 300).unwrap();
         let took = clock::boot_ms() - began;
-        assert!(
-            end.is_none() && (300..30_000).contains(&took),
-            "{end:?} {took}"
-        );
+        assert_eq!(end, LimitedEnd::TimeLimit);
+        assert!((300..120_000).contains(&took), "{took}");
         assert_eq!(fs::read_small(&output, 99).unwrap(), b"begun\n");
         let end = feed(&program, &[], &[], b"unread", 300).unwrap();
         assert_eq!(end, None);
         let left = output_of_pgrep();
         assert!(left.is_empty(), "{left}");
+    }
+
+    #[test]
+    fn a_program_that_floods_its_output_is_killed_soon() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("flood");
+        let script = b"#!/bin/sh\nwhile :; do echo more; done\n";
+        fs::publish_mode(&program, script, 0o755).unwrap();
+        let output = dir.path().join("output");
+        let end = run_with(&program, &[], (&output, 1_000), 60_000).unwrap();
+        assert_eq!(end, LimitedEnd::OutputLimit);
     }
 
     fn output_of_pgrep() -> String {

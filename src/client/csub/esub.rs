@@ -10,7 +10,8 @@ use crate::client::env::{Site, cluster_of};
 use crate::client::exit::{Fail, Result};
 use crate::record::request::RequestHead;
 use crate::spool;
-use crate::sys::{self, child, clock};
+use crate::sys::child::{self, LimitedEnd};
+use crate::sys::{self, clock};
 use crate::task::build::EEXEC_DATA;
 use crate::text::command::split_words;
 use crate::text::resreq::{self, AnyResource, Builtins};
@@ -185,20 +186,26 @@ fn run_one(program: &Path, files: &Path, options: JobOptions, command: &str) -> 
         ("LSB_SUB_ABORT_VALUE".to_owned(), ABORT.to_string()),
     ];
     let name = program.display();
-    match child::run_with(program, &env, &files.join("output"), LIMIT_MS)? {
-        Some(0) => {}
-        Some(ABORT) => return Err(Fail::refused(format!("refused by {name}"))),
-        Some(code) => {
-            return Err(Fail::refused(format!(
-                "{name} failed: it exited with {code}"
-            )));
-        }
-        None => {
+    let output = files.join("output");
+    let end = child::run_with(program, &env, (&output, DATA_MAX as u64), LIMIT_MS)?;
+    let why = match end {
+        LimitedEnd::Exited(0) => None,
+        LimitedEnd::Exited(ABORT) => return Err(Fail::refused(format!("refused by {name}"))),
+        LimitedEnd::Exited(code) => Some(format!("{name} failed: it exited with {code}")),
+        LimitedEnd::Signalled => Some(format!("{name} failed: a signal ended it")),
+        LimitedEnd::TimeLimit => {
             let s = LIMIT_MS / 1000;
-            return Err(Fail::refused(format!(
-                "{name} failed: it was ended by a signal, or after {s} s"
-            )));
+            Some(format!(
+                "{name} hangs: it was ended after {s} s; nothing is submitted; report it to an \
+                 administrator"
+            ))
         }
+        LimitedEnd::OutputLimit => Some(format!(
+            "{name} failed: it was ended after more than {DATA_MAX} bytes of output"
+        )),
+    };
+    if let Some(why) = why {
+        return Err(Fail::refused(why));
     }
     let text = |path: &Path| -> Result<String> {
         let bytes = sys::fs::read_optional(path, FILE_MAX)?.unwrap_or_default();

@@ -5,7 +5,6 @@
 use crate::model::TermReason;
 use crate::record::running_hook::{REPORTED_MS, RunningHook};
 use crate::sys::clock;
-use crate::task::spec::Hook;
 
 /// The part of a task that runs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -32,11 +31,11 @@ struct Watched {
 }
 
 impl HookWatch {
-    /// How long this hook may take.
-    pub(super) fn limit_ms(&self, hook: &Hook) -> u64 {
+    /// How long a hook with this time limit may take.
+    pub(super) fn time_of(&self, limit_ms: u64) -> u64 {
         match self.ended_by {
-            Some(_) => hook.limit_ms.min(REPORTED_MS),
-            None => hook.limit_ms,
+            Some(_) => limit_ms.min(REPORTED_MS),
+            None => limit_ms,
         }
     }
 
@@ -87,5 +86,52 @@ impl HookWatch {
             (TermReason::RunLimit, Some(by)) => by,
             _ => reason,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT_MS: u64 = 600_000;
+
+    fn watch(limit_ms: u64) -> HookWatch {
+        let mut watch = HookWatch {
+            phase: Phase::Post,
+            ..HookWatch::default()
+        };
+        watch.begins("post-exec of the queue".into(), limit_ms);
+        watch
+    }
+
+    #[test]
+    fn a_hook_is_reported_once_if_it_takes_long() {
+        let mut quick = watch(LIMIT_MS);
+        let at = quick.report_at().unwrap();
+        assert!(at >= clock::boot_ms() + REPORTED_MS / 2);
+        assert_eq!(quick.take_report(at - 1), None);
+        assert!(!quick.ends() && quick.report_at().is_none());
+        let mut long = watch(LIMIT_MS);
+        let at = long.report_at().unwrap();
+        let hook = long.take_report(at).unwrap();
+        assert_eq!(hook.until - hook.since, 600_000);
+        assert!(hook.after && long.take_report(at + 1).is_none());
+        assert!(long.ends(), "that it is over is reported, too");
+    }
+
+    /// The first kill decides who ended it; each command after it has the same short time.
+    #[test]
+    fn a_kill_leaves_a_post_exec_a_while_to_clean_up() {
+        let mut killed = watch(LIMIT_MS);
+        assert_eq!(killed.reason(TermReason::RunLimit), TermReason::RunLimit);
+        assert_eq!(killed.ended_by(TermReason::Owner), Some(REPORTED_MS));
+        assert_eq!(killed.ended_by(TermReason::Admin), Some(REPORTED_MS));
+        assert_eq!(killed.reason(TermReason::RunLimit), TermReason::Owner);
+        assert_eq!(killed.reason(TermReason::MemLimit), TermReason::MemLimit);
+        killed.ends();
+        assert_eq!(killed.ended_by(TermReason::Owner), None);
+        assert_eq!(watch(300).ended_by(TermReason::Owner), Some(300), "its own");
+        assert_eq!(killed.time_of(LIMIT_MS), REPORTED_MS);
+        assert_eq!(HookWatch::default().time_of(LIMIT_MS), LIMIT_MS);
     }
 }

@@ -105,7 +105,7 @@ impl Shepherd<'_> {
         if let Err(reason) = self.until_resumed() {
             return HookEnd::Ended(TopEnd::Killed(signal::TERM, false), reason);
         }
-        let limit_ms = self.hook.limit_ms(hook);
+        let limit_ms = self.hook.time_of(hook.limit_ms);
         self.machine = self.machine_of(Some(limit_ms));
         let started = self.check_program(hook).and_then(|()| {
             let input = (!hook.input.is_empty()).then(|| ipc::text_file(hook.input.as_bytes()));
