@@ -337,7 +337,24 @@ pub fn interruptible() {
 /// Sends a signal that cannot be caught, and waits for its effect: a dying leader is still listed.
 pub fn kill_9(pid: i32) {
     signal(pid, "-KILL");
-    until("a killed process has ended", || !exists(pid));
+    until("a killed process has ended", || {
+        !exists(pid) && has_closed_its_files(pid)
+    });
+}
+
+/// Whether all threads of a process have ended: the locks that it held are free by then.
+fn has_closed_its_files(pid: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.chars().next());
+        state.is_none_or(|state| "ZX".contains(state))
+    })
 }
 
 /// Sends a signal.

@@ -229,7 +229,7 @@ fn ticks(path: &Path, host: &str) -> Vec<u128> {
     lines(path).iter().filter_map(of).collect()
 }
 
-/// Sets `iso_timeout` of a cluster of two hosts.
+/// Sets `iso_timeout` of a cluster of two hosts, to two leases at least.
 fn set_iso_timeout(cluster: &Cluster, seconds: u64) {
     let sections = format!(
         "hosts:\n- {{name: h1, slots: 1}}\n- {{name: h2, slots: 1}}\nqueues:\n- {{name: normal}}\n\
@@ -252,7 +252,7 @@ fn a_cut_off_host_lets_go(limit: u64, then: Option<u64>) {
     if !can_unshare() {
         return skipped("needs root and mount namespaces");
     }
-    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1");
+    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
     set_iso_timeout(&cluster, limit);
     for role in ["cbls", "cbexe"] {
         start_apart(pid_of(&cluster, role, "h2"), "true");
@@ -304,7 +304,7 @@ fn a_cut_off_host_goes_by_the_limit_that_it_knew_and_so_does_the_leader() {
 #[test]
 #[ignore = "half a minute of waiting for time limits"]
 fn a_shorter_limit_harms_no_task_of_a_host_that_is_not_cut_off() {
-    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1");
+    let cluster = Cluster::up("--hosts 2 --slots 1 --masters 1 --lease 3");
     let job = cluster.csub(&["-r", "sleep 600"]);
     cluster.wait(|s| is(s, job, "RUN"));
     // Until a shepherd without a limit has looked at a beat that is older than the limit will be.
