@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 /// Maximum size of a log that is read.
 const READ_MAX: u64 = 4 << 30;
-/// Space reserved for records, so that ends can be reported while the disk is full.
+/// Space reserved for records, so that ends can be reported while the disk is full. Renewed when
+/// half of it is used.
 const RESERVE: u64 = 1 << 20;
 /// Size at which the log is rewritten.
 const REWRITE_AT: u64 = 64 << 20;
@@ -40,6 +41,8 @@ pub(super) struct Ledger {
     buf: Vec<u8>,
     /// A pushed record must be durable before it is acted on.
     urgent: bool,
+    /// The length of the log up to which space was last reserved.
+    reserved_to: u64,
     /// Why the last commit failed, if it did.
     pub error: Option<String>,
 }
@@ -273,8 +276,7 @@ impl Ledger {
         let (bytes, seq) = whole(cluster, &identity, table, share);
         fs::durable_write_mode(&path, &bytes, 0o600)?;
         let file = Appender::open_existing(&path)?;
-        file.reserve(RESERVE);
-        Ok(Ledger {
+        let mut ledger = Ledger {
             identity,
             path,
             cluster: cluster.to_owned(),
@@ -282,8 +284,11 @@ impl Ledger {
             seq,
             buf: Vec::new(),
             urgent: false,
+            reserved_to: 0,
             error: None,
-        })
+        };
+        ledger.reserve();
+        Ok(ledger)
     }
 
     /// Adds a record, which the next `commit` writes.
@@ -309,12 +314,22 @@ impl Ledger {
         if !self.buf.is_empty() {
             let bytes = std::mem::take(&mut self.buf);
             self.file.append(&bytes)?;
+            self.reserve();
         }
         if durable && self.urgent {
             self.file.sync()?;
             self.urgent = false;
         }
         Ok(())
+    }
+
+    /// Reserves space for records, unless half of the last reservation is left.
+    fn reserve(&mut self) {
+        let len = self.file.valid_len();
+        if self.reserved_to.saturating_sub(len) < RESERVE / 2 {
+            self.file.reserve(RESERVE);
+            self.reserved_to = len.saturating_add(RESERVE);
+        }
     }
 
     /// Whether the log has become long or can no longer be appended to.
@@ -330,7 +345,8 @@ impl Ledger {
         let (bytes, seq) = whole(&self.cluster, &self.identity, table, share);
         fs::durable_write_mode(&self.path, &bytes, 0o600)?;
         self.file = Appender::open_existing(&self.path)?;
-        self.file.reserve(RESERVE);
+        self.reserved_to = 0;
+        self.reserve();
         self.seq = seq;
         self.urgent = false;
         self.buf.clear();
@@ -409,6 +425,30 @@ mod tests {
         assert!(identity(&old).is_some_and(|i| i.predates_names && i.id.len() == 16));
         fs::remove(&path).unwrap();
         assert_eq!(read(&local).unwrap().identity, None);
+    }
+
+    /// Otherwise a host that has run some thousand tasks could record none on a full disk.
+    #[test]
+    fn however_much_is_recorded_space_for_more_stays_reserved() {
+        let d = tempfile::tempdir().unwrap();
+        let local = Local::at(d.path());
+        let mut l = Ledger::create(&local, "c", named("one"), &Table::default(), &at(3)).unwrap();
+        let reserved = || {
+            let data = std::fs::metadata(local.attempts()).unwrap();
+            let blocks = std::os::unix::fs::MetadataExt::blocks(&data);
+            (blocks * 512).saturating_sub(data.len())
+        };
+        if reserved() < RESERVE / 2 {
+            println!("skipped: this file system reserves no space");
+            return;
+        }
+        let why = "w".repeat(100_000);
+        for id in 1..=30 {
+            let (a, e, p, why) = (a(id), 3, 1, why.clone());
+            l.push(&AttemptRec::Never { a, e, p, why });
+            l.commit(true).unwrap();
+            assert!(reserved() >= RESERVE / 2, "{id}: {}", reserved());
+        }
     }
 
     fn filled(dir: &std::path::Path) -> Local {
