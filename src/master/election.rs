@@ -606,6 +606,7 @@ impl Candidate<'_> {
             locked: AtomicBool::new(matches!(self.lock, LockState::Held(_))),
             beat_damaged: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            logged: AtomicBool::new(false),
             beat: Mutex::new(None),
             rules,
             check,

@@ -25,6 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How often a slow renewal is logged (ms).
 const COMPLAIN_MS: u64 = 60_000;
 
+/// For how long a process that has lost leadership waits for its log before it ends (ms): far less
+/// than the time between the end of a lease and a takeover.
+const LOG_MS: u64 = 200;
+
 /// Data that the leader's threads share.
 #[derive(Debug)]
 pub(super) struct RenewalState {
@@ -44,6 +48,8 @@ pub(super) struct RenewalState {
     /// The lock of the election is held, for readers of the beat.
     pub locked: AtomicBool,
     pub lost: AtomicBool,
+    /// The reason of the loss is in the log.
+    pub logged: AtomicBool,
     /// `leader/beat` was found damaged, and no alarm was raised yet.
     pub beat_damaged: AtomicBool,
     /// Device and inode of the open beat file, until another file is found under its name.
@@ -77,8 +83,20 @@ impl RenewalState {
         let lost = LeadershipLost(why);
         if !self.lost.swap(true, Ordering::AcqRel) {
             tracing::error!("{lost}");
+            self.logged.store(true, Ordering::Release);
         }
         lost
+    }
+
+    /// Waits until the thread that found the loss has logged the reason: this process ends next.
+    /// Logging may hang, too.
+    fn wait_for_log(&self) {
+        for _ in 0..LOG_MS {
+            if self.logged.load(Ordering::Acquire) {
+                return;
+            }
+            clock::sleep_ms(1);
+        }
     }
 
     /// Checks `leader/epoch` past all caches. If its mark equals that of the last check that read
@@ -235,6 +253,7 @@ fn watchdog(shared: &RenewalState, ended: &Receiver<()>, on_lost: impl Fn(&Leade
     let every = (shared.rules.takeover_ms / 24).clamp(20, 500);
     loop {
         if let Err(lost) = shared.check_lease() {
+            shared.wait_for_log();
             on_lost(&lost);
             return;
         }
