@@ -265,3 +265,28 @@ fn after_a_restore_of_the_share_orders_have_numbers_that_no_host_knows() {
     assert!(after.signals > before.signals + 1000);
     assert!(after.limits > before.limits + 1000);
 }
+
+fn seen(state: &mut State, up: bool, boot: &str) {
+    let (name, boot, t) = ("h1".to_owned(), boot.to_owned(), Stamp(9));
+    state.apply(&Event::HostSeen { name, up, boot, t });
+}
+
+#[test]
+fn a_host_that_was_silent_still_has_its_boot_and_its_jobs_are_what_they_were() {
+    for (stop, stat) in [(false, JobStat::Run), (true, JobStat::Ususp)] {
+        let mut state = running();
+        let (pid, t) = (7, Stamp(4));
+        let bind = None;
+        state.apply(&Event::Started { a: A, pid, t, bind });
+        if stop {
+            signalled(&mut state, SignalAct::Stop);
+            state.apply(&Event::Suspended { a: A, on: true, t });
+        }
+        seen(&mut state, true, "b1");
+        seen(&mut state, false, "");
+        assert_eq!(state.stat(J), Some(JobStat::Unkwn));
+        assert_eq!(state.host_ctl("h1").boot, "b1", "a restart must be noticed");
+        seen(&mut state, true, "");
+        assert_eq!(state.stat(J), Some(stat));
+    }
+}

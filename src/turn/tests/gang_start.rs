@@ -614,3 +614,41 @@ fn the_first_report_of_a_host_is_no_restart() {
     let run = b.core.state.work(A.j).unwrap().run.clone().unwrap();
     assert_eq!((b.stat(1), run.killing), (JobStat::Run, None));
 }
+
+#[test]
+fn a_stop_during_the_preparation_reaches_every_host_with_the_start() {
+    let mut b = wide();
+    let (sel, how) = (selector(&["1"]), SignalAction::Stop);
+    b.ask(5, vec![Verb::Signal { sel, how }]);
+    assert!(b.ordered("h1").is_empty() && b.ordered("h2").is_empty());
+    b.ready(1);
+    let stop = |order: &&Order| matches!(order, Order::Signal { act: Act::Stop, .. });
+    for host in ["h1", "h2"] {
+        let orders = b.ordered(host);
+        assert!(orders.iter().any(stop), "{host}: {orders:?}");
+    }
+}
+
+#[test]
+fn only_hosts_with_a_part_count_as_ready() {
+    let mut b = wide();
+    b.part_ready("h1", A);
+    assert_eq!(b.ordered("h1"), [&Order::PartEnd { a: A }]);
+    b.ready(1);
+    assert!(matches!(b.ordered("h1")[..], [Order::Start(_)]));
+}
+
+#[test]
+fn a_pause_that_is_over_does_not_start_a_job_of_which_an_unknown_run_lives() {
+    let mut b = wide();
+    let why = "there is no directory /x on this host".to_owned();
+    b.report("h2", vec![Report::Never { a: A, why }]);
+    // A run that the journal does not contain.
+    let strays = &mut b.core.memory.stray_runs;
+    assert!(strays.note("h2", AttemptId { at: 9, ..A }, 3));
+    strays.wait(1);
+    b.now += 1000;
+    b.turn(Vec::new());
+    assert_eq!(b.core.state.work(A.j).unwrap().attempt, 1);
+    assert_eq!(b.stat(1), JobStat::Pend);
+}
