@@ -28,7 +28,7 @@ const SECRET_MAX: u64 = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct WebhookRequest {
     pub url: String,
-    /// Of the message; also as header `Idempotency-DeliveryKey`.
+    /// Of the message; also as header `Idempotency-Key`.
     pub id: String,
     pub json: String,
     pub timeout_ms: u64,

@@ -155,3 +155,38 @@ fn named_test_exists(kind: &str, name: &str) -> bool {
 fn exists(name: &str) -> bool {
     source::root().join(name).is_file()
 }
+
+/// The words between backquotes.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
+}
+
+/// A newcomer follows this table with an editor.
+#[test]
+fn the_path_of_a_job_names_functions_where_they_are() {
+    let (mut missing, mut seen) = (Vec::new(), 0);
+    for row in source::read("docs/HACKING.md").lines() {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, step, files, functions, _] = cells[..] else {
+            continue;
+        };
+        if !step.starts_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let code: String = quoted(files).into_iter().map(source::read).collect();
+        for name in quoted(functions) {
+            seen += 1;
+            let ends = |c: char| !c.is_alphanumeric() && c != '_';
+            let defined = ["fn ", "struct "].iter().any(|word| {
+                let whole = format!("{word}{name}");
+                let mut all = code.match_indices(&whole);
+                all.any(|(at, found)| code[at + found.len()..].starts_with(ends))
+            });
+            if !defined {
+                missing.push(format!("{files}: {name}"));
+            }
+        }
+    }
+    assert!(seen > 25, "the table was not understood: {seen}");
+    assert_eq!(missing, [] as [&str; 0], "named in docs/HACKING.md");
+}
