@@ -7,7 +7,7 @@ use super::disk::Disk;
 use super::read_only_disk::ReadOnlyDisk;
 use crate::client::cacct::records::Records;
 use crate::journal::{History, HistoryEntry, Position};
-use crate::model::{AttemptId, JobKey, TermReason};
+use crate::model::{AttemptId, JobKey};
 use crate::record::acct::AccountingPosition;
 use crate::record::event::Event;
 use crate::record::frame::Reader;
@@ -127,7 +127,7 @@ fn read(layout: &Layout, cluster: &str) -> Result<JournalContents, String> {
                 let end = (at, (e.t, e.code, e.sig));
                 let late = given_up.contains(&e.a) && e.is_success();
                 journal.ends.entry((e.a, late)).or_insert(end);
-                if matches!(e.reason, TermReason::Fenced | TermReason::HostLost) {
+                if e.reason.is_given_up() {
                     given_up.insert(e.a);
                 }
             }

@@ -694,6 +694,11 @@ impl TermReason {
         self == TermReason::None
     }
 
+    /// Whether the attempt was given up with its host, which had not reported its end.
+    pub fn is_given_up(self) -> bool {
+        matches!(self, TermReason::Fenced | TermReason::HostLost)
+    }
+
     /// Whether its owner or an administrator asked for its end.
     pub fn is_of_person(self) -> bool {
         matches!(self, TermReason::Owner | TermReason::Admin)

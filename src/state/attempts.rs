@@ -134,7 +134,7 @@ impl State {
             let run = work.run.as_deref();
             run.and_then(|run| run.end.as_deref())
         });
-        end.is_some_and(|end| matches!(end.reason, TermReason::Fenced | TermReason::HostLost))
+        end.is_some_and(|end| end.reason.is_given_up())
     }
 
     /// The host of an attempt that was given up reports that the job had succeeded.

@@ -133,6 +133,7 @@ impl Turn<'_> {
             Report::Never { a, why } => {
                 self.note_mentioned(host, a);
                 self.forget_stray(host, a, run);
+                self.given_up_reported(host, a);
                 if self.bound(host, a).is_some() {
                     self.unbind(a, "", why);
                 } else {
@@ -178,10 +179,7 @@ impl Turn<'_> {
         let a = e.a;
         if self.bound(host, a).is_none() {
             self.late_success(host, e);
-            if self.core.memory.host_mut(host).given_up.reported(a) {
-                self.reevaluate_load(host);
-            }
-            return;
+            return self.given_up_reported(host, a);
         }
         if e.reason != TermReason::StartFailed {
             // A task that starts and ends at once is only reported as ended.
@@ -193,6 +191,14 @@ impl Turn<'_> {
         self.note_unreported_start(host, &mut e);
         if let Some(e) = self.hold_end(host, e) {
             self.record_end(e, true);
+        }
+    }
+
+    /// The host has reported how an attempt ended that may have been given up: after the last of
+    /// them it gets jobs again.
+    fn given_up_reported(&mut self, host: &str, a: AttemptId) {
+        if self.core.memory.host_mut(host).given_up.reported(a) {
+            self.reevaluate_load(host);
         }
     }
 

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::{CheckedCounts, Ctx};
 use crate::admin::journal_damage::{self, ReadFinding};
 use crate::journal::{self, Chain, Error};
-use crate::model::{AttemptId, JobKey, TermReason};
+use crate::model::{AttemptId, JobKey};
 use crate::record::event::Event;
 use crate::record::leader::{BeatDoc, FIXED_LEN, decode_fixed};
 use crate::state::State;
@@ -49,7 +49,7 @@ impl Attempts {
             Event::Dispatched { a, .. } => self.dispatched(*a),
             Event::Started { a, .. } => self.step(*a, Phase::Started),
             Event::Ended { e, requeue, .. } => {
-                let lost = matches!(e.reason, TermReason::Fenced | TermReason::HostLost);
+                let lost = e.reason.is_given_up();
                 match self.phases.get(&e.a) {
                     Some(Phase::Lost) if e.is_success() => self.step(e.a, Phase::Over),
                     Some(Phase::Lost) => self.out_of_order.push((e.a, "ended twice")),

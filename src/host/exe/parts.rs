@@ -206,14 +206,12 @@ impl Exec {
         self.parts.over.withhold_end(a, clock::boot_ms());
     }
 
-    /// Returns false if no end of the attempt is withheld.
-    fn report_withheld_end(&mut self, a: AttemptId) -> bool {
+    fn report_withheld_end(&mut self, a: AttemptId) {
         let withheld = self.parts.over.release_end(a);
         let entry = self.table.get(a).filter(|_| withheld);
         for report in entry.map_or(Vec::new(), |entry| entry.reports(a)) {
             self.reports.push_end(&mut self.table, a, &report);
         }
-        withheld
     }
 
     /// The reports that describe the complete current state of an attempt, as far as the leader may
@@ -234,9 +232,9 @@ impl Exec {
         let commands = &self.parts.commands;
         let over = self.parts.over.take_over(now, |a| commands.has(a));
         for (a, run) in over {
-            if !self.report_withheld_end(a) {
-                self.reports.push_unlisted(&Report::PartOver { a }, run);
-            }
+            self.report_withheld_end(a);
+            // The leader may have ordered the end of what is left meanwhile.
+            self.reports.push_unlisted(&Report::PartOver { a }, run);
         }
         for a in self.parts.over.late_ends(now) {
             self.report_withheld_end(a);

@@ -222,6 +222,18 @@ fn a_leader_that_cannot_renew_falls_silent_before_t() {
     assert!(lead.recheck().is_err());
 }
 
+/// Otherwise a process can end before the thread that found the loss has logged the reason.
+#[test]
+fn the_watchdog_waits_for_the_log_but_not_if_that_hangs() {
+    let fixture = TestElection::new();
+    let (tx, rx) = bounded(1);
+    let lead = fixture.campaign(move |_| _ = tx.send(clock::boot_ms()));
+    let lost_at = clock::boot_ms();
+    lead.shared.lost.store(true, Ordering::Release);
+    let ended_at = rx.recv_timeout(PATIENCE).expect("the watchdog called");
+    assert!(ended_at >= lost_at + 200, "{}", ended_at - lost_at);
+}
+
 #[test]
 fn a_replaced_lock_file_ends_a_leader() {
     let fixture = TestElection::new();

@@ -353,6 +353,12 @@ fn a_failure_that_a_fenced_host_reports_changes_nothing_and_it_gets_jobs_again()
         b.report("h1", vec![end]);
         assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "run again");
     }
+    // The order to start it was cancelled before the host read it.
+    let (mut b, a) = given_up();
+    b.reports_limit("h1", Some(60_000), 0);
+    let why = "cancelled".to_owned();
+    b.report("h1", vec![Report::Never { a, why }]);
+    assert_eq!(b.core.state.work(a.j).unwrap().attempt, 2, "run again");
     // A host that says nothing about it.
     let (mut b, a) = given_up();
     b.reports_limit("h1", Some(60_000), 0);
